@@ -1,0 +1,70 @@
+"""Every exception that eddyline raises on purpose.
+
+EddylineError
+├── SqlError                  the text is not a query that can be read
+│   └── UnsupportedQuery      it can be read, and lies outside the class that we answer
+├── PlanError                 the workload cannot be planned
+├── SketchError               a synopsis cannot do what was asked
+│   └── IncompatibleSpecs     two synopses of different spec were combined
+├── StoreError                durable state
+│   ├── CorruptState          bytes are damaged
+│   ├── FormatVersion         bytes were written by another version of the format
+│   ├── Locked                another writer holds the store
+│   └── WrongRun              the store belongs to another plan, run or checkpoint
+├── ChangeError               a row whose change (insert, delete, weight) cannot be read
+└── PipelineError             frames, sources and the machine around Spark
+
+Each message is a sentence that says what was wrong, where, and what to do about it.
+"""
+
+
+class EddylineError(Exception):
+    """The root of all errors that eddyline raises on purpose."""
+
+
+class SqlError(EddylineError):
+    """The text is not a query that can be read."""
+
+
+class UnsupportedQuery(SqlError):  # noqa: N818 - a fixed public name
+    """The query can be read but lies outside the class that eddyline answers."""
+
+
+class PlanError(EddylineError):
+    """The workload cannot be planned."""
+
+
+class SketchError(EddylineError):
+    """A synopsis cannot do what was asked of it."""
+
+
+class IncompatibleSpecs(SketchError):  # noqa: N818 - a fixed public name
+    """Two synopses of different spec were combined."""
+
+
+class StoreError(EddylineError):
+    """Durable state cannot be read or written."""
+
+
+class CorruptState(StoreError):  # noqa: N818 - a fixed public name
+    """Bytes of state are damaged."""
+
+
+class FormatVersion(StoreError):  # noqa: N818 - a fixed public name
+    """Bytes of state were written by another version of the format."""
+
+
+class Locked(StoreError):  # noqa: N818 - a fixed public name
+    """Another writer holds the store."""
+
+
+class WrongRun(StoreError):  # noqa: N818 - a fixed public name
+    """The store belongs to another plan, run or checkpoint."""
+
+
+class ChangeError(EddylineError):
+    """A row whose change (insert, delete or weight) cannot be read."""
+
+
+class PipelineError(EddylineError):
+    """Frames, sources or the machine around Spark do not fit the plan."""

@@ -1,0 +1,1 @@
+"""Numba functions on arrays: no classes, nothing of ours imported but each other."""

@@ -1,0 +1,100 @@
+"""Updates of the linear sketches: counters += the image of (keys, weights)."""
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.mixing import hash_word
+
+_U = np.uint64
+_TOP = _U(63)
+
+
+@njit(cache=True, nogil=True)
+def hash_sketch_add(
+    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int
+) -> None:
+    """Add weighted keys to a hash sketch: H[p, h_p(u)] += v * xi_p(u), one counter per row.
+
+    counters: int64 (depth, width), width a power of two; keys: uint64 (edges, n); weights: int64 (n,);
+    params: uint64 (edges, depth, PARAMETERS). With several edges the bucket is the sum of the edges'
+    buckets and the sign the product of their signs.
+    """
+    depth, width = counters.shape
+    edges, n = keys.shape
+    mask = _U(width - 1)
+    for p in range(depth):
+        row = counters[p]
+        if edges == 1:
+            row_params = params[0, p]
+            for i in range(n):
+                word = hash_word(keys[0, i], row_params, family)
+                negative = -np.int64(word >> _TOP)
+                row[word & mask] += (weights[i] ^ negative) - negative
+        else:
+            for i in range(n):
+                bucket = _U(0)
+                top = _U(0)
+                for e in range(edges):
+                    word = hash_word(keys[e, i], params[e, p], family)
+                    bucket += word & mask
+                    top ^= word
+                negative = -np.int64(top >> _TOP)
+                row[bucket & mask] += (weights[i] ^ negative) - negative
+
+
+@njit(cache=True, nogil=True)
+def hash_sketch_locate(
+    keys: np.ndarray, params: np.ndarray, family: int, width: int, buckets: np.ndarray, signs: np.ndarray
+) -> None:
+    """Fill buckets (int32) and signs (int8), both (depth, n), with where each key goes in each row."""
+    edges, n = keys.shape
+    mask = _U(width - 1)
+    for p in range(buckets.shape[0]):
+        for i in range(n):
+            bucket = _U(0)
+            top = _U(0)
+            for e in range(edges):
+                word = hash_word(keys[e, i], params[e, p], family)
+                bucket += word & mask
+                top ^= word
+            buckets[p, i] = np.int32(bucket & mask)
+            signs[p, i] = np.int8(1) - np.int8(2) * np.int8(top >> _TOP)
+
+
+@njit(cache=True, nogil=True)
+def agms_add(
+    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int
+) -> None:
+    """Add weighted keys to atomic sketches: X[c] += v * product over edges of xi_c(u), for every c.
+
+    counters: int64 (copies,); keys: uint64 (edges, n); params: uint64 (edges, copies, PARAMETERS).
+    """
+    edges, n = keys.shape
+    for c in range(counters.shape[0]):
+        total = np.int64(0)
+        for i in range(n):
+            top = _U(0)
+            for e in range(edges):
+                top ^= hash_word(keys[e, i], params[e, c], family)
+            negative = -np.int64(top >> _TOP)
+            total += (weights[i] ^ negative) - negative
+        counters[c] += total
+
+
+@njit(cache=True, nogil=True)
+def absolute_total(weights: np.ndarray) -> float:
+    """Return the sum of |weights| as a float, which bounds how far any counter can move."""
+    total = 0.0
+    for i in range(weights.shape[0]):
+        total += abs(float(weights[i]))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def checked_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> bool:
+    """Fill out with left * right (int64) and return False at the first product that does not fit."""
+    for i in range(left.shape[0]):
+        if abs(float(left[i]) * float(right[i])) > 9.2e18:
+            return False
+        out[i] = left[i] * right[i]
+    return True

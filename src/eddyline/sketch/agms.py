@@ -1,0 +1,56 @@
+"""The classic AGMS sketch: depth x width atomic sketches, each touched by every element.
+
+The reference that the papers compare against; every update costs depth * width counters, so it serves
+figures and tests rather than production.
+Paper: skimmed, paragraphs 0022-0024; multi-join, section 3.
+"""
+
+import msgspec
+
+from eddyline.errors import SketchError
+from eddyline.kernels.linear import agms_add
+from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
+from eddyline.sketch.families import Family, kernel_id, parameters
+from eddyline.sketch.hashed_keys import KeyArray
+
+
+class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
+    """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means."""
+
+    width: int
+    depth: int
+    seeds: tuple[int, ...]
+    hash: Family = "poly4"
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.depth < 1:
+            raise SketchError(f"an AGMS sketch has at least one copy, not {self.depth} x {self.width}.")
+        kernel_id(self.hash)
+
+    @property
+    def words(self) -> int:
+        """The number of 8-byte words of its counters."""
+        return self.width * self.depth
+
+    @property
+    def edges(self) -> int:
+        """The number of key arrays that an update takes."""
+        return len(self.seeds)
+
+    def rows(self, counters: Int64Array) -> Int64Array:
+        """Return the counters as a (depth, width) view."""
+        return counters.reshape(self.depth, self.width)
+
+    def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
+        check_headroom(counters, weights)
+        params = parameters(self.hash, self.seeds, self.words)
+        agms_add(counters, keys, weights, params, kernel_id(self.hash))
+
+    def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
+        """Return the sum of two blocks of counters that begin at word `start`."""
+        return add(left, right)
+
+    def subtract(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
+        """Return the difference of two blocks of counters that begin at word `start`."""
+        return subtract(left, right)

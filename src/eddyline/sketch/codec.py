@@ -1,0 +1,68 @@
+"""The byte envelope of all durable state: magic, version, lengths, header, counters, checksum.
+
+    offset  size  what
+    0       4     magic b"EDDY"
+    4       2     format version, little endian
+    6       2     kind: which object the header describes
+    8       4     length of the header (JSON, UTF-8)
+    12      8     length of the body (raw little-endian counters)
+    20      ...   header, then body
+    end-16  16    BLAKE2b-128 of everything before
+
+Reading checks every field before it believes any, and never unpickles.
+"""
+
+import hashlib
+import struct
+
+from eddyline.errors import CorruptState, FormatVersion
+
+MAGIC = b"EDDY"
+VERSION = 1
+KIND_SYNOPSIS = 1
+KIND_STATE = 2
+_HEAD = struct.Struct("<4sHHIQ")
+_DIGEST = 16
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
+def pack(kind: int, header: bytes, body: bytes) -> bytes:
+    """Return the envelope around a header and a body."""
+    head = _HEAD.pack(MAGIC, VERSION, kind, len(header), len(body))
+    content = b"".join((head, header, body))
+    return content + _digest(content)
+
+
+def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
+    """Return (header, body) of an envelope, or raise CorruptState or FormatVersion."""
+    if len(data) < _HEAD.size + _DIGEST:
+        raise CorruptState(
+            f"eddyline state is {len(data)} bytes long, shorter than its own header: the file is truncated; "
+            "use the previous version of it."
+        )
+    magic, version, found, header_size, body_size = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise CorruptState(f"these bytes start with {magic!r}, not {MAGIC!r}: they are not eddyline state.")
+    if version != VERSION:
+        raise FormatVersion(
+            f"this state has format version {version} and this eddyline reads version {VERSION}: "
+            "read it with the release that wrote it."
+        )
+    if len(data) != _HEAD.size + header_size + body_size + _DIGEST:
+        raise CorruptState(
+            f"eddyline state announces {_HEAD.size + header_size + body_size + _DIGEST} bytes and has "
+            f"{len(data)}: the file is damaged; use the previous version of it."
+        )
+    view = memoryview(data)
+    if _digest(view[:-_DIGEST]) != bytes(view[-_DIGEST:]):
+        raise CorruptState(
+            "the checksum of this eddyline state does not match its content: the file is damaged; "
+            "use the previous version of it."
+        )
+    if found != kind:
+        raise CorruptState(f"these bytes hold an object of kind {found}, and kind {kind} was asked for.")
+    start = _HEAD.size + header_size
+    return bytes(view[_HEAD.size : start]), view[start : start + body_size]

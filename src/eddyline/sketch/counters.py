@@ -1,0 +1,50 @@
+"""Arithmetic on int64 counters that raises where it would wrap."""
+
+import numpy as np
+
+from eddyline.errors import SketchError
+from eddyline.kernels.linear import absolute_total, checked_product
+
+Int64Array = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+_LIMIT = float(2**63 - 2**11)  # the largest float64 that stays below 2^63 after a rounded addition
+
+
+def _overflow(what: str) -> SketchError:
+    return SketchError(
+        f"{what} would overflow a 64-bit counter, so nothing was changed: use smaller weights, a coarser "
+        "scale for the measure, or shorter windows."
+    )
+
+
+def check_headroom(counters: Int64Array, weights: Int64Array) -> None:
+    """Raise unless counters stay within int64 whatever order the weights are added in."""
+    if counters.size == 0 or weights.size == 0:
+        return
+    highest = max(abs(float(counters.max())), abs(float(counters.min())))
+    if highest + float(absolute_total(weights)) >= _LIMIT:
+        raise _overflow("adding these weights")
+
+
+def add(left: Int64Array, right: Int64Array) -> Int64Array:
+    """Return left + right, or raise where a counter would overflow."""
+    total = left + right
+    if np.any((left ^ total) & (right ^ total) < 0):
+        raise _overflow("adding these counters")
+    return total
+
+
+def subtract(left: Int64Array, right: Int64Array) -> Int64Array:
+    """Return left - right, or raise where a counter would overflow."""
+    difference = left - right
+    if np.any((left ^ right) & (left ^ difference) < 0):
+        raise _overflow("subtracting these counters")
+    return difference
+
+
+def multiply(left: Int64Array, right: Int64Array) -> Int64Array:
+    """Return left * right elementwise, or raise where a product would overflow."""
+    out = np.empty(left.shape, dtype=np.int64)
+    if not checked_product(left, right, out):
+        raise _overflow("the product of a row's weight and measure")
+    return out

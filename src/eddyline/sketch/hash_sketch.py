@@ -1,0 +1,77 @@
+"""The hash sketch (Fast-AGMS): `depth` rows of `width` counters, one counter per row and element.
+
+Guarantee: the inner product of one row of two sketches with equal seeds is an unbiased estimate of the
+join size J = f.g, of variance (F2(f) F2(g) + J^2 - 2 sum f_u^2 g_u^2) / width.
+Paper: skimmed, FIG. 3.
+"""
+
+import msgspec
+import numpy as np
+
+from eddyline.errors import SketchError
+from eddyline.kernels.linear import hash_sketch_add, hash_sketch_locate
+from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
+from eddyline.sketch.families import Family, kernel_id, parameters
+from eddyline.sketch.hashed_keys import KeyArray
+
+
+class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"):
+    """Shape and seeds of a hash sketch; one seed per join edge that the sketched relation takes part in."""
+
+    width: int
+    depth: int
+    seeds: tuple[int, ...]
+    hash: Family = "mix"
+
+    def __post_init__(self) -> None:
+        if self.width < 2 or self.width & (self.width - 1):
+            raise SketchError(f"the width of a hash sketch is a power of two of at least 2, not {self.width}.")
+        if self.depth < 1:
+            raise SketchError(f"a hash sketch has at least one row, not {self.depth}.")
+        kernel_id(self.hash)
+
+    @property
+    def words(self) -> int:
+        """The number of 8-byte words of its counters."""
+        return self.width * self.depth
+
+    @property
+    def edges(self) -> int:
+        """The number of key arrays that an update takes."""
+        return len(self.seeds)
+
+    def rows(self, counters: Int64Array) -> Int64Array:
+        """Return the counters as a (depth, width) view."""
+        return counters.reshape(self.depth, self.width)
+
+    def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
+        check_headroom(counters, weights)
+        params = parameters(self.hash, self.seeds, self.depth)
+        hash_sketch_add(self.rows(counters), keys, weights, params, kernel_id(self.hash))
+
+    def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
+        """Return the sum of two blocks of counters that begin at word `start`."""
+        return add(left, right)
+
+    def subtract(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
+        """Return the difference of two blocks of counters that begin at word `start`."""
+        return subtract(left, right)
+
+    def folded(self) -> "HashSketchSpec":
+        """Return the spec of half the width."""
+        return HashSketchSpec(self.width // 2, self.depth, self.seeds, self.hash)
+
+    def fold(self, counters: Int64Array) -> Int64Array:
+        """Return the counters at half the width: exactly those of a sketch built at that width."""
+        rows, half = self.rows(counters), self.width // 2
+        return add(rows[:, :half], rows[:, half:]).reshape(-1)
+
+    def locate(self, keys: KeyArray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (buckets int32, signs int8), both (depth, n): where each key goes in each row."""
+        n = keys.shape[1]
+        buckets = np.empty((self.depth, n), dtype=np.int32)
+        signs = np.empty((self.depth, n), dtype=np.int8)
+        params = parameters(self.hash, self.seeds, self.depth)
+        hash_sketch_locate(keys, params, kernel_id(self.hash), self.width, buckets, signs)
+        return buckets, signs

@@ -1,0 +1,120 @@
+"""A synopsis: a frozen spec and its counters, as a value.
+
+Every family keeps one contract: counters are a flat int64 array of `spec.words` words, zero for the
+empty stream; `accumulate` adds weighted keys in place; `add` and `subtract` combine blocks of counters,
+so that partial results of tasks, batches and sites merge in any order and an undone batch leaves no trace.
+"""
+
+from typing import Protocol, Self
+
+import msgspec
+import numpy as np
+
+from eddyline.errors import CorruptState, IncompatibleSpecs, SketchError
+from eddyline.sketch import codec
+from eddyline.sketch.agms import AgmsSpec
+from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.total import TotalSpec
+
+Spec = HashSketchSpec | AgmsSpec | TotalSpec
+
+
+class LinearSpec(Protocol):
+    """What the rest of the house needs to know of a family."""
+
+    @property
+    def words(self) -> int: ...
+    @property
+    def edges(self) -> int: ...
+    def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None: ...
+    def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array: ...
+    def subtract(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array: ...
+
+
+def empty_counters(spec: LinearSpec) -> Int64Array:
+    """Return the counters of the empty stream."""
+    return np.zeros(spec.words, dtype=np.int64)
+
+
+class Synopsis:
+    """A spec and its counters; operations return new values and leave their operands alone.
+
+    >>> spec = HashSketchSpec(width=8, depth=3, seeds=(1,))
+    >>> one = Synopsis(spec).update(np.array([5, 5, 9]))
+    >>> one - one.update(np.array([7])) + Synopsis(spec).update(np.array([7])) == Synopsis(spec)
+    True
+    """
+
+    __slots__ = ("counters", "spec")
+
+    def __init__(self, spec: Spec, counters: Int64Array | None = None) -> None:
+        if counters is None:
+            counters = empty_counters(spec)
+        if counters.shape != (spec.words,) or counters.dtype != np.int64:
+            raise SketchError(
+                f"this spec takes {spec.words} int64 counters, not {counters.dtype} of {counters.shape}."
+            )
+        self.spec = spec
+        self.counters = counters
+
+    def update(self, *keys: np.ndarray, weights: np.ndarray | None = None) -> Self:
+        """Return the synopsis after adding rows: one int64 key array per edge, weights 1 unless given."""
+        if len(keys) != self.spec.edges:
+            raise SketchError(f"this synopsis takes {self.spec.edges} key arrays, not {len(keys)}.")
+        if weights is None:
+            weights = np.ones(len(keys[0]) if keys else 1, dtype=np.int64)
+        hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
+        counters = self.counters.copy()
+        self.spec.accumulate(counters, hashed, np.ascontiguousarray(weights, dtype=np.int64))
+        return type(self)(self.spec, counters)
+
+    def fold(self) -> Self:
+        """Return the synopsis at half its width."""
+        if not isinstance(self.spec, HashSketchSpec) or self.spec.width < 4:
+            raise SketchError("only a hash sketch of width 4 or more folds to half its width.")
+        return type(self)(self.spec.folded(), self.spec.fold(self.counters))
+
+    def _check(self, other: Self) -> None:
+        if self.spec != other.spec:
+            raise IncompatibleSpecs(
+                f"these synopses differ in family, shape or seeds and cannot be combined: {self.spec} and "
+                f"{other.spec}; build both from one plan."
+            )
+
+    def __add__(self, other: Self) -> Self:
+        self._check(other)
+        return type(self)(self.spec, self.spec.add(self.counters, other.counters))
+
+    def __sub__(self, other: Self) -> Self:
+        self._check(other)
+        return type(self)(self.spec, self.spec.subtract(self.counters, other.counters))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Synopsis):
+            return NotImplemented
+        return self.spec == other.spec and bool(np.array_equal(self.counters, other.counters))
+
+    def __hash__(self) -> int:
+        return hash((self.spec, self.counters.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Synopsis({self.spec}, {self.spec.words} words)"
+
+    def to_bytes(self) -> bytes:
+        """Return the synopsis as bytes that any platform reads back exactly."""
+        body = self.counters.astype("<i8", copy=False).tobytes()
+        return codec.pack(codec.KIND_SYNOPSIS, msgspec.json.encode(self.spec), body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the synopsis that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
+        header, body = codec.unpack(data, codec.KIND_SYNOPSIS)
+        try:
+            spec: Spec = msgspec.json.decode(header, type=Spec)
+        except msgspec.DecodeError as error:
+            raise CorruptState(f"the header of this synopsis cannot be read: {error}.") from error
+        if len(body) != 8 * spec.words:
+            raise CorruptState(f"this synopsis needs {8 * spec.words} bytes of counters and has {len(body)}.")
+        return cls(spec, np.frombuffer(body, dtype="<i8").astype(np.int64))
