@@ -1,0 +1,1 @@
+"""Counters to estimates: estimators and their intervals."""

@@ -1,0 +1,37 @@
+"""A reading: what an estimator saw in each row of a sketch, and how far that may be off."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from scipy.special import ndtri
+
+FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+def two_sided_z(confidence: float) -> float:
+    """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
+    return float(ndtri(0.5 + confidence / 2))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Nearly unbiased row estimates of one quantity, and the variance that theory expects of one row."""
+
+    rows: FloatArray
+    row_variance: float
+    dense: int = 0
+
+    @property
+    def value(self) -> float:
+        """The estimate: the mean over rows."""
+        return float(self.rows.mean())
+
+    def half_width(self, confidence: float) -> float:
+        """Return half the width of the interval: 2.3 standard errors at 95%, by the larger of the
+        measured row spread and 1.5 times the expected variance.
+        """  # noqa: D205
+        depth = len(self.rows)
+        spread = float(self.rows.var(ddof=1)) if depth > 1 else 0.0
+        scale = 2.3 * two_sided_z(confidence) / two_sided_z(0.95)
+        return scale * sqrt(max(1.5 * self.row_variance, spread) / depth)
