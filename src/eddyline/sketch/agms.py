@@ -33,6 +33,11 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
         return self.width * self.depth
 
     @property
+    def touched(self) -> int:
+        """The number of counters that a row touches: all of them."""
+        return self.words
+
+    @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
         return len(self.seeds)

@@ -36,6 +36,11 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
         return self.width * self.depth
 
     @property
+    def touched(self) -> int:
+        """The number of counters that a row touches: one per row."""
+        return self.depth
+
+    @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
         return len(self.seeds)

@@ -15,6 +15,11 @@ class TotalSpec(msgspec.Struct, frozen=True, tag_field="family", tag="total"):
         return 1
 
     @property
+    def touched(self) -> int:
+        """The number of counters that a row touches: its only one."""
+        return 1
+
+    @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
         return 0

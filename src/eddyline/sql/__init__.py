@@ -1,0 +1,1 @@
+"""SQL text to queries: parsing, the join, predicates and measures. The only home of sqlglot."""

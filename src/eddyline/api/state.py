@@ -1,0 +1,76 @@
+"""The state: counters that can be updated, combined, stored and asked."""
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.query import answer
+from eddyline.errors import PlanError
+from eddyline.ingest.accumulator import Accumulator
+from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.coverage import find_planned
+
+
+class State:
+    """All counters of a plan at one moment; combine states of one plan with + and -."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def update(
+        self, stream: str, table: pa.Table | Mapping[str, np.ndarray], weights: np.ndarray | None = None
+    ) -> Self:
+        """Add rows without Spark and return the state itself; all or nothing if a row is bad.
+
+        The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
+        for streams that carry no changes of their own; the default is 1.
+        """
+        layout = self.snapshot.layout
+        if stream not in self.snapshot.tallies:
+            known = ", ".join(s.name for s in layout.streams)
+            raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
+        declared = layout.stream(stream)
+        rows, counts = read_table(declared, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights)
+        partial = Accumulator(layout.kept_for(stream))
+        partial.feed(project_table(declared, rows, counts, partial.projection))
+        self.snapshot = self.snapshot.plus_stream(stream, partial)
+        return self
+
+    def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
+        """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover."""
+        planned = find_planned(self.snapshot.layout, query, method)
+        return answer(self.snapshot, planned, confidence or self.snapshot.layout.confidence)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.snapshot + other.snapshot)
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.snapshot - other.snapshot)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self.snapshot == other.snapshot
+
+    def __hash__(self) -> int:
+        return hash(self.snapshot)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of counters and hints."""
+        return self.snapshot.layout.nbytes
+
+    def to_bytes(self) -> bytes:
+        """Return the state, its plan included, as bytes."""
+        return self.snapshot.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the state that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
+        return cls(Snapshot.from_bytes(data))
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())
+        return f"State(rows: {rows}; {self.nbytes:,} bytes)"

@@ -1,0 +1,67 @@
+"""The pass: projected batches of one stream into the counters of all its synopses."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.ingest.projection import Prepared, prepare, project
+from eddyline.plan.layout import Kept
+from eddyline.sketch import candidates
+from eddyline.sketch.counters import Int64Array, multiply
+from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.keys import BoolArray
+from eddyline.sketch.synopsis import empty_counters
+
+
+class Accumulator:
+    """Counters, hints and row counts of one stream while its batches go by."""
+
+    def __init__(self, kept: Sequence[Kept]) -> None:
+        self.kept = tuple(kept)
+        self.projection = project(kept)
+        self.counters: dict[str, Int64Array] = {each.id: empty_counters(each.spec) for each in kept}
+        self.hints: dict[str, Int64Array] = {
+            each.id: candidates.empty(each.candidates) for each in kept if each.candidates is not None
+        }
+        self.rows = 0
+        self.deletes = 0
+
+    def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Add one projected batch to every synopsis."""
+        if batch.num_rows == 0:
+            return
+        prepared = prepare(batch, self.projection)
+        for each in self.kept:
+            self._add(each, prepared)
+        self.rows += batch.num_rows
+        self.deletes += int(np.count_nonzero(prepared.weights < 0))
+
+    def _add(self, kept: Kept, prepared: Prepared) -> None:
+        weights, counted = _weights(kept, prepared)
+        keys = [prepared.keys[key][0] for key in kept.keys]
+        if counted is not None:
+            weights = weights[counted]
+            keys = [key[counted] for key in keys]
+        if len(weights) == 0:
+            return
+        hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
+        kept.spec.accumulate(self.counters[kept.id], hashed, weights)
+        if kept.candidates is not None:
+            candidates.observe(kept.candidates, self.hints[kept.id], hashed[0], weights)
+
+
+def _weights(kept: Kept, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:
+    """Return (weights, rows that count), the latter None where all do."""
+    masks = [prepared.keys[key][1] for key in kept.keys]
+    masks += [prepared.presence[part] for part in kept.presence]
+    if kept.predicates:
+        masks.append(prepared.flags[kept.predicates])
+    weights = prepared.weights
+    if kept.measure is not None:
+        values, valid = prepared.measures[kept.measure]
+        masks.append(valid)
+        weights = multiply(weights, values)
+    partial = [mask for mask in masks if not mask.all()]
+    counted = np.logical_and.reduce(partial) if partial else None
+    return weights, counted

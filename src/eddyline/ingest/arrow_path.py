@@ -1,0 +1,88 @@
+"""The path without Spark: Arrow tables, checked against the declared schema and projected."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import PipelineError, SketchError
+from eddyline.ingest.changes import change_format, decode
+from eddyline.ingest.projection import WEIGHT, Projection
+from eddyline.plan.layout import Stream
+from eddyline.sketch.counters import Int64Array
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_types import from_arrow, to_arrow
+from eddyline.sql.columns import columns_of
+from eddyline.types import Column
+
+
+def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> tuple[pa.Table, Int64Array]:
+    """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
+    if weights is None:
+        return decode(stream.name, table, change_format(stream.name, stream.changes))
+    if stream.changes is not None:
+        raise PipelineError(f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside.")
+    array = np.asarray(weights)
+    if array.shape != (table.num_rows,) or array.dtype.kind not in "iu":
+        raise SketchError(f"weights must be {table.num_rows} integers, not {array.dtype} of shape {array.shape}.")
+    return table, np.ascontiguousarray(array, dtype=np.int64)
+
+
+def project_table(stream: Stream, rows: pa.Table, weights: Int64Array, projection: Projection) -> pa.Table:
+    """Return the projected batch of a table, as Spark would compute it."""
+    table = _as_declared(stream, rows, referenced(projection))
+
+    def value(text: str) -> pa.ChunkedArray:
+        return evaluate(text, table, stream.columns)
+
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
+    for i, key in enumerate(projection.keys):
+        for j, part in enumerate(key):
+            columns[f"k{i}_{j}"] = value(part.text)
+    for i, predicate in enumerate(projection.predicates):
+        flags = [pc.fill_null(value(conjunct), False) for conjunct in predicate]
+        columns[f"f{i}"] = flags[0] if len(flags) == 1 else _all(flags)
+    for i, measure in enumerate(projection.measures):
+        columns[f"m{i}"] = value(measure.expression.text).cast(to_arrow(measure.expression.type))
+    for i, part in enumerate(projection.presence):
+        columns[f"p{i}"] = pc.is_valid(value(part.text))
+    return pa.table(columns)
+
+
+def _all(flags: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    result = flags[0]
+    for flag in flags[1:]:
+        result = pc.and_(result, flag)
+    return result
+
+
+def referenced(projection: Projection) -> list[str]:
+    """Return the names of the columns that a projection reads, sorted."""
+    texts = [part.text for key in projection.keys for part in key]
+    texts += [conjunct for predicate in projection.predicates for conjunct in predicate]
+    texts += [measure.expression.text for measure in projection.measures]
+    texts += [part.text for part in projection.presence]
+    return sorted({name for text in texts for name in columns_of(text)})
+
+
+def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
+    """Return the referenced columns in their declared types, or raise PipelineError."""
+    declared = {column.name: column for column in stream.columns}
+    found = {name.lower(): name for name in table.column_names}
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in names:
+        if name.lower() not in found:
+            raise PipelineError(
+                f"stream {stream.name!r}: the table has no column {name!r}; it has {', '.join(table.column_names)}."
+            )
+        columns[name] = _cast(stream.name, declared[name], table.column(found[name.lower()]))
+    return pa.table(columns) if columns else table.select([])
+
+
+def _cast(stream: str, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = from_arrow(values.type)
+    if not pa.types.is_null(values.type) and (kind is None or not kind.widens_to(column.type)):
+        raise PipelineError(
+            f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table has {values.type}: "
+            "cast it in the table or declare it as it is."
+        )
+    return values.cast(to_arrow(column.type))

@@ -1,0 +1,112 @@
+"""How a row says what it changes: the spellings, and their reading on Arrow tables.
+
+| spelling | a row carries | weight |
+| --- | --- | --- |
+| (none) | nothing | +1 |
+| a column name | a signed integer | that integer |
+| change_type | `_change_type` of Spark CHANGES and Delta CDF | insert, update_postimage +1; delete, update_preimage -1 |
+| flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
+| debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
+
+`change_type:col` and `flink:col` read another column than the usual one. An update is a delete and an
+insert. A row whose change cannot be read is an error that shows the row, never a silent drop.
+"""
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import ChangeError, PlanError
+from eddyline.sketch.counters import Int64Array
+from eddyline.sql.schema import NAME
+
+CHANGE_TYPE_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
+DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
+SHOWN_ROWS = 3
+
+Form = Literal["insert", "weight", "words", "debezium"]
+
+
+class ChangeFormat(msgspec.Struct, frozen=True):
+    """A spelling of changes: its form, the column that carries it and what each word weighs."""
+
+    form: Form
+    column: str = ""
+    words: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+def change_format(stream: str, spelling: str | None) -> ChangeFormat:
+    """Return the format that a `changes=` spelling means."""
+    if spelling is None:
+        return ChangeFormat("insert")
+    name, _, column = spelling.partition(":")
+    if not NAME.fullmatch(name) or (column and not NAME.fullmatch(column)):
+        raise PlanError(
+            f"stream {stream!r}: changes={spelling!r} is neither a column name nor change_type, debezium or flink."
+        )
+    if name == "change_type":
+        return ChangeFormat("words", column or "_change_type", CHANGE_TYPE_WEIGHTS)
+    if name == "flink":
+        return ChangeFormat("words", column or "row_kind", FLINK_WEIGHTS)
+    if name == "debezium":
+        return ChangeFormat("debezium", "op")
+    return ChangeFormat("weight", name)
+
+
+def unreadable(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
+    """Return the error for rows whose change cannot be read."""
+    rows = "; ".join(shown[:SHOWN_ROWS])
+    return ChangeError(
+        f"stream {stream!r}: {count:,} of {total:,} rows carry a change that cannot be read, for example {rows}; "
+        "nothing was applied. Correct the rows or the `changes=` spelling of the stream."
+    )
+
+
+def decode(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, Int64Array]:
+    """Return (rows, weights) of a table of changes, or raise ChangeError."""
+    if form.form == "insert":
+        return table, np.ones(table.num_rows, dtype=np.int64)
+    if form.form == "debezium":
+        return _debezium(stream, table)
+    if form.column not in table.column_names:
+        raise ChangeError(f"stream {stream!r}: the table has no column {form.column!r}, which carries the change.")
+    column = table.column(form.column)
+    if form.form == "weight":
+        if not pa.types.is_integer(column.type):
+            raise ChangeError(f"stream {stream!r}: weight column {form.column!r} is {column.type}, not an integer.")
+        weights = column.cast(pa.int64())
+    else:
+        words, numbers = pa.array(list(form.words)), pa.array(list(form.words.values()), pa.int64())
+        weights = numbers.take(pc.index_in(column.cast(pa.string()), words).combine_chunks())
+    _refuse_nulls(stream, table, weights)
+    return table, weights.to_numpy(zero_copy_only=False) if isinstance(weights, pa.Array) else weights.to_numpy()
+
+
+def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedArray) -> None:
+    if weights.null_count:
+        bad = table.filter(pc.is_null(weights))
+        shown = [str(row) for row in bad.slice(0, SHOWN_ROWS).to_pylist()]
+        raise unreadable(stream, bad.num_rows, table.num_rows, shown)
+
+
+def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:
+    if "payload" in table.column_names:
+        table = pa.Table.from_struct_array(table.column("payload"))
+    for name in ("op", "before", "after"):
+        if name not in table.column_names:
+            raise ChangeError(f"stream {stream!r}: a Debezium table has op, before and after; {name!r} is missing.")
+    parts: list[pa.Table] = []
+    weights: list[Int64Array] = []
+    good = pc.is_in(table.column("op"), pa.array(list(DEBEZIUM_OPS)))
+    for side, sign in (("before", -1), ("after", 1)):
+        needs = pc.is_in(table.column("op"), pa.array([op for op, sides in DEBEZIUM_OPS.items() if side in sides]))
+        good = pc.and_(good, pc.or_(pc.invert(needs), pc.is_valid(table.column(side))))
+        images = table.column(side).filter(needs)
+        parts.append(pa.Table.from_struct_array(images))
+        weights.append(np.full(len(images), sign, dtype=np.int64))
+    _refuse_nulls(stream, table, pc.if_else(good, True, None))
+    return pa.concat_tables(parts), np.concatenate(weights)

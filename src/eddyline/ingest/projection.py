@@ -1,0 +1,91 @@
+"""What a stream's rows are projected to: the distinct keys, predicates and measures of all its synopses.
+
+A projected batch has one column each: key `k<i>` (or its parts `k<i>_<j>`), predicate `f<i>`, measure
+`m<i>`, presence `p<i>`, and the weight `w`. Spark computes them in the JVM, the Arrow path with
+`sql.arrow_eval`; what follows is the same code for both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import PipelineError
+from eddyline.plan.layout import FLOAT_DIGITS, Kept, Measure
+from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.keys import BoolArray, column_key, tuple_key, unscaled, validity
+from eddyline.sql.query import Expression
+
+WEIGHT = "w"
+_FLOAT_LIMIT = 2.0**62
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The distinct expressions that a stream's synopses need, each computed once per row."""
+
+    keys: tuple[tuple[Expression, ...], ...]
+    predicates: tuple[tuple[str, ...], ...]
+    measures: tuple[Measure, ...]
+    presence: tuple[Expression, ...]
+
+
+def project(kept: Sequence[Kept]) -> Projection:
+    """Return the projection that serves all of a stream's synopses."""
+    return Projection(
+        keys=tuple(dict.fromkeys(key for each in kept for key in each.keys)),
+        predicates=tuple(dict.fromkeys(each.predicates for each in kept if each.predicates)),
+        measures=tuple(dict.fromkeys(each.measure for each in kept if each.measure is not None)),
+        presence=tuple(dict.fromkeys(part for each in kept for part in each.presence)),
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A projected batch as arrays."""
+
+    weights: Int64Array
+    keys: dict[tuple[Expression, ...], tuple[Int64Array, BoolArray]]
+    flags: dict[tuple[str, ...], BoolArray]
+    measures: dict[Measure, tuple[Int64Array, BoolArray]]
+    presence: dict[Expression, BoolArray]
+
+
+def prepare(batch: pa.RecordBatch | pa.Table, projection: Projection) -> Prepared:
+    """Return a projected batch as arrays of keys, flags, measures and weights."""
+    return Prepared(
+        weights=batch.column(WEIGHT).to_numpy(),
+        keys={key: _key(batch, i, len(key)) for i, key in enumerate(projection.keys)},
+        flags={predicate: _flag(batch.column(f"f{i}")) for i, predicate in enumerate(projection.predicates)},
+        measures={m: _fixed_point(batch.column(f"m{i}"), m) for i, m in enumerate(projection.measures)},
+        presence={part: _flag(batch.column(f"p{i}")) for i, part in enumerate(projection.presence)},
+    )
+
+
+def _key(batch: pa.RecordBatch | pa.Table, index: int, parts: int) -> tuple[Int64Array, BoolArray]:
+    if f"k{index}" in batch.schema.names:
+        return column_key(batch.column(f"k{index}"))
+    return tuple_key([batch.column(f"k{index}_{part}") for part in range(parts)])
+
+
+def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return array.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:
+    """Return (integers, valid) of a measure: decimals unscaled, floats to six digits, NULL as not valid."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    valid = validity(array)
+    if pa.types.is_decimal(array.type):
+        return unscaled(array), valid
+    if not pa.types.is_floating(array.type):
+        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
+    scaled = np.rint(array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**FLOAT_DIGITS)
+    if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
+        raise PipelineError(
+            f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond 4e12, which has no sum "
+            "in fixed point: filter such rows out in WHERE, or CAST the measure to a DECIMAL."
+        )
+    return scaled.astype(np.int64), valid

@@ -1,0 +1,36 @@
+"""Coverage: which query is meant, and whether what is kept can answer it."""
+
+from eddyline.errors import PlanError
+from eddyline.plan.demands import METHODS, Method, demand_of, terms_of
+from eddyline.plan.explain import describe
+from eddyline.plan.layout import Layout, Planned
+from eddyline.sql.parse import parse_query
+
+
+def find_planned(layout: Layout, query: str, method: str | None = None) -> Planned:
+    """Return a query of the plan by name, or the binding of any SQL text that the synopses cover."""
+    if method is not None and method not in METHODS:
+        raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+    named = next((planned for planned in layout.queries if planned.name == query), None)
+    if named is not None:
+        return named if method in (None, named.method) else bind(layout, named.name, named.query.text, method)
+    if " " not in query.strip():
+        names = ", ".join(planned.name for planned in layout.queries)
+        raise PlanError(f"the plan has no query {query!r}: its queries are {names}.")
+    return bind(layout, "query", query, method)
+
+
+def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
+    """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
+    parsed = parse_query(text, {stream.name: stream.columns for stream in layout.streams})
+    chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
+    ids = {demand_of(kept): kept.id for kept in layout.kept}
+    terms = terms_of(parsed, chosen)
+    missing = [demand for term in terms.values() for demand in term if demand not in ids]
+    if missing:
+        raise PlanError(
+            f"what is kept does not cover this query; missing is {describe(missing[0])} on stream "
+            f"{missing[0].stream!r}: add the query to the workload and build the state anew."
+        )
+    bound = {term: tuple(ids[demand] for demand in demands) for term, demands in terms.items()}
+    return Planned(name, parsed, chosen, bound)

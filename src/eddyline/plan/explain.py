@@ -1,0 +1,66 @@
+"""A plan as text: what is kept, who shares it, and what each stream's rows cost."""
+
+from eddyline.plan.demands import Demand, demand_of
+from eddyline.plan.layout import Kept, Layout
+
+
+def explain(layout: Layout, assumption: str = "") -> str:
+    """Return the plan as a text that fits a terminal."""
+    lines = [
+        f"plan {layout.digest[:12]}: {len(layout.queries)} queries on {len(layout.streams)} streams, "
+        f"{layout.nbytes:,} bytes kept"
+    ]
+    if assumption:
+        lines.append(assumption)
+    readers = _readers(layout)
+    for stream in layout.streams:
+        lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
+        lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
+        lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
+    lines.append("\nqueries")
+    for planned in layout.queries:
+        reads = "; ".join(f"{term}: {' x '.join(ids)}" for term, ids in planned.terms.items())
+        method = "exact" if not planned.query.joins else planned.method
+        lines.append(f"  {planned.name} [{method}] reads {reads}")
+        lines.append(f"    {' '.join(planned.query.text.split())}")
+    return "\n".join(lines)
+
+
+def describe(demand: Demand) -> str:
+    """Return what a synopsis holds, in one line: the part of a plan that people compare."""
+    parts = [demand.family]
+    if demand.keys:
+        keys = " x ".join("(" + ", ".join(part.text for part in key) + ")" for key in demand.keys)
+        parts.append(f"on {keys}")
+    if demand.measure is not None:
+        parts.append(f"of {demand.measure.expression.text}")
+    conditions = [f"{part.text} is not null" for part in demand.presence] + list(demand.predicates)
+    if conditions:
+        parts.append("where " + " and ".join(conditions))
+    return " ".join(parts).replace("`", "")
+
+
+def _kept(kept: Kept, readers: dict[str, list[str]]) -> list[str]:
+    names = readers.get(kept.id)
+    used = f"read by {', '.join(names)}" if names else "row count"
+    return [f"{kept.id}: {describe(demand_of(kept))}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
+
+
+def _shape(kept: Kept) -> str:
+    spec = kept.spec
+    if spec.words == 1:
+        return "one exact counter"
+    shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
+    return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
+
+
+def _readers(layout: Layout) -> dict[str, list[str]]:
+    readers: dict[str, list[str]] = {}
+    for planned in layout.queries:
+        for identifier in dict.fromkeys(i for ids in planned.terms.values() for i in ids):
+            readers.setdefault(identifier, []).append(planned.name)
+    return readers
+
+
+def _touched(layout: Layout, stream: str) -> int:
+    return sum(kept.spec.touched + (2 if kept.candidates else 0) for kept in layout.kept_for(stream))

@@ -1,0 +1,102 @@
+"""The layout: every synopsis that a plan keeps, on which stream, and which query reads it.
+
+A layout is all that an update or an answer needs to know. It is a plain value: it is stored with the
+state, and two states combine only if their layouts are equal.
+"""
+
+import hashlib
+from functools import cached_property
+
+import msgspec
+
+from eddyline.sketch.candidates import CandidateSpec
+from eddyline.sketch.synopsis import Spec
+from eddyline.sql.query import Expression, Query
+from eddyline.types import Column
+
+FLOAT_DIGITS = 6
+"""Decimal digits that a measure of type FLOAT or DOUBLE is kept to."""
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A declared stream: its columns, and how its rows say what they change."""
+
+    name: str
+    columns: tuple[Column, ...]
+    changes: str | None = None
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A number per row in fixed point: value = integer / 10^scale. NULL counts for nothing."""
+
+    expression: Expression
+
+    @property
+    def scale(self) -> int:
+        """Decimal digits after the point."""
+        kind = self.expression.type
+        return FLOAT_DIGITS if kind.is_float else kind.scale
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A synopsis that the plan keeps: what of a stream goes into it, and its spec.
+
+    keys: one composite key per join edge of the sketched relation. presence: expressions that must not be
+    NULL for a row to count (the measure of an AVG, seen by its COUNT).
+    """
+
+    id: str
+    stream: str
+    spec: Spec
+    keys: tuple[tuple[Expression, ...], ...] = ()
+    predicates: tuple[str, ...] = ()
+    measure: Measure | None = None
+    presence: tuple[Expression, ...] = ()
+    candidates: CandidateSpec | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of counters and hints."""
+        return 8 * (self.spec.words + (self.candidates.words if self.candidates else 0))
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A query and the synopses it reads: for each term (count, sum) one per relation."""
+
+    name: str
+    query: Query
+    method: str
+    terms: dict[str, tuple[str, ...]]
+
+
+class Layout(msgspec.Struct, frozen=True, dict=True):
+    """Everything that a plan keeps."""
+
+    seed: int
+    confidence: float
+    streams: tuple[Stream, ...]
+    kept: tuple[Kept, ...]
+    queries: tuple[Planned, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything kept, row counts of the streams among it."""
+        return sum(kept.nbytes for kept in self.kept)
+
+    @cached_property
+    def by_id(self) -> dict[str, Kept]:
+        """The synopses by their ids."""
+        return {kept.id: kept for kept in self.kept}
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the layout: equal digests mean equal layouts."""
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of that name."""
+        return next(stream for stream in self.streams if stream.name == name)
+
+    def kept_for(self, stream: str) -> tuple[Kept, ...]:
+        """Return the synopses on a stream."""
+        return tuple(kept for kept in self.kept if kept.stream == stream)

@@ -1,0 +1,50 @@
+"""Sizes: from a budget or an error to the shape of the sketches."""
+
+import math
+import re
+
+from scipy.special import ndtri
+
+from eddyline.errors import PlanError
+
+MIN_DEPTH = 7
+MIN_WIDTH = 16
+HINT_SHARE = 4
+"""One word in so many of a skimmed sketch goes to its candidate table."""
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_bytes(size: str | int) -> int:
+    """Return a number of bytes from 64_000, "64 KB", "8 MB" or "1 MiB".
+
+    >>> parse_bytes("8 MB")
+    8000000
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    if match is None or match[2].upper() not in _UNITS:
+        raise PlanError(f"budget {size!r} is not a size: write a number of bytes, or for example '64 KB' or '8 MB'.")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def shape_for(words: int) -> tuple[int, int]:
+    """Return (width, depth) of the largest sketch within so many words: a power of two by 7 to 13 rows."""
+    width = MIN_WIDTH
+    while 2 * width * MIN_DEPTH <= words:
+        width *= 2
+    depth = min(words // width, 2 * MIN_DEPTH - 1)
+    return width, depth
+
+
+def words_for_error(error: float, confidence: float) -> int:
+    """Return the words per sketch that a join as concentrated as a self-join needs for a relative error.
+
+    The row variance is then 2 J^2 / width, and the mean over rows divides it by depth. Joins that are
+    sparser than that need more: statistics will say how much.
+    """
+    if not 0 < error < 1:
+        raise PlanError(f"error={error} is not a relative error between 0 and 1.")
+    z = float(ndtri(0.5 + confidence / 2))
+    return max(math.ceil(2 * (z / error) ** 2), MIN_WIDTH * MIN_DEPTH)

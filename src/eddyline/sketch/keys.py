@@ -1,0 +1,117 @@
+"""From Arrow columns to 64-bit keys: the same on every path, process and platform.
+
+| SQL type | key |
+| --- | --- |
+| TINYINT ... BIGINT, BOOLEAN | the value |
+| DATE, TIMESTAMP | days, microseconds since 1970-01-01 (UTC) |
+| DECIMAL | the value if it is whole and fits in 64 bits, else a hash of digits and scale |
+| STRING, BINARY | Spark's xxhash64 of the bytes |
+| several columns | Spark's xxhash64 of the columns' keys in order |
+
+NULL is carried apart, as a mask of valid rows: a NULL key joins nothing.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import SketchError
+from eddyline.kernels.decimals import decimal_keys, narrow_decimals
+from eddyline.kernels.xxhash import chain_longs, hash_strings
+from eddyline.sketch.counters import Int64Array
+
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+_DECIMAL = pa.types.is_decimal128
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def validity(array: pa.Array | pa.ChunkedArray) -> BoolArray:
+    """Return which rows are not NULL."""
+    if array.null_count == 0:
+        return np.ones(len(array), dtype=np.bool_)
+    return _one_array(pc.is_valid(array)).to_numpy(zero_copy_only=False)
+
+
+def _integers(array: pa.Array) -> Int64Array:
+    """Return a fixed-width Arrow column as int64; NULL rows hold 0."""
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    elif pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    array = array.cast(pa.int64())
+    if array.null_count:
+        array = array.fill_null(0)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _decimal_words(array: pa.Array) -> np.ndarray:
+    words = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, 2)
+    return words[array.offset : array.offset + len(array)]
+
+
+def _hashed_bytes(array: pa.Array) -> Int64Array:
+    array = array.cast(pa.large_binary())
+    out = np.empty(len(array), dtype=np.uint64)
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    content = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    hash_strings(content, starts, out)
+    return out.view(np.int64)
+
+
+def column_key(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArray]:
+    """Return (keys, valid) of one column."""
+    array = _one_array(column)
+    kind = array.type
+    valid = validity(array)
+    if len(array) == 0 or pa.types.is_null(kind):
+        return np.zeros(len(array), dtype=np.int64), valid
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _hashed_bytes(array), valid
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _hashed_bytes(array), valid
+    if _DECIMAL(kind):
+        out = np.empty(len(array), dtype=np.uint64)
+        decimal_keys(_decimal_words(array), kind.scale, out)
+        return out.view(np.int64), valid
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        return _integers(array), valid
+    raise SketchError(f"a column of Arrow type {kind} cannot be a join key: cast it to an exact type.")
+
+
+def tuple_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, BoolArray]:
+    """Return (keys, valid) of a composite key; a row with any NULL is not valid."""
+    if len(columns) == 1:
+        return column_key(columns[0])
+    parts = [column_key(column) for column in columns]
+    valid = np.logical_and.reduce([part[1] for part in parts])
+    return chain([part[0] for part in parts]), valid
+
+
+def chain(keys: list[Int64Array]) -> Int64Array:
+    """Return the key of several columns from the keys of each."""
+    out = np.empty(len(keys[0]), dtype=np.uint64)
+    chain_longs(np.stack([key.view(np.uint64) for key in keys]), out)
+    return out.view(np.int64)
+
+
+def unscaled(array: pa.Array) -> Int64Array:
+    """Return the unscaled 64-bit values of a decimal column; NULL rows hold 0."""
+    array = _one_array(array)
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(0, array.type))
+    out = np.empty(len(array), dtype=np.int64)
+    if len(array) and not narrow_decimals(_decimal_words(array), out):
+        raise SketchError(
+            f"a measure of type {array.type} holds a value beyond 64 bits: cast it to a DECIMAL of at most "
+            "18 digits."
+        )
+    return out

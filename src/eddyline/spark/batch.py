@@ -1,0 +1,56 @@
+"""The batch pass: one scan of each frame feeds every synopsis on it.
+
+Rows are projected in the JVM, sketched in Arrow batches, merged on the executors by (synopsis, chunk), and
+only then collected: the driver receives one block per chunk of the plan, however many partitions there are.
+DataFrame API only, so that it runs over Spark Connect as well.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.errors import PipelineError
+from eddyline.ingest.accumulator import Accumulator
+from eddyline.ingest.changes import unreadable
+from eddyline.ingest.projection import project
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import Layout
+from eddyline.spark.partials import DDL, Merger, from_batch
+from eddyline.spark.projection import project_frame
+from eddyline.spark.tasks import encode_kept, merge_task, sketch_task
+
+_MERGE_BYTES = 4 << 20
+_MERGE_TASKS = 64
+
+
+def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
+    """Return the snapshot after one pass over each frame."""
+    names = {stream.name for stream in layout.streams}
+    if names != set(frames):
+        raise PipelineError(
+            f"the plan has the streams {', '.join(sorted(names))} and frames were given for "
+            f"{', '.join(sorted(frames)) or 'none'}: give exactly one frame per stream."
+        )
+    snapshot = Snapshot.empty(layout)
+    for stream in layout.streams:
+        snapshot = snapshot.plus_stream(stream.name, sketch_stream(spark, layout, stream.name, frames[stream.name]))
+    return snapshot
+
+
+def sketch_stream(spark: SparkSession, layout: Layout, name: str, frame: DataFrame) -> Accumulator:  # noqa: ARG001
+    """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row."""
+    kept = layout.kept_for(name)
+    specs = encode_kept(kept)
+    projected = project_frame(layout.stream(name), frame, project(kept))
+    partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
+    merge_tasks = min(1 + sum(each.nbytes for each in kept) // _MERGE_BYTES, _MERGE_TASKS)
+    merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
+    merger = Merger(kept)
+    for row in from_batch(merged.toArrow()):
+        merger.take(*row)
+    merger.report.raise_error()
+    if merger.report.unreadable:
+        total = merger.report.rows + merger.report.unreadable
+        raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
+    return merger.accumulator()

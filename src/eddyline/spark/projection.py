@@ -1,0 +1,99 @@
+"""The projection in the JVM: keys, predicates, measures and weight of each row, nothing else leaves the scan."""
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from eddyline.errors import PipelineError
+from eddyline.ingest.arrow_path import referenced
+from eddyline.ingest.projection import WEIGHT, Projection
+from eddyline.plan.layout import Measure, Stream
+from eddyline.spark import changes
+from eddyline.spark.schema import from_spark
+from eddyline.sql.query import Expression
+from eddyline.types import SqlType
+
+UNREADABLE = "unreadable"
+
+
+def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> DataFrame:
+    """Return the projected frame of a stream: the columns of `ingest.projection`, and unreadable rows."""
+    rows = changes.decode_changes(stream, frame, referenced(projection))
+    _check_types(stream, rows, projection)
+    columns = [sf.col(changes.WEIGHT).alias(WEIGHT)]
+    for i, key in enumerate(projection.keys):
+        columns += _key_columns(i, key)
+    columns += [_flag(predicate).alias(f"f{i}") for i, predicate in enumerate(projection.predicates)]
+    columns += [_measure(measure).alias(f"m{i}") for i, measure in enumerate(projection.measures)]
+    columns += [sf.expr(part.text).isNotNull().alias(f"p{i}") for i, part in enumerate(projection.presence)]
+    if stream.changes is not None:
+        columns.append(sf.col(changes.UNREADABLE).alias(UNREADABLE))
+    return rows.select(*columns)
+
+
+def _flag(predicate: tuple[str, ...]) -> Column:
+    flag = sf.expr(predicate[0])
+    for conjunct in predicate[1:]:
+        flag = flag & sf.expr(conjunct)
+    return sf.coalesce(flag, sf.lit(False))
+
+
+def _key_columns(index: int, key: tuple[Expression, ...]) -> list[Column]:
+    """Return the columns of a key: one 64-bit key where the JVM can make it, else the values themselves."""
+    parts = [jvm_key(part) for part in key]
+    made = [part for part in parts if part is not None]
+    if len(made) < len(key):
+        return [
+            (sf.expr(value.text) if part is None else part).alias(f"k{index}_{j}")
+            for j, (value, part) in enumerate(zip(key, parts, strict=True))
+        ]
+    if len(made) == 1:
+        return [made[0].alias(f"k{index}")]
+    valid = made[0].isNotNull()
+    for part in made[1:]:
+        valid = valid & part.isNotNull()
+    return [sf.when(valid, sf.xxhash64(*made)).alias(f"k{index}")]
+
+
+def jvm_key(part: Expression) -> Column | None:
+    """Return the 64-bit key of one value as a JVM expression, or None where Python makes it from the value."""
+    value, kind = sf.expr(part.text), part.type
+    if kind.is_integer or (kind.kind == "decimal" and kind.scale == 0 and kind.precision <= 18):
+        return value.cast("bigint")
+    if kind.kind == "boolean":
+        return value.cast("int").cast("bigint")
+    if kind.kind == "date":
+        return sf.unix_date(value).cast("bigint")
+    if kind.kind == "timestamp":
+        return sf.unix_micros(value)
+    if kind.kind in ("string", "binary"):
+        return sf.when(value.isNotNull(), sf.xxhash64(value))
+    return None
+
+
+def _measure(measure: Measure) -> Column:
+    value, kind = sf.expr(measure.expression.text), measure.expression.type
+    if kind.is_integer:
+        return value.cast("bigint")
+    if kind.kind == "decimal" and kind.precision <= 18:
+        return (value.cast(str(kind)) * sf.lit(10**kind.scale).cast(f"DECIMAL({kind.scale + 1},0)")).cast("bigint")
+    return value.cast(str(kind))
+
+
+def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> None:
+    """Raise PipelineError unless Spark gives every expression the type that the plan worked out."""
+    wanted = [part for key in projection.keys for part in key]
+    wanted += [measure.expression for measure in projection.measures]
+    wanted += [Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate]
+    for part in wanted:
+        try:
+            found = rows.select(sf.expr(part.text)).schema.fields[0].dataType
+        except AnalysisException as error:
+            reason = str(error).split("\n")[0]
+            raise PipelineError(f"stream {stream.name!r}: Spark cannot evaluate {part.text!r}: {reason}") from error
+        kind = from_spark(found)
+        if found.simpleString() != "void" and (kind is None or not kind.widens_to(part.type)):
+            raise PipelineError(
+                f"stream {stream.name!r}: {part.text!r} is {found.simpleString()} on Spark and {part.type} in the plan: "
+                "CAST it in the query to the type that you mean."
+            )

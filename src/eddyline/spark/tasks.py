@@ -1,0 +1,76 @@
+"""What runs on the executors: two functions of Arrow batches, self-contained but for the specs they are given."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import EddylineError
+from eddyline.ingest.accumulator import Accumulator
+from eddyline.ingest.changes import SHOWN_ROWS
+from eddyline.plan.layout import Kept
+from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
+from eddyline.spark.projection import UNREADABLE
+
+FEED_ROWS = 1 << 18
+
+
+def encode_kept(kept: tuple[Kept, ...]) -> bytes:
+    """Return a stream's synopses as bytes that travel to the executors."""
+    return msgspec.json.encode(kept)
+
+
+def sketch_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the partial counters of one task: all its batches into all synopses, emitted once."""
+    accumulator = Accumulator(msgspec.json.decode(kept, type=tuple[Kept, ...]))
+    report = Report()
+    try:
+        for table in _gathered(batches):
+            readable, seen = _split_unreadable(table)
+            report += seen
+            accumulator.feed(readable)
+    except EddylineError as error:
+        yield from to_batches([report_row(failure(error))])
+        return
+    report += Report(accumulator.rows, accumulator.deletes)
+    yield from to_batches([report_row(report), *partial_rows(accumulator)])
+
+
+def merge_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield one block for each (name, chunk) that reaches this task."""
+    merger = Merger(msgspec.json.decode(kept, type=tuple[Kept, ...]))
+    try:
+        for batch in batches:
+            for row in from_batch(batch):
+                merger.take(*row)
+    except EddylineError as error:
+        yield from to_batches([report_row(failure(error))])
+        return
+    yield from to_batches(merger.rows())
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the batches gathered into tables large enough to be worth a kernel call."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= FEED_ROWS:
+            yield pa.Table.from_batches(pending).combine_chunks()
+            pending, rows = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending).combine_chunks()
+
+
+def _split_unreadable(table: pa.Table) -> tuple[pa.Table, Report]:
+    """Return (rows whose change was read, a report of the others)."""
+    if UNREADABLE not in table.column_names:
+        return table, Report()
+    bad = pc.is_valid(table.column(UNREADABLE))
+    count = pc.sum(bad).as_py() or 0
+    if count == 0:
+        return table, Report()
+    shown = table.column(UNREADABLE).filter(bad).slice(0, SHOWN_ROWS).to_pylist()
+    return table.filter(pc.invert(bad)), Report(unreadable=count, shown=tuple(shown))
