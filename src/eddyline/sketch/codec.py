@@ -21,6 +21,7 @@ MAGIC = b"EDDY"
 VERSION = 1
 KIND_SYNOPSIS = 1
 KIND_STATE = 2
+KIND_EPOCH = 3
 _HEAD = struct.Struct("<4sHHIQ")
 _DIGEST = 16
 
@@ -34,6 +35,12 @@ def pack(kind: int, header: bytes, body: bytes) -> bytes:
     head = _HEAD.pack(MAGIC, VERSION, kind, len(header), len(body))
     content = b"".join((head, header, body))
     return content + _digest(content)
+
+
+def intact(data: bytes) -> bool:
+    """Return whether the checksum at the end matches: it sits there in every version of the format."""
+    view = memoryview(data)
+    return _digest(view[:-_DIGEST]) == bytes(view[-_DIGEST:])
 
 
 def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
@@ -56,13 +63,13 @@ def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
             f"eddyline state announces {_HEAD.size + header_size + body_size + _DIGEST} bytes and has "
             f"{len(data)}: the file is damaged; use the previous version of it."
         )
-    view = memoryview(data)
-    if _digest(view[:-_DIGEST]) != bytes(view[-_DIGEST:]):
+    if not intact(data):
         raise CorruptState(
             "the checksum of this eddyline state does not match its content: the file is damaged; "
             "use the previous version of it."
         )
     if found != kind:
         raise CorruptState(f"these bytes hold an object of kind {found}, and kind {kind} was asked for.")
+    view = memoryview(data)
     start = _HEAD.size + header_size
     return bytes(view[_HEAD.size : start]), view[start : start + body_size]

@@ -1,0 +1,24 @@
+"""The store: durable, versioned state that takes each batch exactly once; see docs/concepts/store.md."""
+
+from eddyline.store.commit import Commit, Epoch, PlanStamp, SourcePosition
+from eddyline.store.filesystem import Where
+from eddyline.store.layout import COMMIT_STEPS
+from eddyline.store.reader import Reader
+from eddyline.store.store import Sections, Store
+from eddyline.store.verify import Problem, verify
+from eddyline.store.writer import Options
+
+__all__ = [
+    "COMMIT_STEPS",
+    "Commit",
+    "Epoch",
+    "Options",
+    "PlanStamp",
+    "Problem",
+    "Reader",
+    "Sections",
+    "SourcePosition",
+    "Store",
+    "Where",
+    "verify",
+]

@@ -1,0 +1,107 @@
+"""An epoch as a value and as bytes: the commit that made it, and named sections of opaque content.
+
+The bytes are a codec envelope of kind KIND_EPOCH. Its header is the `Commit` as JSON, its body the sections
+in the order and with the lengths that `Commit.sections` gives.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from eddyline.errors import CorruptState, FormatVersion
+from eddyline.sketch import codec
+
+Content = bytes | memoryview
+
+
+class PlanStamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the store knows of a plan: its hash, itself as opaque text, and a line for each of its names."""
+
+    hash: str
+    header: str
+    describe: dict[str, str]
+
+
+class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far one stream has come: its last batch, and totals over all batches of the store.
+
+    `last_commit_time` (seconds since 1970) is for people to read: nothing is ordered by it.
+    """
+
+    query_id: str
+    batch_id: int
+    rows: int
+    deletes: int
+    bad: int
+    last_commit_time: float
+
+
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The header of an epoch."""
+
+    epoch: int
+    parent: int | None
+    run_id: str
+    plan: PlanStamp
+    sources: dict[str, SourcePosition]
+    sections: dict[str, int]
+
+    @property
+    def plan_hash(self) -> str:
+        """The hash of the plan that the sections belong to."""
+        return self.plan.hash
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One whole version of the state, in memory: no later commit or clean-up changes it."""
+
+    commit: Commit
+    sections: Mapping[str, bytes]
+
+    @property
+    def number(self) -> int:
+        """Its place in the order of commits."""
+        return self.commit.epoch
+
+
+def make_epoch(commit: Commit, sections: Mapping[str, Content]) -> Epoch:
+    """Return an epoch with copies of sections, whose lengths its header lists."""
+    content = {name: bytes(section) for name, section in sections.items()}
+    lengths = {name: len(section) for name, section in content.items()}
+    return Epoch(msgspec.structs.replace(commit, sections=lengths), content)
+
+
+def encode(epoch: Epoch) -> bytes:
+    """Return the bytes of an epoch."""
+    header = msgspec.json.encode(epoch.commit)
+    return codec.pack(codec.KIND_EPOCH, header, b"".join(epoch.sections.values()))
+
+
+def decode(data: bytes, number: int) -> Epoch:
+    """Return the epoch of that number from its bytes, or raise CorruptState or FormatVersion."""
+    try:
+        header, body = codec.unpack(data, codec.KIND_EPOCH)
+    except FormatVersion as error:
+        if codec.intact(data):
+            raise
+        raise CorruptState("its version and its checksum are damaged") from error
+    try:
+        commit = msgspec.json.decode(header, type=Commit)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptState(f"its header cannot be read: {error}") from error
+    if commit.epoch != number:
+        raise CorruptState(f"it holds epoch {commit.epoch}, not {number}: a file was copied over another")
+    return Epoch(commit, _cut(commit.sections, body))
+
+
+def _cut(lengths: dict[str, int], body: memoryview) -> dict[str, bytes]:
+    if min(lengths.values(), default=0) < 0 or sum(lengths.values()) != len(body):
+        raise CorruptState("the lengths of its sections do not add up")
+    sections = {}
+    start = 0
+    for name, length in lengths.items():
+        sections[name] = bytes(body[start : start + length])
+        start += length
+    return sections

@@ -1,0 +1,182 @@
+"""The store as a run sees it: state that belongs to one plan and takes each batch exactly once."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from msgspec.structs import replace
+
+from eddyline.errors import StoreError
+from eddyline.store.commit import Commit, Content, Epoch, PlanStamp, make_epoch
+from eddyline.store.filesystem import Where
+from eddyline.store.layout import check_id, epoch_numbers
+from eddyline.store.plan_change import check_plan, kept_sections
+from eddyline.store.position import advanced, already_seen
+from eddyline.store.reader import Reader
+from eddyline.store.writer import EpochWriter, Options, sentence
+
+Sections = Mapping[str, Content]
+_DEFAULT = Options()
+
+
+class Store:
+    """A store that is open for writing; threads may share it. Readers use `Reader`.
+
+    Made by `create`, `open` or `replace_plan`. Closing it, also by `with`, lets the next writer in.
+    `repeats` counts the batches that came again and were ignored.
+    """
+
+    def __init__(self, writer: EpochWriter, run_id: str, adoptable: frozenset[str] = frozenset()) -> None:
+        self._writer = writer
+        self._run_id = run_id
+        self._adoptable = adoptable
+        self._turn = threading.RLock()
+        self.repeats = 0
+
+    @staticmethod
+    def exists(where: Where) -> bool:
+        """Return whether there is a store to open; otherwise it is to be created."""
+        return Reader(where).exists()
+
+    @classmethod
+    def create(
+        cls, where: Where, plan: PlanStamp, run_id: str, sections: Sections, *, options: Options = _DEFAULT
+    ) -> Self:
+        """Return a new store whose epoch 0 has these sections; StoreError when there is one already."""
+        check_id("run id", run_id)
+        reader = Reader(where)
+        with sentence(reader.where, "the store was not created"):
+            reader.files.make()
+        writer = EpochWriter(reader, options)
+        with writer.closed_on_error():
+            if reader.exists():
+                raise StoreError(f"there is a store at {reader.where}: open it, or choose another directory.")
+            writer.sweep(above=-1)
+            first = Commit(epoch=0, parent=None, run_id=run_id, plan=plan, sources={}, sections={})
+            writer.publish(make_epoch(first, sections), "the store was not created")
+        return cls(writer, run_id)
+
+    @classmethod
+    def open(cls, where: Where, plan: PlanStamp, run_id: str, *, options: Options = _DEFAULT) -> Self:
+        """Return the store of this plan, ready for the next batch; WrongRun when it is another plan's."""
+        check_id("run id", run_id)
+        writer = _existing(where, options)
+        with writer.closed_on_error():
+            commit = writer.current().commit
+            check_plan(writer.reader.where, commit.plan, plan)
+        return cls(writer, run_id, frozenset(commit.sources if options.adopt else ()))
+
+    @classmethod
+    def replace_plan(
+        cls, where: Where, plan: PlanStamp, run_id: str, fresh: Sections, *, options: Options = _DEFAULT
+    ) -> Self:
+        """Return the store under another plan: sections of unchanged names are kept, `fresh` ones set.
+
+        Positions of the streams stay: a fresh section counts the batches from now on, unless its content
+        was built from the earlier ones.
+        """
+        check_id("run id", run_id)
+        writer = _existing(where, options)
+        with writer.closed_on_error():
+            old = writer.current()
+            commit = replace(old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan)
+            epoch = make_epoch(commit, {**kept_sections(old, plan), **fresh})
+            writer.publish(epoch, "the plan was not replaced, and the store stays as it was")
+        return cls(writer, run_id, frozenset(commit.sources if options.adopt else ()))
+
+    @staticmethod
+    def restore(where: Where, epoch: int, run_id: str, *, options: Options = _DEFAULT) -> Epoch:
+        """Return a new current epoch with the content of an older one; those between are removed.
+
+        A checkpoint that is ahead of the older one is refused as a gap from then on: restore it too.
+        """
+        check_id("run id", run_id)
+        reader = Reader(where)
+        old = reader.at(epoch)
+        writer = EpochWriter(reader, options)
+        try:
+            number = epoch_numbers(reader.names())[0] + 1
+            restored = make_epoch(
+                replace(old.commit, epoch=number, parent=epoch, run_id=run_id), old.sections
+            )
+            writer.publish(restored, f"epoch {epoch} was not restored, and the store stays as it was")
+            writer.forget(range(epoch + 1, number))
+        finally:
+            writer.close()
+        return restored
+
+    @property
+    def where(self) -> str:
+        """The directory, as messages name it."""
+        return self._writer.reader.where
+
+    @property
+    def current(self) -> Epoch:
+        """The last epoch that was committed."""
+        with self._turn:
+            return self._writer.current()
+
+    def seen(self, source: str, query_id: str, batch_id: int) -> bool:
+        """Return whether a batch was committed before; WrongRun when it is not this store's next one."""
+        check_id("stream name", source)
+        check_id("query id", query_id)
+        if batch_id < 0:
+            raise StoreError(f"batches count from 0, and stream {source} sent batch {batch_id}.")
+        position = self.current.commit.sources.get(source)
+        return already_seen(position, source, query_id, batch_id, adopt=source in self._adoptable)
+
+    def commit(
+        self,
+        source: str,
+        query_id: str,
+        batch_id: int,
+        new_sections: Sections | Callable[[Epoch], Sections],
+        *,
+        rows: int = 0,
+        deletes: int = 0,
+        bad: int = 0,
+        at: float | None = None,
+    ) -> bool:
+        """Return True when a batch was committed now, False when it had been before and nothing was done.
+
+        The sections named are replaced, all others stay. A function gets the epoch it builds on, and runs
+        while no other thread commits. `rows`, `deletes` and `bad` count this batch's records; `at` is its
+        time in seconds since 1970, for people to read.
+        """
+        with self._turn:
+            if self.seen(source, query_id, batch_id):
+                self.repeats += 1
+                return False
+            old = self.current
+            changed = new_sections(old) if callable(new_sections) else new_sections
+            counts, moment = (rows, deletes, bad), time.time() if at is None else at
+            position = advanced(old.commit.sources.get(source), query_id, batch_id, counts, moment)
+            sources = {**old.commit.sources, source: position}
+            number = old.number + 1
+            commit = replace(
+                old.commit, epoch=number, parent=old.number, run_id=self._run_id, sources=sources
+            )
+            failure = (
+                f"batch {batch_id} of stream {source} is not confirmed, and epoch {old.number} stays readable"
+            )
+            self._writer.publish(make_epoch(commit, {**old.sections, **changed}), failure)
+            self._adoptable -= {source}
+            return True
+
+    def close(self) -> None:
+        """Let the next writer in."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def _existing(where: Where, options: Options) -> EpochWriter:
+    """Return the writer of a store that is there; a wrong path gets no lock file."""
+    reader = Reader(where)
+    reader.current()
+    return EpochWriter(reader, options)

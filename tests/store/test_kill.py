@@ -1,0 +1,60 @@
+"""A writer killed with -9 at every step of a commit, and what the next one finds."""
+
+import signal
+
+import pytest
+
+from eddyline.store import COMMIT_STEPS, Reader, Store, verify
+from eddyline.store.layout import CURRENT, LOCK, TEMPORARY, epoch_name
+from tests.store.runs import ARROW_STEPS, deliver, new_store, open_store, run_child
+
+KILLED = (-signal.SIGKILL, "")
+BEFORE_POINTER = COMMIT_STEPS[: COMMIT_STEPS.index("pointer-named")]
+
+
+def run_with_kills(where, uninterrupted, steps):
+    """Kill batch after batch, each at its step, and hold every state found to the uninterrupted run."""
+    undisturbed = new_store(uninterrupted)
+    for batch_id, step in enumerate(steps):
+        assert run_child(where, batch_id + 1, kill=step) == KILLED
+        old = undisturbed.current
+        deliver(undisturbed, batch_id)
+        found = Reader(where).latest()
+        assert found == (old if step in BEFORE_POINTER else undisturbed.current), step
+        assert {problem.kind for problem in verify(where)} <= {"leftover"}
+        with open_store(where) as store:
+            assert verify(where) == []
+            assert deliver(store, batch_id) == (step in BEFORE_POINTER)
+            assert store.current == undisturbed.current
+    undisturbed.close()
+    return undisturbed.current.number
+
+
+def test_killed_sixty_times_at_every_step(tmp_path):
+    where, other = tmp_path / "killed", tmp_path / "undisturbed"
+    last = run_with_kills(where, other, COMMIT_STEPS * 5)
+    expected = {CURRENT, LOCK, *(epoch_name(last - age) for age in range(3))}
+    assert {file.name for file in where.iterdir()} == expected
+    for name in expected - {LOCK}:
+        assert (where / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_killed_at_every_step_in_an_object_store(tmp_path, s3):
+    run_with_kills(s3, tmp_path, ARROW_STEPS)
+
+
+@pytest.mark.parametrize("step", ["epoch-half-written", "epoch-listed", "pointer-synced", "collected"])
+def test_killed_while_it_is_created(tmp_path, step):
+    assert run_child(tmp_path, 0, kill=step) == KILLED
+    assert Store.exists(tmp_path) == (step == "collected")
+    assert run_child(tmp_path, 2) == (0, "")
+    assert Reader(tmp_path).latest().number == 2
+    assert not [file for file in tmp_path.iterdir() if file.name.endswith(TEMPORARY)]
+
+
+def test_every_step_is_reached_in_order(anywhere, tmp_path):
+    steps = []
+    with new_store(anywhere, fault=steps.append) as store:
+        steps.clear()
+        deliver(store, 0)
+    assert tuple(steps) == (COMMIT_STEPS if anywhere == tmp_path / "state" else ARROW_STEPS)
