@@ -8,7 +8,6 @@
 Paper: set expressions, paragraphs 0058-0064 (the general estimator).
 """
 
-
 import numpy as np
 
 from eddyline.answer.reading import two_sided_z

@@ -214,6 +214,16 @@ def distinct_classify(
             counts[i] = np.int32(c) if c <= half else np.int32(c) - np.int32(_P_SIGNED)
 
 
+@njit(cache=True, nogil=True)
+def distinct_pure_words(
+    counts: np.ndarray, fingerprints: np.ndarray, params: np.ndarray, out: np.ndarray
+) -> None:
+    """Fill out (int64) with the words of pure cells, from signed counts and fingerprints (int64)."""
+    for i in range(counts.shape[0]):
+        f = _U(fingerprints[i])
+        out[i] = np.int64(_lanes(np.int64(counts[i]), f, _check_lane(f, params)))
+
+
 @njit(cache=True, inline="always")
 def _inverse61(c: np.uint64) -> np.uint64:
     """Return 1/c modulo 2^61 - 1, as c^(2^61 - 3)."""

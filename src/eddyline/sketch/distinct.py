@@ -49,7 +49,7 @@ _CONSTANTS = (9.0, 4.1, 1.65, 0.75, 0.48)
 
 
 class Cells(NamedTuple):
-    """What level cells show, each array (levels, cells): kind, fingerprint (-1 unless pure), net count."""
+    """What level cells show: the kind, the fingerprint (-1 unless pure) and the net count (0 unless pure)."""
 
     kinds: np.ndarray
     fingerprints: np.ndarray
@@ -114,7 +114,7 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
     @property
     def words(self) -> int:
         """The number of 8-byte words of its counters."""
-        return self._counts_at + 3 * self._third // 2
+        return self.counts_at + 3 * self._third // 2
 
     @property
     def edges(self) -> int:
@@ -126,15 +126,18 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
         return max(self.cells // 2, _SMALLEST_THIRD)
 
     @property
-    def _sums_at(self) -> int:
+    def sums_at(self) -> int:
+        """The first word of the table's sums: before it are the level cells."""
         return self.levels * self.cells
 
     @property
-    def _counts_at(self) -> int:
-        return self._sums_at + 3 * self._third
+    def counts_at(self) -> int:
+        """The first word of the table's counts, two to a word."""
+        return self.sums_at + 3 * self._third
 
     @property
-    def _params(self) -> np.ndarray:
+    def params(self) -> np.ndarray:
+        """The parameters of its hash functions, as the kernels take them."""
         rows: np.ndarray = parameters("mix", (self.seed,), FUNCTIONS)[0]
         return rows
 
@@ -144,11 +147,11 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted keys to the counters in place; residues never overflow."""
-        distinct_add(counters, keys[0], weights, self._params, self.levels, self.cells, self._third)
+        distinct_add(counters, keys[0], weights, self.params, self.levels, self.cells, self._third)
 
     def _combine(self, left: Int64Array, right: Int64Array, start: int, *, negative: bool) -> Int64Array:
         out = np.empty(left.shape, dtype=np.int64)
-        distinct_combine(left, right, start, self._sums_at, self._counts_at, negative, out)
+        distinct_combine(left, right, start, self.sums_at, self.counts_at, negative, out)
         return out
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:
@@ -165,10 +168,10 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
 
     def fold(self, counters: Int64Array) -> Int64Array:
         """Return the counters at half the cells: exactly those of a sketch built at that size."""
-        regions = [(0, self._sums_at, self.cells)]
+        regions = [(0, self.sums_at, self.cells)]
         if self.folded()._third < self._third:  # noqa: SLF001 - one of its own kind
-            regions.append((self._sums_at, self._counts_at, self._third))
-            regions.append((self._counts_at, self.words, self._third // 2))
+            regions.append((self.sums_at, self.counts_at, self._third))
+            regions.append((self.counts_at, self.words, self._third // 2))
         halves = [self._halved(counters, *region) for region in regions]
         return np.concatenate([*halves, counters[regions[-1][1] :]])
 
@@ -184,18 +187,21 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
 
     def lower(self, counters: Int64Array, levels: int) -> Int64Array:
         """Return the counters at fewer levels: exactly those of a sketch built so."""
-        rows = counters[: self._sums_at].reshape(self.levels, self.cells)
+        rows = counters[: self.sums_at].reshape(self.levels, self.cells)
         last = reduce(self.add, list(rows[levels - 1 :]))
-        return np.concatenate([rows[: levels - 1].reshape(-1), last, counters[self._sums_at :]])
+        return np.concatenate([rows[: levels - 1].reshape(-1), last, counters[self.sums_at :]])
 
     def cells_of(self, counters: Int64Array) -> Cells:
-        """Return what the level cells show."""
-        shape = (self.levels, self.cells)
-        kinds = np.empty(self._sums_at, dtype=np.int8)
-        fingerprints = np.empty(self._sums_at, dtype=np.int32)
-        counts = np.empty(self._sums_at, dtype=np.int32)
-        distinct_classify(counters[: self._sums_at], self._params, kinds, fingerprints, counts)
-        return Cells(kinds.reshape(shape), fingerprints.reshape(shape), counts.reshape(shape))
+        """Return what the level cells show, each array (levels, cells)."""
+        read = self.cells_of_words(counters[: self.sums_at])
+        return Cells(*(array.reshape(self.levels, self.cells) for array in read))
+
+    def cells_of_words(self, words: Int64Array) -> Cells:
+        """Return what any words of level cells show."""
+        kinds = np.empty(len(words), dtype=np.int8)
+        fingerprints, counts = (np.empty(len(words), dtype=np.int32) for _ in range(2))
+        distinct_classify(words, self.params, kinds, fingerprints, counts)
+        return Cells(kinds, fingerprints, counts)
 
     def decode(self, counters: Int64Array) -> Elements | None:
         """Return all elements with their net counts, or None where they are too many to decode.
@@ -205,27 +211,27 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
         """
         sums, counts = self._table(counters)
         room = 2 * len(sums)
-        identities, found = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.int64)
-        steps = distinct_peel(sums, counts, self._params, identities, found)
-        identities, found = _net(identities[:steps], found[:steps])
-        rest = counters[: self._sums_at].copy()
-        distinct_remove(rest, identities, found, self._params, self.levels, self.cells)
-        stuck = self.cells_of(rest)
+        peeled, times = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.int64)
+        steps = distinct_peel(sums, counts, self.params, peeled, times)
+        identities, found = _net(peeled[:steps], times[:steps])
+        rest = counters[: self.sums_at].copy()
+        distinct_remove(rest, identities, found, self.params, self.levels, self.cells)
+        stuck = self.cells_of_words(rest)
         if (stuck.kinds > PURE).any() or (not (stuck.kinds == PURE).any() and (sums.any() or counts.any())):
             return None
         codes = np.empty(len(identities), dtype=np.int64)
-        distinct_codes(identities, self._params, self.levels, self.cells, codes)
+        distinct_codes(identities, self.params, self.levels, self.cells, codes)
         at = np.flatnonzero(stuck.kinds == PURE)
-        late = at << 21 | stuck.fingerprints.reshape(-1)[at]
+        late = at << 21 | stuck.fingerprints[at]
         return Elements(
             np.concatenate([codes, late]),
-            np.concatenate([found, stuck.counts.reshape(-1)[at].astype(np.int64)]),
+            np.concatenate([found, stuck.counts[at].astype(np.int64)]),
         )
 
     def _table(self, counters: Int64Array) -> tuple[np.ndarray, Int64Array]:
         """Return a copy of the table: sums (uint64) and signed counts."""
-        sums = counters[self._sums_at : self._counts_at].astype(np.uint64)
-        halves = np.ascontiguousarray(counters[self._counts_at :]).astype("<i8", copy=False).view("<i4")
+        sums = counters[self.sums_at : self.counts_at].astype(np.uint64)
+        halves = np.ascontiguousarray(counters[self.counts_at :]).astype("<i8", copy=False).view("<i4")
         return sums, halves.astype(np.int64)
 
 
