@@ -24,6 +24,15 @@ def test_create_refuses_and_replace_overwrites(anywhere):
         files.read("a")
 
 
+def test_whoever_has_a_file_open_keeps_the_bytes_they_opened(tmp_path):
+    files = open_files(tmp_path)
+    files.replace("a", b"old")
+    with (tmp_path / "a").open("rb") as opened:
+        files.replace("a", b"new")
+        assert opened.read() == b"old"
+    assert files.read("a") == b"new"
+
+
 def test_a_file_uri_is_a_local_path(tmp_path):
     new_store(f"file://{tmp_path}/state").close()
     assert isinstance(open_files(f"file://{tmp_path}"), LocalFiles)

@@ -1,14 +1,18 @@
+import contextlib
 import os
 import subprocess
 import sys
+import threading
 
 import msgspec
 import pytest
+from pyarrow import fs
 
 from eddyline.errors import Locked
 from eddyline.store import Reader
+from eddyline.store.filesystem import open_files
 from eddyline.store.layout import LOCK, epoch_name
-from eddyline.store.lock import _myself
+from eddyline.store.lock import _myself, acquire
 from tests.store.runs import deliver, new_store, open_store, run_child
 
 
@@ -43,6 +47,62 @@ def test_a_second_process_is_told_too(tmp_path, s3):
             assert code == 0
             assert said.startswith(f"Locked: the store {store.where} is held by process {os.getpid()} on ")
             assert "secret" not in said
+
+
+def test_a_writer_that_comes_while_another_looks_around_is_refused(monkeypatch):
+    filesystem = fs._MockFileSystem()
+    first, second = open_files(filesystem), open_files(filesystem)
+    look, came = first.names, []
+
+    def look_slowly():
+        seen = look()
+        if not came:
+            came.append("second")
+            with pytest.raises(Locked):
+                acquire(second)
+        return seen
+
+    monkeypatch.setattr(first, "names", look_slowly)
+    acquire(first).release()
+    assert came
+    acquire(second).release()
+
+
+def test_a_lock_lost_in_the_middle_of_a_commit_moves_no_pointer(where):
+    def fault(step):
+        if step == "epoch-named" and lost:
+            for name in {LOCK, *claims(where)} & set(Reader(where).names()):
+                Reader(where).files.remove(name)
+
+    lost = []
+    with new_store(where, batches=1, fault=fault) as store:
+        lost.append(True)
+        with pytest.raises(Locked):
+            deliver(store, 1)
+    assert Reader(where).latest().number == 1
+    with open_store(where) as store:
+        assert deliver(store, 1)
+
+
+def test_of_writers_that_rush_in_together_one_at_most_is_in(where):
+    new_store(where).close()
+    inside, most, ready = [], [], threading.Barrier(8)
+
+    def rush(name):
+        ready.wait()
+        for _ in range(15):
+            with contextlib.suppress(Locked), open_store(where):
+                inside.append(name)
+                most.append(len(inside))
+                inside.remove(name)
+
+    threads = [threading.Thread(target=rush, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+    open_store(where).close()
 
 
 def test_readers_need_no_lock(where):

@@ -53,8 +53,10 @@ class LocalFiles:
 
     def make(self) -> None:
         """Create the directory where it is missing."""
+        missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
-        _fsync_directory(self.root.parent)
+        for path in missing:
+            _fsync_directory(path.parent)
 
     def names(self) -> list[str]:
         """Return the names of all files, none when there is no directory."""
