@@ -11,16 +11,17 @@ from functools import lru_cache
 from math import log
 
 import numpy as np
-from scipy.optimize import minimize
 
 from eddyline.answer.reading import FloatArray
 from eddyline.errors import SketchError
-from eddyline.kernels.set_likelihood import MANY_DIGIT, cell_patterns, log_likelihood, state_moves
+from eddyline.kernels.set_likelihood import cell_patterns, log_likelihood, state_moves
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import DistinctSpec
 
 FEWEST_EMPTY = 0.05  # share of cells of the last level that must be empty: below it capacity is exceeded
 _FEWEST = 1e-3  # the least number of elements of a class
+_MOST_STEPS, _LONGEST_STEP = 200, 1.5
+_CONVERGED = 1e-7  # a gain of the log likelihood that is not worth another step
 
 
 @dataclass(frozen=True)
@@ -79,15 +80,12 @@ def observe(spec: DistinctSpec, counters: tuple[Int64Array, ...]) -> Observation
     level_of = np.repeat(np.arange(spec.levels), spec.cells)
     keyed, counts = np.unique(level_of << 3 * streams | codes, return_counts=True)
     levels, patterns = keyed >> 3 * streams, keyed & ((1 << 3 * streams) - 1)
-    full = sum(MANY_DIGIT << 3 * j for j in range(streams))
-    first = int(levels[patterns != full][0])
-    informative = levels >= first
     return Observation(
         streams,
         rates,
-        levels[informative],
-        patterns[informative],
-        counts[informative].astype(np.float64),
+        levels,
+        patterns,
+        counts.astype(np.float64),
         _union_singletons(patterns, counts, streams),
         _crude_union(empty, rates),
     )
@@ -116,10 +114,19 @@ def _moves(streams: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return up, full, down
 
 
-def _objective(logs: FloatArray, seen: Observation) -> tuple[float, FloatArray]:
-    """Return minus the log likelihood and its gradient at the logarithms of the class numbers."""
+@dataclass(frozen=True)
+class _Point:
+    """The likelihood at the logarithms of the class numbers: value, gradient, outer-product information."""
+
+    logs: FloatArray
+    value: float
+    gradient: FloatArray
+    information: FloatArray
+
+
+def _likelihood_at(logs: FloatArray, seen: Observation) -> _Point:
     numbers = np.concatenate([[0.0], np.exp(logs)])
-    gradient = np.empty(len(numbers))
+    gradient, information = np.empty(len(numbers)), np.empty((len(numbers), len(numbers)))
     value = log_likelihood(
         numbers,
         seen.level_rates,
@@ -129,26 +136,37 @@ def _objective(logs: FloatArray, seen: Observation) -> tuple[float, FloatArray]:
         seen.streams,
         *_moves(seen.streams),
         gradient,
+        information,
     )
-    return -value, -gradient[1:]
+    return _Point(logs, float(value), gradient[1:], information[1:, 1:])
 
 
 def fit(seen: Observation) -> Fit:
-    """Return the most likely class numbers."""
+    """Return the most likely class numbers, by damped scoring from the shares of the union-singletons."""
     shares = (seen.singletons[1:] + 0.5) / (seen.singletons.sum() + 0.5 * len(seen.singletons))
-    start = np.log(np.maximum(shares * seen.crude_union, 2 * _FEWEST))
-    bounds = [(log(_FEWEST), log(seen.crude_union) + 5.0)] * len(start)
-    found = minimize(
-        _objective,
-        start,
-        args=(seen,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": 1000, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-4},
-    )
-    numbers = np.concatenate([[0.0], np.exp(found.x)])
-    return Fit(numbers, _covariance(found.x, seen))
+    point = _likelihood_at(np.log(np.maximum(shares * seen.crude_union, 2 * _FEWEST)), seen)
+    damping = 1e-3
+    for _ in range(_MOST_STEPS):
+        step, gain = _scoring_step(point, damping)
+        if gain < _CONVERGED:
+            break
+        ahead = _likelihood_at(np.maximum(point.logs + step, log(_FEWEST)), seen)
+        better = ahead.value > point.value
+        point = ahead if better else point
+        damping = max(damping / 5, 1e-6) if better else damping * 8
+    return Fit(np.concatenate([[0.0], np.exp(point.logs)]), _covariance(point.logs, seen))
+
+
+def _scoring_step(point: _Point, damping: float) -> tuple[FloatArray, float]:
+    """Return the next step and the gain it promises; classes at the bottom of their range stay there."""
+    free = np.flatnonzero((point.logs > log(_FEWEST)) | (point.gradient > 0))
+    step = np.zeros(len(point.logs))
+    if len(free) == 0:
+        return step, 0.0
+    curvature = point.information[np.ix_(free, free)]
+    damped = curvature + np.diag(damping * np.diag(curvature) + 1e-9)
+    step[free] = np.clip(np.linalg.solve(damped, point.gradient[free]), -_LONGEST_STEP, _LONGEST_STEP)
+    return step, float(abs(point.gradient @ step))
 
 
 def _covariance(logs: FloatArray, seen: Observation, step: float = 1e-3) -> FloatArray:
@@ -158,8 +176,8 @@ def _covariance(logs: FloatArray, seen: Observation, step: float = 1e-3) -> Floa
     for row, index in enumerate(free):
         shift = np.zeros(len(logs))
         shift[index] = step
-        ahead, behind = _objective(logs + shift, seen)[1], _objective(logs - shift, seen)[1]
-        hessian[row] = (ahead - behind)[free] / (2 * step)
+        ahead, behind = _likelihood_at(logs + shift, seen), _likelihood_at(logs - shift, seen)
+        hessian[row] = (behind.gradient - ahead.gradient)[free] / (2 * step)
     out = np.zeros((len(logs) + 1, len(logs) + 1))
     inverse = np.linalg.pinv(0.5 * (hessian + hessian.T), rcond=1e-10, hermitian=True)
     out[np.ix_(free + 1, free + 1)] = inverse

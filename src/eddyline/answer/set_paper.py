@@ -1,8 +1,8 @@
 """The document's estimators over 2-level hash sketches, under their names: a reference, not what we ship.
 
 A bucket is an array whose last axis holds the total and the bit counters; all tests take whole arrays of
-buckets (one for each copy) and return one truth value for each. `sketches` are views (copies, levels, 1 + bits),
-one for each stream, as `TwoLevelSpec.buckets` gives them.
+buckets (one for each copy) and return one truth value for each. `sketches` are views
+(copies, levels, 1 + bits), one for each stream, as `TwoLevelSpec.buckets` gives them.
 Paper: set expressions, Tables 1-9.
 """
 
@@ -25,7 +25,7 @@ def empty_bucket(bucket: Int64Array) -> Truths:
 def singleton_bucket(bucket: Int64Array) -> Truths:
     """Return whether buckets hold one distinct element. Paper: set expressions, SingletonBucket (Table 2)."""
     total, bits = bucket[..., :1], bucket[..., 1:]
-    return ~empty_bucket(bucket) & ~((bits > 0) & (total > bits)).any(axis=-1)
+    return np.asarray(~empty_bucket(bucket) & ~((bits > 0) & (total > bits)).any(axis=-1))
 
 
 def identical_singleton_bucket(left: Int64Array, right: Int64Array) -> Truths:
@@ -34,7 +34,7 @@ def identical_singleton_bucket(left: Int64Array, right: Int64Array) -> Truths:
     Paper: set expressions, IdenticalSingletonBucket (Table 3).
     """
     same = ((left[..., 1:] > 0) == (right[..., 1:] > 0)).all(axis=-1)
-    return singleton_bucket(left) & singleton_bucket(right) & same
+    return np.asarray(singleton_bucket(left) & singleton_bucket(right) & same)
 
 
 def singleton_union_bucket(left: Int64Array, right: Int64Array) -> Truths:

@@ -163,14 +163,17 @@ def log_likelihood(
     full: np.ndarray,
     down: np.ndarray,
     gradient: np.ndarray,
+    information: np.ndarray,
 ) -> float:
-    """Return the log likelihood of cells and fill gradient (2^k,) with its derivatives by ln N_T.
+    """Return the log likelihood of cells, and fill its derivatives by ln N_T: gradient (2^k,), and in
+    information (2^k, 2^k) the sum over cells of the outer product of each cell's own gradient.
 
     numbers: N_T, float64 (2^k,), entry 0 unused; level_rates: the chance of an element to fall into one given
     cell of a level; levels (ascending), patterns, counts: how often a level shows a pattern.
-    """
+    """  # noqa: D205
     classes = 1 << streams
     gradient[:] = 0.0
+    information[:] = 0.0
     rates, slope = np.empty(classes), np.empty(classes)
     q = np.empty((classes, 3**streams))
     known = np.zeros(classes, dtype=np.bool_)
@@ -198,5 +201,9 @@ def log_likelihood(
         for t in range(1, classes):
             outside = 1.0 if t & ~many else 0.0
             total -= counts[i] * outside * rates[t]
-            gradient[t] += counts[i] * rates[t] * (slope[t] / inside - outside)
+            slope[t] = rates[t] * (slope[t] / inside - outside)
+            gradient[t] += counts[i] * slope[t]
+        for t in range(1, classes):
+            for other in range(1, classes):
+                information[t, other] += counts[i] * slope[t] * slope[other]
     return total

@@ -39,10 +39,8 @@ def two_level_add(
     copies, levels, _ = counters.shape
     for i in range(keys.shape[0]):
         if spread:
-            copy = np.int64((mix_word(keys[i], params[0]) >> _U(32)) * _U(copies) >> _U(32))
+            copy = (mix_word(keys[i], params[0]) >> _U(32)) * _U(copies) >> _U(32)
             _add_element(counters[copy, _lsb(mix_word(keys[i], params[1]), levels - 1)], keys[i], weights[i])
             continue
-        for copy in range(copies):
-            _add_element(
-                counters[copy, _lsb(mix_word(keys[i], params[copy]), levels - 1)], keys[i], weights[i]
-            )
+        for r in range(copies):
+            _add_element(counters[r, _lsb(mix_word(keys[i], params[r]), levels - 1)], keys[i], weights[i])

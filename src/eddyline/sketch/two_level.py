@@ -1,7 +1,7 @@
 """The document's 2-level hash sketches: the reference that the distinct sketch is compared with.
 
-`copies` sketches of `levels` first-level buckets, each a total and one counter for each bit of the key. In the
-plain form every copy sees every element under a hash function of its own; in the time-efficient form
+`copies` sketches of `levels` first-level buckets, each a total and one counter for each bit of the key. In
+the plain form every copy sees every element under a hash function of its own; in the time-efficient form
 (`spread`) a second hash function g picks the one copy that sees it.
 Paper: set expressions, FIG. 2 (paragraphs 0032-0034) and FIG. 3 (0067-0071).
 """
