@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,11 +22,12 @@ class Reading:
     rows: FloatArray
     row_variance: float
     dense: int = 0
+    center: Literal["mean", "median"] = "mean"
 
     @property
     def value(self) -> float:
-        """The estimate: the mean over rows."""
-        return float(self.rows.mean())
+        """The estimate: the mean over rows, or their median where rows are heavy-tailed."""
+        return float(self.rows.mean() if self.center == "mean" else np.median(self.rows))
 
     def half_width(self, confidence: float) -> float:
         """Return half the width of the interval: 2.3 standard errors at 95%, by the larger of the

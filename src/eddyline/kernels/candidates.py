@@ -1,0 +1,131 @@
+"""The candidate table: which keys may be dense, by votes in small sets of slots.
+
+A key may sit in one of the WAYS slots of its set. A key that sits there gathers its weights as votes. One
+that does not takes the slot with the fewest votes c with the chance |v| / (c + |v|), and starts with
+c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a frequent key comes in
+sooner or later and stays, rare ones rarely disturb. Votes are signed, so that deletes take back what inserts gave.
+
+Layout of a set in int64 words: WAYS keys, then their votes, four to a word. A vote has 16 bits: a sign,
+5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they stay right on average.
+"""
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.mixing import mix_word
+
+WAYS = 8
+SET_WORDS = WAYS + WAYS // 4
+_U = np.uint64
+_I = np.int64
+_LARGEST = _I(2047) << _I(30)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def decode_vote(code: np.int64) -> np.int64:
+    """Return the votes that a 16-bit code stands for."""
+    mantissa = code & _I(1023)
+    exponent = (code >> _I(10)) & _I(31)
+    size = mantissa if exponent == 0 else (mantissa + _I(1024)) << (exponent - _I(1))
+    return -size if code & _I(32768) else size
+
+
+@njit(cache=True, nogil=True, inline="always")
+def encode_vote(votes: np.int64, random: np.int64) -> np.int64:
+    """Return the 16-bit code of the votes, rounded up where the random bits say so."""
+    size = min(abs(votes), _LARGEST)
+    shift = _I(0)
+    while size >> shift >= _I(2048):
+        shift += _I(1)
+    size = (size + (random & ((_I(1) << shift) - _I(1)))) >> shift
+    if size == _I(2048):
+        size = _I(1024)
+        shift += _I(1)
+    code = size if size < _I(1024) else ((shift + _I(1)) << _I(10)) | (size - _I(1024))
+    return code | _I(32768) if votes < 0 and code > 0 else code
+
+
+@njit(cache=True, nogil=True, inline="always")
+def set_of(key: np.uint64, params: np.ndarray, sets: int) -> np.int64:
+    """Return the set of a key."""
+    return _I(((mix_word(key, params) >> _U(32)) * _U(sets)) >> _U(32))
+
+
+@njit(cache=True, nogil=True)
+def sets_of(keys: np.ndarray, params: np.ndarray, sets: int, out: np.ndarray) -> None:
+    """Fill out (n,) with the set of each key."""
+    for i in range(keys.shape[0]):
+        out[i] = set_of(keys[i], params, sets)
+
+
+@njit(cache=True, nogil=True)
+def decode_votes(codes: np.ndarray, out: np.ndarray) -> None:
+    """Fill out with the votes of each code."""
+    for i in range(codes.shape[0]):
+        out[i] = decode_vote(codes[i])
+
+
+@njit(cache=True, nogil=True)
+def encode_votes(votes: np.ndarray, out: np.ndarray) -> None:
+    """Fill out with the code of each number of votes, rounded down."""
+    for i in range(votes.shape[0]):
+        out[i] = encode_vote(votes[i], _I(0))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _code(slots: np.ndarray, place: int) -> np.int64:
+    """Return the vote of a slot as its 16-bit code."""
+    return _I((slots[WAYS + (place >> 2)] >> _I(16 * (place & 3))) & _I(65535))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _weakest(slots: np.ndarray) -> int:
+    """Return the first slot with the fewest votes: codes without their sign are ordered as votes are."""
+    place = 0
+    fewest = _I(65536)
+    for j in range(WAYS):
+        size = _code(slots, j) & _I(32767)
+        if size < fewest:
+            fewest = size
+            place = j
+    return place
+
+
+@njit(cache=True, nogil=True)
+def observe_keys(
+    body: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, state: np.uint64
+) -> np.uint64:
+    """Let weighted keys vote, in place, and return the next state of the random numbers.
+
+    body: int64 (sets, SET_WORDS); keys uint64 (n,), weights int64 (n,). At most two words are written for a
+    key, and mostly none for a rare one.
+    """
+    sets = body.shape[0]
+    for i in range(keys.shape[0]):
+        key = _I(keys[i])
+        weight = weights[i]
+        if weight == 0:
+            continue
+        slots = body[set_of(keys[i], params, sets)]
+        place = -1
+        for j in range(WAYS):
+            if slots[j] == key and _code(slots, j) != 0:
+                place = j
+        state ^= state << _U(13)
+        state ^= state >> _U(7)
+        state ^= state << _U(17)
+        random = _I(state >> _U(1))
+        if place >= 0:
+            votes = decode_vote(_code(slots, place)) + weight
+        else:
+            place = _weakest(slots)
+            total = abs(decode_vote(_code(slots, place))) + abs(weight)
+            if float(random) * float(total) >= float(abs(weight)) * 9223372036854775808.0:
+                continue
+            slots[place] = key
+            votes = total if weight > 0 else -total
+        word = WAYS + (place >> 2)
+        offset = _I(16 * (place & 3))
+        kept = slots[word] & ~(_I(65535) << offset)
+        slots[word] = kept | (encode_vote(votes, random) << offset)
+    return state
