@@ -58,7 +58,7 @@ def hash_join(
     """Return the plain reading of a join size: the median over rows of <HF_p, HG_p>."""
     _, left, right = _common_rows(Side(left_spec, left_counters), Side(right_spec, right_counters))
     nothing = np.zeros(0)
-    variances = [_row_variance(nothing, nothing, *pair) for pair in zip(left, right, strict=True)]
+    variances = [row_variance(nothing, nothing, 0.0, *pair) for pair in zip(left, right, strict=True)]
     products = np.einsum("pq,pq->p", left, right)
     return Reading(rows=products, row_variance=float(np.mean(variances)), center="median")
 
@@ -76,8 +76,9 @@ def skimmed_join(left: Side, right: Side) -> Reading:
         f, g = _skim_without(row, at, one, other)
         plain = left_rows[row] @ right_rows[row]
         image = (left_rows[row] - f.residual[row]) @ (right_rows[row] - g.residual[row])
-        estimates[row] = plain + f.dense @ g.dense - image
-        variances[row] = _row_variance(f.dense, g.dense, f.residual[row], g.residual[row])
+        dense_dense = float(f.dense @ g.dense)
+        estimates[row] = plain + dense_dense - image
+        variances[row] = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         dense = max(dense, standing_out(f), standing_out(g))
     return Reading(rows=estimates, row_variance=float(variances.mean()), dense=dense)
 
@@ -111,17 +112,18 @@ def _skim_without(row: int, at: Places, *streams: _Stream) -> list[Skimmed]:
     ]
 
 
-def _row_variance(f: FloatArray, g: FloatArray, left: FloatArray, right: FloatArray) -> float:
-    """Return the variance of one row's estimate, from dense frequencies and that row's residual counters.
+def row_variance(
+    f: FloatArray, g: FloatArray, dense_dense: float, left: FloatArray, right: FloatArray
+) -> float:
+    """Return the variance of one row's estimate, from dense frequencies f, g, dense_dense = f.g, and residual counters.
 
     With F, G the squared norms of the dense frequencies, R, S those of the residuals and C their inner
     product, it is (F S + R G + R S + 2 f.g C + C^2) / width; the terms in C are dropped where they would
     lower it. Without dense values it is the hash sketch's (F2(f) F2(g) + J^2) / width.
     """
-    cross, products = float(left @ right), float(f @ g)
-    residuals = float(left @ left), float(right @ right)
+    cross, residuals = float(left @ right), (float(left @ left), float(right @ right))
     sides = float(f @ f) * residuals[1] + residuals[0] * float(g @ g) + residuals[0] * residuals[1]
-    return (sides + max(2 * products * cross + cross * cross, 0.0)) / len(left)
+    return (sides + max(2 * dense_dense * cross + cross * cross, 0.0)) / len(left)
 
 
 def _common_rows(left: Side, right: Side) -> tuple[HashSketchSpec, FloatArray, FloatArray]:

@@ -105,7 +105,8 @@ def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_ou
     threshold = bar * kernel.noise_level(skimmed.residual, left_out)
     flags: BoolArray = np.empty(len(at.keys), dtype=np.bool_)
     kernel.agreeing(skimmed.residual, at.buckets, at.signs, left_out, threshold, flags)
-    return own & ((skimmed.dense != 0) | flags)
+    chosen: BoolArray = own & ((skimmed.dense != 0) | flags)
+    return chosen
 
 
 def _bar(depth: int, rows: int, chance: float) -> float:

@@ -96,7 +96,8 @@ def merge(spec: CandidateSpec, one: Int64Array, other: Int64Array) -> Int64Array
 def keys(spec: CandidateSpec, table: Int64Array) -> UInt64Array:
     """Return the candidate keys, in the order of their slots."""
     slots: UInt64Array = _body(spec, table)[:, : kernel.WAYS].reshape(-1).view(np.uint64)
-    return slots[_codes(spec, table) != 0]
+    filled: UInt64Array = slots[_codes(spec, table) != 0]
+    return filled
 
 
 def votes(spec: CandidateSpec, table: Int64Array) -> Int64Array:
@@ -151,7 +152,8 @@ def _check(spec: CandidateSpec, table: Int64Array) -> None:
         )
 
 
-def _body(spec: CandidateSpec, table: Int64Array) -> np.ndarray:
+def _body(spec: CandidateSpec, table: Int64Array) -> Int64Array:
+    """Return a view of the sets, (sets, SET_WORDS)."""
     return table[HEADER:].reshape(spec.sets, kernel.SET_WORDS)
 
 
@@ -162,5 +164,6 @@ def _codes(spec: CandidateSpec, table: Int64Array) -> Int64Array:
     return codes.reshape(-1)
 
 
-def _params(spec: CandidateSpec) -> np.ndarray:
-    return parameters("mix", (derive_seed(spec.seed, "candidates"),), 1)[0, 0]
+def _params(spec: CandidateSpec) -> UInt64Array:
+    functions: UInt64Array = parameters("mix", (derive_seed(spec.seed, "candidates"),), 1)
+    return functions.reshape(-1)
