@@ -50,7 +50,7 @@ def candidate_keys(
 ) -> tuple[UInt64Array, int]:
     """Return (keys that may be dense, size of the range that was scanned for them or 0)."""
     assert kept.candidates is not None
-    bounds = candidates.key_range(kept.candidates, hints)
+    bounds = candidates.key_range(hints)
     if bounds is None:
         return np.empty(0, dtype=np.uint64), 0
     low, high = bounds

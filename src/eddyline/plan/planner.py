@@ -4,6 +4,7 @@ Equal demands share one synopsis, and all sketches of a plan share one shape and
 that any two of them can be joined: a query that is asked later is covered whenever its parts are.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -51,26 +52,22 @@ def make_layout(
             skimmed |= wanted
     ordered = sorted(demands, key=msgspec.json.encode)
     share = _share(ordered, budget)
-    kept = tuple(
-        _kept(demand, number, share, seed, hash_family, skim=demand in skimmed) for number, demand in _numbered(ordered)
-    )
-    ids = dict(zip(ordered, (each.id for each in kept), strict=True))
-    planned = tuple(_planned(each, ids) for each in queries)
+    kept = tuple(_kept(demand, share, seed, hash_family, skim=demand in skimmed) for demand in ordered)
+    planned = tuple(_planned(each) for each in queries)
     return Layout(seed, confidence, tuple(sorted(streams, key=lambda s: s.name)), kept, planned)
 
 
-def _planned(asked: Asked, ids: dict[Demand, str]) -> Planned:
+def _planned(asked: Asked) -> Planned:
     terms = {
-        name: tuple(ids[demand] for demand in demands) for name, demands in terms_of(asked.query, asked.method).items()
+        name: tuple(_identifier(demand) for demand in demands)
+        for name, demands in terms_of(asked.query, asked.method).items()
     }
     return Planned(asked.name, asked.query, asked.method, terms)
 
 
-def _numbered(ordered: list[Demand]) -> Iterable[tuple[int, Demand]]:
-    seen: dict[str, int] = {}
-    for demand in ordered:
-        seen[demand.stream] = seen.get(demand.stream, 0) + 1
-        yield seen[demand.stream], demand
+def _identifier(demand: Demand) -> str:
+    """Return the id of a demand's synopsis: by content, so that it survives other queries coming and going."""
+    return f"{demand.stream}-{hashlib.blake2b(msgspec.json.encode(demand), digest_size=4).hexdigest()}"
 
 
 def _share(demands: list[Demand], budget: int) -> int:
@@ -86,13 +83,13 @@ def _share(demands: list[Demand], budget: int) -> int:
     return (budget - fixed) // 8 // sketches if sketches else 0
 
 
-def _kept(demand: Demand, number: int, share: int, seed: int, family: Family, *, skim: bool) -> Kept:
+def _kept(demand: Demand, share: int, seed: int, family: Family, *, skim: bool) -> Kept:
     candidates = None
     if skim and demand.family == "hash":
-        candidates = CandidateSpec.for_words(share // HINT_SHARE, derive_seed(seed, "candidates"))
+        candidates = CandidateSpec.within(share // HINT_SHARE, derive_seed(seed, "candidates"))
         share -= candidates.words
     return Kept(
-        id=f"{demand.stream}-{number}",
+        id=_identifier(demand),
         stream=demand.stream,
         spec=_spec(demand, share, seed, family),
         keys=demand.keys,

@@ -1,0 +1,57 @@
+"""The batch job of a pipeline file: one pass over its sources, kept in its store if it names one."""
+
+from typing import TYPE_CHECKING
+
+from eddyline.api.durable import from_epoch, stamp, to_sections
+from eddyline.api.pipeline import Pipeline
+from eddyline.api.plan import Plan
+from eddyline.api.state import State
+from eddyline.errors import WrongRun
+from eddyline.store import Reader, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RUN_ID = "batch"
+
+
+def open_state(where: str) -> State:
+    """Return the state of a store, as any process can: no Spark needed."""
+    return State(from_epoch(Reader(where).latest()))
+
+
+def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
+    """Return the state that the pipeline's store holds, None where there is none, WrongRun if it is another plan's."""
+    where = pipeline.workload.store
+    if where is None or not Store.exists(where):
+        return None
+    state = open_state(where)
+    if state.snapshot.layout != plan.layout:
+        raise WrongRun(
+            f"the store {where} was made by plan {state.snapshot.layout.digest[:12]} and the pipeline file now asks for "
+            f"plan {plan.layout.digest[:12]}: run `eddyline ask` with --refresh to build it anew."
+        )
+    return state
+
+
+def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
+    """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
+    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+
+    frames = {
+        name: read_frame(spark, name, source.format, source.path, source.options, source.schema)
+        for name, source in pipeline.streams.items()
+    }
+    state = plan.sketch(spark, frames)
+    if pipeline.workload.store is not None:
+        save(pipeline.workload.store, plan, state)
+    return state
+
+
+def save(where: str, plan: Plan, state: State) -> None:
+    """Write a state to a store, in place of what it held."""
+    sections = to_sections(state.snapshot)
+    if Store.exists(where):
+        Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections).close()
+    else:
+        Store.create(where, stamp(plan.layout), RUN_ID, sections).close()

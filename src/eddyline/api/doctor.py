@@ -1,0 +1,58 @@
+"""The doctor: whether this machine can run eddyline, and what to do where it cannot."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eddyline.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: its name, whether it is fine, and what was found or is to be done."""
+
+    name: str
+    fine: bool
+    found: str
+
+
+def checks(folder: Path) -> Iterator[Check]:
+    """Yield the checks of this machine, the quick ones first."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
+    yield _writable(folder)
+    try:
+        from eddyline.spark import session  # noqa: PLC0415 - Spark only where it is used
+    except ImportError as error:
+        yield Check("Spark", False, f"{error}: run `pip install 'eddyline[spark]'`")
+        return
+    java = session.java_version()
+    fine = java is not None and java >= session.JAVA_NEEDED
+    yield Check("Java", fine, f"version {java}" if fine else session.HOW_TO_GET_JAVA)
+    if fine:
+        yield _spark_runs()
+
+
+def _writable(folder: Path) -> Check:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return Check("write access", True, str(folder.resolve()))
+    except OSError as error:
+        return Check("write access", False, f"{folder.resolve()}: {error.strerror}; choose another folder")
+
+
+def _spark_runs() -> Check:
+    """Return whether Spark starts and its workers find eddyline."""
+    from eddyline.api.workload import Workload  # noqa: PLC0415 - only for this check
+    from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
+
+    try:
+        spark = local_session()
+        plan = Workload(budget="64 KB").stream("s", "id BIGINT").query("n", "SELECT COUNT(*) FROM s").plan()
+        count = plan.sketch(spark, {"s": spark.range(1000)}).answer("n").value
+        spark.stop()
+    except (PipelineError, RuntimeError) as error:
+        return Check("Spark", False, str(error).split("\n")[0])
+    return Check("Spark", count == 1000, f"version {spark.version}, its workers run eddyline")

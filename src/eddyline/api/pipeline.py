@@ -1,0 +1,96 @@
+"""Pipeline files: a workload, its sources and its store in one TOML file.
+
+    [workload]                       # budget or error, confidence, seed, store
+    budget = "8 MB"
+    store = "state"
+
+    [streams.orders]
+    schema = "o_orderkey BIGINT, o_custkey BIGINT"
+    changes = "change_type"          # optional
+    format = "parquet"               # any format that Spark reads
+    path = "data/orders"             # optional, relative to this file
+    options = { mergeSchema = "true" }
+
+    [queries]
+    volume = "SELECT COUNT(*) FROM orders"
+"""
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from eddyline.api.workload import Workload
+from eddyline.errors import PipelineError
+from eddyline.plan.demands import Method
+
+
+class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stream of a pipeline file: its schema and where Spark reads it."""
+
+    schema: str
+    format: str
+    path: str | None = None
+    changes: str | None = None
+    options: dict[str, str] = {}
+
+
+class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query of a pipeline file with settings of its own."""
+
+    sql: str
+    method: Method = "skimmed"
+
+
+class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The [workload] table of a pipeline file."""
+
+    budget: str | int | None = None
+    error: float | None = None
+    confidence: float = 0.95
+    seed: int = 0
+    store: str | None = None
+
+
+class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A pipeline file as it is written."""
+
+    streams: dict[str, StreamSource]
+    queries: dict[str, str | QueryText]
+    workload: WorkloadSettings = WorkloadSettings()
+
+    def build(self) -> Workload:
+        """Return the workload that the file declares."""
+        settings = self.workload
+        workload = Workload(
+            budget=settings.budget, error=settings.error, confidence=settings.confidence, seed=settings.seed
+        )
+        for name, source in self.streams.items():
+            workload.stream(name, source.schema, changes=source.changes)
+        for name, query in self.queries.items():
+            asked = QueryText(query) if isinstance(query, str) else query
+            workload.query(name, asked.sql, method=asked.method)
+        return workload
+
+
+def load_pipeline(path: Path) -> Pipeline:
+    """Return the pipeline of a TOML file, paths resolved against the file's folder, or raise PipelineError."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        pipeline = msgspec.convert(content, Pipeline)
+    except OSError as error:
+        raise PipelineError(f"the pipeline file {str(path)!r} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
+    folder = path.resolve().parent
+    streams = {name: _resolved(source, folder) for name, source in pipeline.streams.items()}
+    settings = pipeline.workload
+    if settings.store is not None and "://" not in settings.store:
+        settings = msgspec.structs.replace(settings, store=str(folder / settings.store))
+    return msgspec.structs.replace(pipeline, streams=streams, workload=settings)
+
+
+def _resolved(source: StreamSource, folder: Path) -> StreamSource:
+    if source.path is None or "://" in source.path:
+        return source
+    return msgspec.structs.replace(source, path=str(folder / source.path))

@@ -1,0 +1,161 @@
+"""The command line: argument parsing and printing, nothing else."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eddyline.answer.estimate import Estimate, show
+from eddyline.api import doctor as checks
+from eddyline.api.batch_job import build_state, stored_state
+from eddyline.api.pipeline import load_pipeline
+from eddyline.api.workload import Workload
+from eddyline.errors import EddylineError
+
+app = typer.Typer(
+    name="eddyline",
+    help="SQL aggregates over streams of inserts and deletes, from kilobytes of sketch state.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+out = Console(width=None if sys.stdout.isatty() else 140)
+err = Console(stderr=True)
+P = ParamSpec("P")
+R = TypeVar("R")
+PipelineFile = Annotated[Path, typer.Argument(help="The pipeline file (TOML).")]
+
+
+def tells_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Return the command with our errors printed as one sentence and exit code 1."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except EddylineError as error:
+            err.print(f"[red]{type(error).__name__}[/red]: ", end="")
+            err.print(str(error), markup=False, highlight=False)
+            raise typer.Exit(1) from error
+
+    return wrapped
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something long is under way, and how long it took."""
+    start = perf_counter()
+    with err.status(what):
+        yield
+    err.print(f"[dim]{what} ({perf_counter() - start:.1f} s)[/dim]")
+
+
+@app.command()
+@tells_errors
+def plan(pipeline: PipelineFile) -> None:
+    """Print what a pipeline keeps, who shares it and what it costs. Needs no Spark."""
+    out.print(load_pipeline(pipeline).build().plan().explain(), markup=False, highlight=False)
+
+
+@app.command()
+@tells_errors
+def ask(
+    pipeline: PipelineFile,
+    query: Annotated[list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="The intervals' confidence.")] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Read the sources again even if the store has answers.")] = False,
+) -> None:
+    """Answer a pipeline's queries: from its store if it has one, else by one pass over its sources."""
+    loaded = load_pipeline(pipeline)
+    made = loaded.build().plan()
+    state = None if refresh else stored_state(loaded, made)
+    if state is None:
+        with working("starting Spark"):
+            spark = _session()
+        with working("one pass over the sources"):
+            state = build_state(spark, loaded, made)
+        spark.stop()
+    estimates = [state.answer(each, confidence=confidence) for each in query or loaded.queries]
+    out.print(_answers(estimates))
+    out.print(f"{state.nbytes:,} bytes of sketches")
+
+
+@app.command()
+@tells_errors
+def demo(
+    rows: Annotated[int, typer.Option(help="Rows inserted into each stream.", min=1_000)] = 300_000,
+    budget: Annotated[str, typer.Option(help="Memory for all sketches.")] = "128 KB",
+) -> None:
+    """Generate two skewed change streams and print estimates beside the exact answers."""
+    with working("starting Spark"):
+        spark = _session()
+    from eddyline.spark import demo as streams  # noqa: PLC0415 - Spark only where it is used
+
+    workload = Workload(budget=budget, seed=7)
+    workload.stream("orders", streams.ORDERS, changes="change_type").stream("visits", streams.VISITS, changes="weight")
+    for name, text in streams.QUERIES.items():
+        workload.query(name, text)
+    made = workload.plan()
+    with tempfile.TemporaryDirectory() as folder:
+        with working("writing two change streams with updates and deletes"):
+            frames = streams.write_streams(spark, Path(folder), rows)
+        with working("eddyline: one pass over both streams"):
+            state = made.sketch(spark, frames)
+        with working("Spark: the exact answers on the net rows"):
+            streams.net_views(frames)
+            exact = {answer.query: answer for answer in streams.exact_answers(spark)}
+    spark.stop()
+    table = _answers([state.answer(name) for name in streams.QUERIES], {n: e.value for n, e in exact.items()})
+    out.print(table)
+    changes = sum(tally.rows for tally in state.snapshot.tallies.values())
+    deletes = sum(tally.deletes for tally in state.snapshot.tallies.values())
+    out.print(f"{changes:,} changes ({deletes:,} deletes) in {state.nbytes:,} bytes of sketches.")
+
+
+@app.command()
+def doctor(folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path()) -> None:
+    """Check Java, Python, Spark, its workers and write access, and say what to do about what is missing."""
+    failed = False
+    for check in checks.checks(folder):
+        failed |= not check.fine
+        out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
+        out.print(check.found, markup=False, highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _session() -> Any:
+    """Return a local Spark session; imported here because every other command runs without Spark."""
+    from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
+
+    return local_session()
+
+
+def _answers(estimates: list[Estimate], exact: dict[str, float] | None = None) -> Table:
+    """Return the table of estimates, beside the exact answers where they are known."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("query", "estimate", "low", "high", *(("exact", "error") if exact else ()), "method"):
+        table.add_column(heading, justify="left" if heading in ("query", "method") else "right")
+    for estimate in estimates:
+        cells = [estimate.query, show(estimate.value), show(estimate.low), show(estimate.high)]
+        if exact:
+            truth = exact[estimate.query]
+            cells += [show(truth), f"{abs(float(estimate.value or 0) - truth) / (abs(truth) or 1):.2%}"]
+        table.add_row(*cells, estimate.method)
+    for estimate in estimates:
+        for note in estimate.notes:
+            err.print(f"[yellow]{estimate.query}[/yellow]: ", end="")
+            err.print(note, markup=False, highlight=False)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(app())

@@ -1,0 +1,240 @@
+"""States: three ways in give the same counters, they combine linearly, and bad input changes nothing."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as el
+
+
+def workload(**settings):
+    return (
+        el.Workload(**{"budget": "64 KB", "seed": 3, **settings})
+        .stream("orders", "id BIGINT, customer STRING, total DECIMAL(12,2), score DOUBLE")
+        .stream("visits", "customer STRING, seconds INT")
+        .query("pairs", "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer")
+        .query("long", "SELECT SUM(o.total) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds > 9")
+        .query("mean", "SELECT AVG(o.score) FROM orders o JOIN visits v ON o.customer = v.customer")
+        .query("n", "SELECT COUNT(*) FROM orders")
+    )
+
+
+@pytest.fixture
+def plan():
+    return workload().plan()
+
+
+def orders(rng, n):
+    return pa.table(
+        {
+            "id": rng.integers(0, 10**6, n),
+            "customer": pa.array([f"c{i}" for i in rng.integers(0, 50, n)]),
+            "total": pa.array(rng.integers(1, 10**6, n)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2), safe=False),
+            "score": rng.normal(size=n),
+        }
+    )
+
+
+def visits(rng, n):
+    return pa.table(
+        {"customer": pa.array([f"c{i}" for i in rng.integers(0, 50, n)]), "seconds": pa.array(rng.integers(0, 99, n), pa.int32())}
+    )
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(5)
+    return orders(rng, 3000), visits(rng, 4000)
+
+
+def filled(plan, tables):
+    return plan.empty().update("orders", tables[0]).update("visits", tables[1])
+
+
+def test_parts_equal_the_whole_in_any_order(plan, tables):
+    whole = filled(plan, tables)
+    parts = [
+        plan.empty().update(name, table.slice(start, 700))
+        for name, table in zip(("orders", "visits"), tables, strict=True)
+        for start in range(0, table.num_rows, 700)
+    ]
+    total = plan.empty()
+    for part in reversed(parts):
+        total = part + total
+    assert total == whole
+    assert whole - parts[0] + parts[0] == whole
+    assert whole.answer("pairs") == filled(plan, tables).answer("pairs")
+
+
+def test_insert_then_delete_is_bit_identical(plan, tables):
+    whole = filled(plan, tables)
+    churn = orders(np.random.default_rng(6), 500)
+    busy = filled(plan, tables).update("orders", churn).update("orders", churn, np.full(500, -1))
+    assert busy == whole
+    assert busy.to_bytes() != b""
+
+
+def test_bytes_round_trip_with_the_plan_inside(plan, tables):
+    state = filled(plan, tables)
+    again = el.State.from_bytes(state.to_bytes())
+    assert again == state
+    assert again.answer("long") == state.answer("long")
+    damaged = bytearray(state.to_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(el.CorruptState):
+        el.State.from_bytes(bytes(damaged))
+
+
+def test_states_of_different_plans_do_not_combine(plan):
+    for other in (workload(seed=4), workload(budget="80 KB")):
+        with pytest.raises(el.IncompatibleSpecs, match="different plans"):
+            plan.empty() + other.plan().empty()
+
+
+def test_any_covered_sql_is_answered_and_the_rest_says_what_is_missing(plan, tables):
+    state = filled(plan, tables)
+    text = "SELECT COUNT(*) FROM visits JOIN orders USING (customer)"
+    assert state.answer(text).value == pytest.approx(state.answer("pairs").value, rel=1e-9)
+    with pytest.raises(el.PlanError, match=r"hash on \(customer\) where seconds < 5"):
+        state.answer("SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds < 5")
+    with pytest.raises(el.PlanError, match="its queries are long, mean, n, pairs"):
+        state.answer("nope")
+
+
+def test_methods_can_be_compared_on_one_state(plan, tables):
+    state = filled(plan, tables)
+    assert state.answer("pairs", method="hash").method == "hash"
+    with pytest.raises(el.PlanError, match="agms"):
+        state.answer("pairs", method="agms")
+    with pytest.raises(el.PlanError, match="skimmed-paper"):
+        state.answer("pairs", method="best")
+
+
+BAD_UPDATES = {
+    "no such stream": (lambda s, t: s.update("nope", t[0]), el.PlanError, "orders, visits"),
+    "missing column": (lambda s, t: s.update("orders", t[0].drop_columns(["customer"])), el.PipelineError, "'customer'"),
+    "type clash": (
+        lambda s, t: s.update("visits", {"customer": np.arange(3), "seconds": np.arange(3)}),
+        el.PipelineError,
+        "declared STRING",
+    ),
+    "wider type": (
+        lambda s, t: s.update("visits", t[1].set_column(1, "seconds", t[1]["seconds"].cast(pa.int64()))),
+        el.PipelineError,
+        "declared INT",
+    ),
+    "wrong number of weights": (lambda s, t: s.update("orders", t[0], np.ones(2, int)), el.SketchError, "3000"),
+    "fractional weights": (lambda s, t: s.update("orders", t[0], np.ones(3000)), el.SketchError, "float64"),
+    "weights that overflow": (
+        lambda s, t: s.update("orders", t[0], np.full(3000, 2**60)),
+        el.SketchError,
+        "overflow",
+    ),
+    "NaN measure": (
+        lambda s, t: s.update("orders", t[0].set_column(3, "score", pa.array([float("nan")] * 3000))),
+        el.PipelineError,
+        "NaN",
+    ),
+    "infinite measure": (
+        lambda s, t: s.update("orders", t[0].set_column(3, "score", pa.array([float("-inf")] * 3000))),
+        el.PipelineError,
+        "NaN",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_UPDATES)
+def test_bad_input_is_one_clear_error_and_changes_nothing(plan, tables, case):
+    action, error, words = BAD_UPDATES[case]
+    state = filled(plan, tables)
+    with pytest.raises(error, match=words):
+        action(state, tables)
+    assert state == filled(plan, tables)
+
+
+def test_empty_tables_null_keys_and_zero_weights_count_for_nothing(plan, tables):
+    state = filled(plan, tables)
+    before = el.State.from_bytes(state.to_bytes())
+    state.update("visits", tables[1].slice(0, 0))
+    state.update("visits", tables[1], np.zeros(4000, dtype=np.int64))
+    assert state == before
+    nulls = pa.table({"customer": pa.nulls(9, pa.string()), "seconds": pa.array([50] * 9, pa.int32())})
+    assert state.update("visits", nulls).answer("pairs") == before.answer("pairs")
+
+
+def test_negative_net_counts_are_flagged(plan, tables):
+    state = plan.empty().update("orders", tables[0], np.full(3000, -1))
+    (note,) = state.answer("n").notes
+    assert "-3,000" in note
+
+
+def test_minus_zero_and_null_measures(plan):
+    rows = pa.table(
+        {
+            "id": [1, 2, 3],
+            "customer": ["a", "a", "a"],
+            "total": pa.nulls(3, pa.decimal128(12, 2)),
+            "score": pa.array([-0.0, None, 3.0]),
+        }
+    )
+    state = plan.empty().update("orders", rows).update("visits", {"customer": np.array(["a"]), "seconds": np.array([10], np.int32)})
+    assert state.answer("mean").value == pytest.approx(1.5)
+    assert state.answer("pairs").value == 3
+    assert state.answer("long").value == 0
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "words"),
+    [
+        (lambda: el.Workload(budget="1 KB", error=0.1), el.PlanError, "not both"),
+        (lambda: el.Workload(budget="lots"), el.PlanError, "'64 KB'"),
+        (lambda: el.Workload(budget=-1), el.PlanError, "size"),
+        (lambda: el.Workload(confidence=1.5), el.PlanError, "confidence"),
+        (lambda: el.Workload(hash="md5"), el.PlanError, "mix"),
+        (lambda: workload(error=2.0, budget=None).plan(), el.PlanError, "between 0 and 1"),
+        (lambda: workload(budget="1 KB").plan(), el.PlanError, "at least"),
+        (lambda: el.Workload().stream("s", "a INT").plan(), el.PlanError, "no query"),
+        (lambda: el.Workload().stream("s", "a INT").stream("S", "a INT"), el.PlanError, "twice"),
+        (lambda: el.Workload().stream("a b", "a INT"), el.PlanError, "identifier"),
+        (lambda: el.Workload().stream("s", "a INT", changes="no such"), el.PlanError, "debezium"),
+        (lambda: workload().query("n", "SELECT COUNT(*) FROM orders"), el.PlanError, "twice"),
+        (lambda: workload().query("m", "SELECT COUNT(*) FROM orders", method="x"), el.PlanError, "method"),
+        (lambda: workload().query("m", "SELECT MAX(id) FROM orders"), el.UnsupportedQuery, "query 'm'"),
+    ],
+)
+def test_bad_workloads_are_refused(build, error, words):
+    with pytest.raises(error, match=words):
+        build()
+
+
+def test_plans_stay_within_budget_and_ignore_the_order_of_queries():
+    for budget in (20_000, 64_000, 10**6, 7 * 10**6):
+        plan = workload(budget=budget).plan()
+        assert 0.85 * budget < plan.nbytes <= budget
+        assert plan.nbytes == len(plan.empty().to_bytes()) - len(plan.empty().snapshot.to_bytes()) + plan.nbytes
+    a = el.Workload(seed=1).stream("s", "x INT").query("p", "SELECT COUNT(*) FROM s").query("q", "SELECT SUM(x) FROM s")
+    b = el.Workload(seed=1).stream("s", "x INT").query("q", "SELECT SUM(x) FROM s").query("p", "SELECT COUNT(*) FROM s")
+    assert a.plan().layout == b.plan().layout
+
+
+def test_error_sizes_the_plan(plan):
+    small, large = workload(budget=None, error=0.1).plan(), workload(budget=None, error=0.02).plan()
+    assert 15 < large.nbytes / small.nbytes < 35
+    assert "relative error of 0.02" in large.explain()
+
+
+def test_explain_shows_who_shares_what(plan):
+    text = plan.explain()
+    assert "read by" in text
+    assert "update cost" in text
+    assert "long [skimmed] reads" in text
+
+
+def test_estimates_read_well(plan, tables):
+    state = filled(plan, tables)
+    estimate = state.answer("pairs")
+    assert estimate.low <= estimate.value <= estimate.high
+    assert "95%" in str(estimate)
+    assert "exact" in repr(state.answer("n"))
+    assert "<b" in estimate._repr_html_()
+    assert state.answer("pairs", confidence=0.99).high >= estimate.high

@@ -1,0 +1,24 @@
+"""Exact answers of the same SQL text on the net rows, by DuckDB."""
+
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+
+
+def net_rows(table, weights):
+    """The net rows of a table of changes, each as often as its net multiplicity."""
+    counts = Counter()
+    for row, weight in zip(table.to_pylist(), weights, strict=True):
+        counts[tuple(row.values())] += int(weight)
+    rows = [dict(zip(table.column_names, row, strict=True)) for row, count in counts.items() for _ in range(count)]
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def exact(text, tables):
+    """The answer of a query by DuckDB; tables are the net rows."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        value = connection.sql(text).fetchall()[0][0]
+    return None if value is None else float(value)
