@@ -54,21 +54,29 @@ def true_kinds(spec, net):
     return kinds.reshape(spec.levels, spec.cells)
 
 
-def pattern_of(numbers, streams):
-    """The pattern (base 8, as the kernel writes it) of a cell with numbers[T] elements of each class T."""
-    code, groups = 0, {}
-    for j in range(streams):
-        here = [mask for mask, number in numbers.items() for _ in range(number) if mask >> j & 1]
-        digit = 0
-        if len(here) > 1:
-            digit = 7
-        elif here:
-            digit = groups.setdefault(here[0], len(groups) + 1)
-        code |= digit << 3 * j
+def pattern_of(numbers, streams, resolvable):
+    """The pattern, as the kernel writes it, of a cell with numbers[T] elements of each class T."""
+    elements = [(mask, i) for mask, number in numbers.items() for i in range(number)]
+    inside = [{element for element in elements if element[0] >> j & 1} for j in range(streams)]
+    clear = {j for j in range(streams) if len(inside[j]) < 2}
+    while True:
+        known = {element for j in clear for element in inside[j]}
+        found = {
+            j
+            for j in range(streams)
+            if j not in clear and resolvable >> j & 1 and len(inside[j]) == 2 and inside[j] & known
+        }
+        if not found:
+            break
+        clear |= found
+    masks = sorted((sum(1 << j for j in clear if element in inside[j]) for element in known), reverse=True)
+    code = sum(1 << j for j in range(streams) if j not in clear)
+    for i, mask in enumerate(masks):
+        code |= mask << streams * (i + 1)
     return code
 
 
-def pattern_chances(rates, streams, most):
+def pattern_chances(rates, streams, most, resolvable):
     """The chance of every pattern, by enumerating up to `most` elements of each class."""
     masks = range(1, 1 << streams)
     chances = Counter()
@@ -76,5 +84,5 @@ def pattern_chances(rates, streams, most):
         chance = 1.0
         for mask, number in zip(masks, counts, strict=True):
             chance *= exp(-rates[mask]) * rates[mask] ** number / factorial(number)
-        chances[pattern_of(dict(zip(masks, counts, strict=True)), streams)] += chance
+        chances[pattern_of(dict(zip(masks, counts, strict=True)), streams, resolvable)] += chance
     return chances

@@ -5,35 +5,32 @@ import pytest
 
 from eddyline.answer.set_likelihood import Observation, _likelihood_at, _moves, element_rates, fit, observe
 from eddyline.errors import SketchError
-from eddyline.kernels.set_likelihood import cell_patterns, log_likelihood
+from eddyline.kernels.set_likelihood import log_likelihood
 from eddyline.sketch.distinct import DistinctSpec
 from tests.naive_sets import counters_of, pattern_chances
 
 
-def pattern_chance(rates, pattern, streams):
+def pattern_chance(rates, pattern, streams, resolvable):
     gradient, information = np.empty(1 << streams), np.empty((1 << streams, 1 << streams))
     one = np.array([1.0])
     levels = np.zeros(1, dtype=np.int64)
-    seen = levels, np.array([pattern]), one, streams
+    seen = levels, np.array([pattern]), one, streams, resolvable
     return exp(log_likelihood(rates, one, *seen, *_moves(streams), gradient, information))
 
 
-@pytest.mark.parametrize(("streams", "rate", "most"), [(1, 1.5, 20), (2, 0.9, 12), (3, 0.08, 4)])
-def test_the_chance_of_every_pattern_is_the_enumerated_one(streams, rate, most):
+@pytest.mark.parametrize(
+    ("streams", "rate", "most", "resolvable"),
+    [(1, 1.5, 20, 1), (2, 0.9, 12, 0), (2, 0.9, 12, 1), (2, 0.9, 12, 3), (3, 0.08, 3, 0), (3, 0.08, 3, 7)],
+)
+def test_the_chance_of_every_pattern_is_the_enumerated_one(streams, rate, most, resolvable):
     rng = np.random.default_rng(streams)
     rates = np.concatenate([[0.0], rate * rng.uniform(0.3, 1.0, (1 << streams) - 1)])
-    chances = pattern_chances(rates, streams, most)
-    assert sum(chances.values()) == pytest.approx(1, abs=1e-6)
+    chances = pattern_chances(rates, streams, most, resolvable)
+    assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
     for pattern, chance in chances.items():
-        assert pattern_chance(rates, pattern, streams) == pytest.approx(chance, rel=1e-3, abs=1e-7)
-
-
-def test_patterns_group_streams_by_their_element():
-    kinds = np.array([[0, 1, 1, 2], [0, 1, 1, 1], [0, 1, 1, 0]], dtype=np.int8)
-    fingerprints = np.array([[-1, 5, 5, -1], [-1, 6, 5, 9], [-1, 5, 7, -1]], dtype=np.int32)
-    out = np.empty(4, dtype=np.int64)
-    cell_patterns(kinds, fingerprints, out)
-    assert [oct(code) for code in out] == ["0o0", "0o121", "0o211", "0o17"]
+        assert pattern_chance(rates, pattern, streams, resolvable) == pytest.approx(
+            chance, rel=5e-3, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("streams", [1, 2, 3, 4, 5])
@@ -82,4 +79,4 @@ def test_an_observation_counts_union_singletons_by_class():
     seen = observe(spec, (counters_of(spec, np.arange(40)), counters_of(spec, np.arange(20, 60))))
     assert isinstance(seen, Observation)
     assert (seen.singletons[1:] > 0).all()
-    assert seen.singletons[1:].sum() <= 60
+    assert seen.singletons[1:].sum() <= seen.witnesses.sum() <= 60

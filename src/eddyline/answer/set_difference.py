@@ -39,7 +39,7 @@ def difference_reading(
     reading = _signed_count(spec, spec.subtract(left, right), _SIGNS[streams.wanted], confidence)
     z = two_sided_z(confidence)
     unseen = union * z**2 / (equal + z**2)
-    certain = float(seen.singletons[np.array(streams.wanted)].sum())
+    certain = float(seen.witnesses[np.array(streams.wanted)].sum())
     low = max(certain, reading.low - unseen, 0.0)
     return SetReading(
         reading.value,

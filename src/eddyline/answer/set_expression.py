@@ -83,7 +83,7 @@ def _likelihood_reading(
     seen: Observation, fitted: Fit, wanted: tuple[bool, ...], confidence: float
 ) -> SetReading:
     """Return value and interval of the fitted class numbers."""
-    witnesses = int(seen.singletons[np.array(wanted)].sum())
+    witnesses = int(seen.witnesses[np.array(wanted)].sum())
     value, union, z = fitted.total(wanted), float(fitted.numbers.sum()), two_sided_z(confidence)
     low, high = relative_interval(value, max(fitted.relative_variance(wanted) - 1 / value, 0.0), confidence)
     if witnesses == 0:

@@ -2,8 +2,8 @@
 
 Guarantee: asymptotically the smallest error that any unbiased reading of these cells can have; the
 curvature at the maximum says how large it is.
-Deviation from set expressions, AtomicDiffEstimator: cells that hold many elements in some stream count too,
-and so do all levels, where the document reads union-singletons of a single level.
+Deviation from set expressions, AtomicDiffEstimator: cells with several elements count too, and so do all
+levels, where the document reads union-singletons of a single level.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,14 @@ import numpy as np
 
 from eddyline.answer.reading import FloatArray
 from eddyline.errors import SketchError
-from eddyline.kernels.set_likelihood import cell_patterns, log_likelihood, state_moves
+from eddyline.kernels.distinct import PURE
+from eddyline.kernels.set_cells import MOST_COUNT, cell_patterns, small_inverses
+from eddyline.kernels.set_likelihood import log_likelihood, state_moves
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.distinct import Cells, DistinctSpec
 
 FEWEST_EMPTY = 0.05  # share of cells of the last level that must be empty: below it capacity is exceeded
+_SMALL_COUNTS = 0.995  # share of net counts that must be small for known elements to be looked for
 _FEWEST = 1e-3  # the least number of elements of a class
 _MOST_STEPS, _LONGEST_STEP = 200, 1.5
 _CONVERGED = 1e-7  # a gain of the log likelihood that is not worth another step
@@ -26,7 +29,12 @@ _CONVERGED = 1e-7  # a gain of the log likelihood that is not worth another step
 
 @dataclass(frozen=True)
 class Observation:
-    """How often each level shows each pattern, levels ascending; and the union-singletons of each class."""
+    """How often each level shows each pattern, levels ascending.
+
+    `singletons`: cells with a single element of the union, by the class of that element; `witnesses`: all
+    elements whose class is known, by their class; `resolvable`: the streams (a mask) in which a known
+    element is recognised beside another one.
+    """
 
     streams: int
     level_rates: FloatArray
@@ -34,6 +42,8 @@ class Observation:
     patterns: Int64Array
     counts: FloatArray
     singletons: Int64Array
+    witnesses: Int64Array
+    resolvable: int
     crude_union: float
 
 
@@ -65,39 +75,58 @@ def element_rates(spec: DistinctSpec) -> FloatArray:
 
 def observe(spec: DistinctSpec, counters: tuple[Int64Array, ...]) -> Observation:
     """Return what the cells of these streams show together, or raise where capacity is exceeded."""
-    read = [spec.cells_of(words) for words in counters]
-    kinds = np.stack([cells.kinds.reshape(-1) for cells in read])
-    fingerprints = np.stack([cells.fingerprints.reshape(-1) for cells in read])
-    codes = np.empty(kinds.shape[1], dtype=np.int64)
-    cell_patterns(kinds, fingerprints, codes)
+    streams, rates = len(counters), element_rates(spec)
+    read = [spec.cells_of_words(words[: spec.sums_at]) for words in counters]
+    resolvable = sum(1 << j for j, cells in enumerate(read) if _counts_are_small(cells))
+    codes = np.empty(spec.sums_at, dtype=np.int64)
+    cell_patterns(
+        np.stack([words[: spec.sums_at] for words in counters], axis=1),
+        np.stack([cells.kinds for cells in read], axis=1),
+        np.stack([cells.fingerprints for cells in read], axis=1),
+        resolvable,
+        spec.params,
+        small_inverses(),
+        codes,
+    )
     empty = (codes.reshape(spec.levels, spec.cells) == 0).mean(axis=1)
     if empty[-1] < FEWEST_EMPTY:
         raise SketchError(
             f"these streams hold more distinct elements than a distinct sketch of {spec.levels} levels can "
             "count (capacity exceeded): plan with a larger max_distinct."
         )
-    streams, rates = len(counters), element_rates(spec)
-    level_of = np.repeat(np.arange(spec.levels), spec.cells)
-    keyed, counts = np.unique(level_of << 3 * streams | codes, return_counts=True)
-    levels, patterns = keyed >> 3 * streams, keyed & ((1 << 3 * streams) - 1)
+    bits = streams * (streams + 1)
+    keyed, counts = np.unique(
+        np.repeat(np.arange(spec.levels), spec.cells) << bits | codes, return_counts=True
+    )
+    levels, patterns = keyed >> bits, keyed & ((1 << bits) - 1)
+    singletons, witnesses = _known_elements(patterns, counts, streams)
+    crude = _crude_union(empty, rates)
     return Observation(
-        streams,
-        rates,
-        levels,
-        patterns,
-        counts.astype(np.float64),
-        _union_singletons(patterns, counts, streams),
-        _crude_union(empty, rates),
+        streams, rates, levels, patterns, counts.astype(np.float64), singletons, witnesses, resolvable, crude
     )
 
 
-def _union_singletons(patterns: Int64Array, counts: Int64Array, streams: int) -> Int64Array:
-    """Return how many cells hold a single element of the union, by the class of that element."""
-    out = np.zeros(1 << streams, dtype=np.int64)
-    for mask in range(1, 1 << streams):
-        pattern = sum(1 << 3 * j for j in range(streams) if mask >> j & 1)
-        out[mask] = counts[patterns == pattern].sum()
-    return out
+def _counts_are_small(cells: Cells) -> bool:
+    """Return whether practically all elements seen alone have net counts of 1 .. MOST_COUNT."""
+    counts = cells.counts[cells.kinds == PURE]
+    return bool(((counts >= 1) & (counts <= MOST_COUNT)).sum() >= _SMALL_COUNTS * len(counts))
+
+
+def _known_elements(patterns: Int64Array, counts: Int64Array, streams: int) -> tuple[Int64Array, Int64Array]:
+    """Return, by class, the elements that are alone in their cell, and all of cells without unknown ones."""
+    singletons, witnesses = np.zeros(1 << streams, dtype=np.int64), np.zeros(1 << streams, dtype=np.int64)
+    mask = (1 << streams) - 1
+    complete = (patterns & mask == 0) & (patterns != 0)
+    for pattern, count in zip(
+        (patterns[complete] >> streams).tolist(), counts[complete].tolist(), strict=True
+    ):
+        if pattern <= mask:
+            singletons[pattern] += count
+        rest = pattern
+        while rest:
+            witnesses[rest & mask] += count
+            rest >>= streams
+    return singletons, witnesses
 
 
 def _crude_union(empty: FloatArray, rates: FloatArray) -> float:
@@ -134,6 +163,7 @@ def _likelihood_at(logs: FloatArray, seen: Observation) -> _Point:
         seen.patterns,
         seen.counts,
         seen.streams,
+        seen.resolvable,
         *_moves(seen.streams),
         gradient,
         information,

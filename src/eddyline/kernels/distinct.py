@@ -36,7 +36,8 @@ def _lane(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def _check_lane(f: np.uint64, params: np.ndarray) -> np.uint64:
+def check_lane(f: np.uint64, params: np.ndarray) -> np.uint64:
+    """Return g(f), the check of a fingerprint."""
     return _lane(mix_word(f, params[3]) >> _U(43))
 
 
@@ -97,7 +98,7 @@ def _add_identity(
     f = _lane(word >> _U(43))
     level = _trailing_zeros(word & _LOW43, levels - 1)
     at = level * cells + np.int64(place & _U(cells - 1))
-    words[at] = np.int64(_add_lanes(_U(words[at]), _lanes(v, f, _check_lane(f, params))))
+    words[at] = np.int64(_add_lanes(_U(words[at]), _lanes(v, f, check_lane(f, params))))
     if third == 0:
         return
     slots = mix_word(word, params[3])
@@ -208,7 +209,7 @@ def distinct_classify(
         if c == 0:
             continue
         f = s if c == 1 else s * _lane_inverse(c) % _P
-        if c * _check_lane(f, params) % _P == t:
+        if c * check_lane(f, params) % _P == t:
             kinds[i] = PURE
             fingerprints[i] = np.int32(f)
             counts[i] = np.int32(c) if c <= half else np.int32(c) - np.int32(_P_SIGNED)
@@ -221,7 +222,7 @@ def distinct_pure_words(
     """Fill out (int64) with the words of pure cells, from signed counts and fingerprints (int64)."""
     for i in range(counts.shape[0]):
         f = _U(fingerprints[i])
-        out[i] = np.int64(_lanes(np.int64(counts[i]), f, _check_lane(f, params)))
+        out[i] = np.int64(_lanes(np.int64(counts[i]), f, check_lane(f, params)))
 
 
 @njit(cache=True, inline="always")

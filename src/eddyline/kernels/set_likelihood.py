@@ -1,14 +1,18 @@
 """The joint likelihood of what the cells of k streams show, and its gradient.
 
 Elements are classed by the set T of streams that hold them (a bit mask, 1 .. 2^k - 1). In a cell of one
-level their numbers are independent Poisson variables of rates lambda_T. A cell shows, for each stream,
-nothing, one element (streams with the same element form a group G) or many; the pattern is a base-8 number,
-one digit a stream: 0 empty, 1 .. 6 the number of its group, 7 many.
+level their numbers are independent Poisson variables of rates lambda_T. A cell shows, for each stream, that
+it is empty, or that all its elements are known, or that it holds many; each known element is in a set G of
+streams (see `cell_patterns` in kernels/set_cells.py, which also says how patterns are written).
 
     P(pattern) = exp(-sum of lambda_T over T not within M) * sum over R_1 .. R_g within M of
-                 product of lambda_{G_i | R_i} * Q_M(n),    n_j = max(0, 2 - #{i : j in R_i})
+                 product of lambda_{G_i | R_i} * Q_M(n)
 
-M the streams with many, Q_M(n) the chance that the elements within M alone give each stream j at least n_j.
+M the streams with many, and Q_M(n) the chance that the elements within M alone give each stream j at least
+n_j. With r_j = #{i : j in R_i} known elements, a stream holds many if it has two elements or more: n_j =
+max(0, 2 - r_j). Where two elements of which one is known are recognised, too, many means three or more, or
+two unknown ones: n_j = 2, 2, 1, 0, ... for r_j = 0, 1, 2, 3, ...
+
 Q is computed by adding one class after the other to the distribution of counts capped at two: sums of
 positive terms, where inclusion and exclusion would cancel. Its derivative is Poisson's:
 dQ_M(n)/dlambda_T = Q_M(max(0, n - 1_T)) - Q_M(n).
@@ -19,31 +23,7 @@ import math
 import numpy as np
 from numba import njit
 
-MANY_DIGIT = 7
 _TINY = 1e-290
-
-
-@njit(cache=True, nogil=True)
-def cell_patterns(kinds: np.ndarray, fingerprints: np.ndarray, out: np.ndarray) -> None:
-    """Fill out (int64 (n,)) with the pattern of each cell, from kinds and fingerprints (streams, n)."""
-    streams, n = kinds.shape
-    for i in range(n):
-        groups = 0
-        code = 0
-        for j in range(streams):
-            digit = 0
-            if kinds[j, i] == 2:
-                digit = MANY_DIGIT
-            elif kinds[j, i] == 1:
-                for other in range(j):
-                    if kinds[other, i] == 1 and fingerprints[other, i] == fingerprints[j, i]:
-                        digit = code >> 3 * other & 7
-                        break
-                if digit == 0:
-                    groups += 1
-                    digit = groups
-            code |= digit << 3 * j
-        out[i] = code
 
 
 @njit(cache=True, nogil=True)
@@ -110,11 +90,27 @@ def _spread(index: int, many: int, streams: int) -> int:
 
 
 @njit(cache=True)
+def _wanted(classes: np.ndarray, many: int, resolvable: int, streams: int) -> int:
+    """Return n (a base-3 number): what each stream of many must get besides the known elements."""
+    wanted, place = 0, 1
+    for j in range(streams):
+        if many >> j & 1:
+            known = 0
+            for mask in classes:
+                known += mask >> j & 1
+            if resolvable >> j & 1 and known:
+                known -= 1
+            wanted += place * max(0, 2 - known)
+        place *= 3
+    return wanted
+
+
+@njit(cache=True)
 def _pattern_term(
     streams: int,
     groups: np.ndarray,
-    g: int,
     many: int,
+    resolvable: int,
     rates: np.ndarray,
     q: np.ndarray,
     down: np.ndarray,
@@ -122,24 +118,18 @@ def _pattern_term(
 ) -> float:
     """Return the sum over R_1 .. R_g of a pattern, and fill slope (2^k,) with its derivatives."""
     slope[:] = 0.0
+    g = groups.shape[0]
     size = 0
     for j in range(streams):
         size += many >> j & 1
-    wanted_all = 0
-    place = 1
-    for j in range(streams):
-        wanted_all += 2 * place * (many >> j & 1)
-        place *= 3
     total = 0.0
     classes = np.empty(g, dtype=np.int64)
     for choice in range(1 << size * g):
-        wanted = wanted_all
         product = 1.0
         for i in range(g):
-            extra = _spread(choice >> size * i & ((1 << size) - 1), many, streams)
-            classes[i] = groups[i] | extra
-            wanted = down[extra, wanted]
+            classes[i] = groups[i] | _spread(choice >> size * i & ((1 << size) - 1), many, streams)
             product *= rates[classes[i]]
+        wanted = _wanted(classes, many, resolvable, streams)
         chance = q[wanted]
         total += product * chance
         for i in range(g):
@@ -159,6 +149,7 @@ def log_likelihood(
     patterns: np.ndarray,
     counts: np.ndarray,
     streams: int,
+    resolvable: int,
     up: np.ndarray,
     full: np.ndarray,
     down: np.ndarray,
@@ -169,7 +160,8 @@ def log_likelihood(
     information (2^k, 2^k) the sum over cells of the outer product of each cell's own gradient.
 
     numbers: N_T, float64 (2^k,), entry 0 unused; level_rates: the chance of an element to fall into one given
-    cell of a level; levels (ascending), patterns, counts: how often a level shows a pattern.
+    cell of a level; levels (ascending), patterns, counts: how often a level shows a pattern; resolvable:
+    mask of the streams in which a known element beside another one is recognised.
     """  # noqa: D205
     classes = 1 << streams
     gradient[:] = 0.0
@@ -184,19 +176,16 @@ def log_likelihood(
             current = levels[i]
             known[:] = False
             rates[:] = numbers * level_rates[current]
-        many, g = 0, 0
-        groups[:] = 0
-        for j in range(streams):
-            digit = patterns[i] >> 3 * j & 7
-            if digit == MANY_DIGIT:
-                many |= 1 << j
-            elif digit > 0:
-                groups[digit - 1] |= 1 << j
-                g = max(g, digit)
+        many = patterns[i] & (classes - 1)
+        rest, g = patterns[i] >> streams, 0
+        while rest:
+            groups[g] = rest & (classes - 1)
+            rest >>= streams
+            g += 1
         if not known[many]:
             _at_least(streams, many, rates, up, full, q[many])
             known[many] = True
-        inside = max(_pattern_term(streams, groups, g, many, rates, q[many], down, slope), _TINY)
+        inside = max(_pattern_term(streams, groups[:g], many, resolvable, rates, q[many], down, slope), _TINY)
         total += counts[i] * math.log(inside)
         for t in range(1, classes):
             outside = 1.0 if t & ~many else 0.0
