@@ -115,7 +115,7 @@ def _skim_without(row: int, at: Places, *streams: _Stream) -> list[Skimmed]:
 def row_variance(
     f: FloatArray, g: FloatArray, dense_dense: float, left: FloatArray, right: FloatArray
 ) -> float:
-    """Return the variance of one row's estimate, from dense frequencies f, g, dense_dense = f.g, and residual counters.
+    """Return the variance of one row's estimate: of dense frequencies f, g (dense_dense = f.g) and residuals.
 
     With F, G the squared norms of the dense frequencies, R, S those of the residuals and C their inner
     product, it is (F S + R G + R S + 2 f.g C + C^2) / width; the terms in C are dropped where they would
