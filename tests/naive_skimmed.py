@@ -34,9 +34,7 @@ def point_estimate(spec, sketch, key):
 
 def est_join_size(left, right):
     """ESTJOINSIZE: the median over groups of the mean of products of atomic sketches."""
-    means = [
-        sum(x * y for x, y in zip(a, b, strict=True)) / len(a) for a, b in zip(left, right, strict=True)
-    ]
+    means = [sum(x * y for x, y in zip(a, b, strict=True)) / len(a) for a, b in zip(left, right, strict=True)]
     return median(means)
 
 

@@ -113,7 +113,9 @@ def test_different_widths_meet_at_the_smaller():
     wide, narrow = spec_of(7, width=512), spec_of(7, width=128)
     keys = heaviest(left, 300)
     mixed = skimmed_join(Side(wide, counters_of(wide, left), keys), Side(narrow, counters_of(narrow, right)))
-    same = skimmed_join(Side(narrow, counters_of(narrow, left), keys), Side(narrow, counters_of(narrow, right)))
+    same = skimmed_join(
+        Side(narrow, counters_of(narrow, left), keys), Side(narrow, counters_of(narrow, right))
+    )
     np.testing.assert_array_equal(mixed.rows, same.rows)
 
 

@@ -43,7 +43,9 @@ def test_skim_dense_takes_off_what_the_document_takes_off(values, multiple):
 def test_est_sub_join_size_is_the_median_of_its_rows():
     sketch = SPEC.rows(counters_of(SPEC, zipf(1.0, 1000, domain=300))).astype(float)
     dense = {5: 12.0, 17: 3.5, 250: 1.0}
-    found = est_sub_join_size(SPEC, np.array(list(dense), dtype=np.uint64), np.array([*dense.values()]), sketch)
+    found = est_sub_join_size(
+        SPEC, np.array(list(dense), dtype=np.uint64), np.array([*dense.values()]), sketch
+    )
     assert found == pytest.approx(naive.est_sub_join_size(SPEC, dense, sketch.tolist()))
 
 

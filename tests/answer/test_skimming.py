@@ -45,7 +45,8 @@ def test_the_row_left_out_is_not_looked_at():
     changed = ROWS.copy()
     changed[4] = np.random.default_rng(0).normal(0, 1e6, SPEC.width)
     one, two = (
-        refit_shrunk(skim_dense(rows, at, 4), at, everything, everything, 0, 4).dense for rows in (ROWS, changed)
+        refit_shrunk(skim_dense(rows, at, 4), at, everything, everything, 0, 4).dense
+        for rows in (ROWS, changed)
     )
     np.testing.assert_array_equal(one, two)
 

@@ -3,7 +3,8 @@
 A key may sit in one of the WAYS slots of its set. A key that sits there gathers its weights as votes. One
 that does not takes the slot with the fewest votes c with the chance |v| / (c + |v|), and starts with
 c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a frequent key comes in
-sooner or later and stays, rare ones rarely disturb. Votes are signed: deletes take back what inserts gave.
+sooner or later and stays, rare ones rarely disturb. Votes are signed: deletes take back what inserts gave,
+and the delete of a key that is not there takes, with that chance, from the votes that its inserts left behind.
 
 Layout of a set in int64 words: WAYS keys, then their votes, four to a word. A vote has 16 bits: a sign,
 5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they stay right on average.
@@ -119,11 +120,15 @@ def observe_keys(
             votes = decode_vote(_code(slots, place)) + weight
         else:
             place = _weakest(slots)
-            total = abs(decode_vote(_code(slots, place))) + abs(weight)
+            held = decode_vote(_code(slots, place))
+            total = abs(held) + abs(weight)
             if float(random) * float(total) >= float(abs(weight)) * 9223372036854775808.0:
                 continue
-            slots[place] = key
-            votes = total if weight > 0 else -total
+            if weight < 0 < held:
+                votes = max(held + weight, _I(0))
+            else:
+                slots[place] = key
+                votes = weight + held if weight < 0 else weight + max(held, _I(0))
         word = WAYS + (place >> 2)
         offset = _I(16 * (place & 3))
         kept = slots[word] & ~(_I(65535) << offset)
