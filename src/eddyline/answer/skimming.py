@@ -27,13 +27,12 @@ BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 STANDS_OUT = 4.5
 """Noise levels above which a value is dense beyond doubt among a few hundred thousand keys."""
-_SCAN_STANDS_OUT = 5.5
 LARGEST_SCAN = 1 << 24
 _MOST_CANDIDATES = 20_000
 _ROUNDS = 10
 _SWEEPS = 10
 _CHUNK = 1 << 20
-_SCANNED_BY_CHANCE = 4_000  # keys that a scan lets pass by chance
+_SCANNED_BY_CHANCE = 1_000  # keys that a scan lets pass by chance
 _NAMED_BY_CHANCE = 20  # keys that pass by chance when a row is left out
 
 _LOWEST, _PER_OCTAVE, _BINS = -6.0, 8.0, 368  # x^2 / noise^2 from 2^-6 to 2^40, bins 9% wide
@@ -176,7 +175,7 @@ def dense_in_range(spec: HashSketchSpec, counters: Int64Array, low: int, high: i
 
     A domain scan: no memory is kept for it, and 2^24 keys take a few seconds. Pass high - low + 1 as the
     `population` of the side that uses the keys. Deviation from SKIMDENSE: the scan is repeated as the
-    noise falls, and its last threshold is low enough to let some 4,000 keys pass by chance.
+    noise falls, each time with a threshold that lets some 1,000 keys pass by chance.
     """
     population = high - low + 1
     if population > LARGEST_SCAN:
@@ -185,21 +184,18 @@ def dense_in_range(spec: HashSketchSpec, counters: Int64Array, low: int, high: i
         return np.arange(low, high + 1, dtype=np.int64).view(np.uint64)
     rows = spec.rows(counters).astype(np.float64)
     residual, found = rows, np.empty(0, dtype=np.uint64)
+    bar = _bar(spec.depth, spec.depth, _SCANNED_BY_CHANCE / population)
     for _ in range(_ROUNDS):
         noise = kernel.noise_level(residual, -1)
-        new = np.setdiff1d(_scan(spec, residual, low, high, _SCAN_STANDS_OUT * noise), found)
-        if len(new) == 0:
-            break
-        found = np.union1d(found, new)
+        found = np.union1d(found, scan(spec, residual, low, high, bar * noise))
         residual = skim_dense(rows, places(spec, found)).residual
-        if kernel.noise_level(residual, -1) > 0.9 * noise:
+        if kernel.noise_level(residual, -1) >= 0.9 * noise:
             break
-    bar = _bar(spec.depth, spec.depth, _SCANNED_BY_CHANCE / population) * kernel.noise_level(residual, -1)
-    return np.union1d(found, _scan(spec, residual, low, high, bar))
+    return found
 
 
-def _scan(spec: HashSketchSpec, residual: FloatArray, low: int, high: int, threshold: float) -> UInt64Array:
-    """Return the keys of [low, high] whose median estimate reaches the threshold in absolute value."""
+def scan(spec: HashSketchSpec, residual: FloatArray, low: int, high: int, threshold: float) -> UInt64Array:
+    """Return the keys of [low, high] that most rows put at or beyond the threshold, on one side of zero."""
     if threshold == 0.0:
         return np.empty(0, dtype=np.uint64)
     params = parameters(spec.hash, spec.seeds, spec.depth)[0]

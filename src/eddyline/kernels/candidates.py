@@ -4,7 +4,7 @@ A key may sit in one of the WAYS slots of its set. A key that sits there gathers
 that does not takes the slot with the fewest votes c with the chance |v| / (c + |v|), and starts with
 c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a frequent key comes in
 sooner or later and stays, rare ones rarely disturb. Votes are signed: deletes take back what inserts gave,
-and the delete of a key that is not there takes, with that chance, from the votes that its inserts left behind.
+and the delete of a key that is not there takes, with that chance, from the votes that it left behind.
 
 Layout of a set in int64 words: WAYS keys, then their votes, four to a word. A vote has 16 bits: a sign,
 5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they stay right on average.

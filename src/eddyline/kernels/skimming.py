@@ -31,31 +31,31 @@ def _median(values: np.ndarray, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _estimate_median(
-    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, left_out: int, scratch: np.ndarray
+    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, left_out: int, scratch: np.ndarray
 ) -> float:
     n = 0
     for p in range(residual.shape[0]):
         if p != left_out:
-            scratch[n] = residual[p, buckets[p]] * signs[p]
+            scratch[n] = residual[p, buckets[u, p]] * signs[u, p]
             n += 1
     return _median(scratch, n)
 
 
 @njit(cache=True, nogil=True)
-def _estimate_mean(residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, left_out: int) -> float:
+def _estimate_sum(
+    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, left_out: int
+) -> float:
     total = 0.0
-    n = 0
     for p in range(residual.shape[0]):
         if p != left_out:
-            total += residual[p, buckets[p]] * signs[p]
-            n += 1
-    return total / n
+            total += residual[p, buckets[u, p]] * signs[u, p]
+    return total
 
 
 @njit(cache=True, nogil=True)
-def _take_off(residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, amount: float) -> None:
+def _take_off(residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, amount: float) -> None:
     for p in range(residual.shape[0]):
-        residual[p, buckets[p]] -= signs[p] * amount
+        residual[p, buckets[u, p]] -= signs[u, p] * amount
 
 
 @njit(cache=True, nogil=True)
@@ -87,7 +87,7 @@ def median_estimates(
     """Fill out (n,) with the median over rows of H[p, h_p(u)] * xi_p(u)."""
     scratch = np.empty(residual.shape[0])
     for u in range(buckets.shape[0]):
-        out[u] = _estimate_median(residual, buckets[u], signs[u], left_out, scratch)
+        out[u] = _estimate_median(residual, buckets, signs, u, left_out, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -111,8 +111,9 @@ def scan_range(
                 value = -value
             above += value >= threshold
             below += value <= -threshold
-        if above >= need or below >= need:
-            flags[i] = True
+            if max(above, below) + depth - p <= need:
+                break
+        flags[i] = above >= need or below >= need
 
 
 @njit(cache=True, nogil=True)
@@ -125,17 +126,30 @@ def agreeing(
     flags: np.ndarray,
 ) -> None:
     """Set flags[u] where most of all rows, the one left out not among them, agree as in `scan_range`."""
-    depth = residual.shape[0]
-    need = depth // 2 + 1
+    need = residual.shape[0] // 2 + 1
     for u in range(flags.shape[0]):
-        above = 0
-        below = 0
-        for p in range(depth):
-            if p != left_out:
-                value = residual[p, buckets[u, p]] * signs[u, p]
-                above += value >= threshold
-                below += value <= -threshold
-        flags[u] = above >= need or below >= need
+        flags[u] = _agree(residual, buckets, signs, u, left_out, threshold, need)
+
+
+@njit(cache=True, nogil=True)
+def _agree(
+    residual: np.ndarray,
+    buckets: np.ndarray,
+    signs: np.ndarray,
+    u: int,
+    left_out: int,
+    threshold: float,
+    need: int,
+) -> bool:
+    """Return whether `need` rows put a key at or beyond the threshold, on one side of zero."""
+    above = 0
+    below = 0
+    for p in range(residual.shape[0]):
+        if p != left_out:
+            value = residual[p, buckets[u, p]] * signs[u, p]
+            above += value >= threshold
+            below += value <= -threshold
+    return max(above, below) >= need
 
 
 @njit(cache=True, nogil=True)
@@ -148,18 +162,21 @@ def _accept_dense(
     dense: np.ndarray,
 ) -> int:
     """Take off, in descending order, every candidate still at or above the threshold; return how many."""
-    estimates = np.empty(buckets.shape[0])
-    median_estimates(residual, buckets, signs, left_out, estimates)
-    estimates = np.abs(estimates)
-    found = np.nonzero((estimates >= threshold) & (dense == 0.0))[0]
+    depth = residual.shape[0]
+    half = (depth + 1) // 2 if left_out < 0 else depth // 2  # rows that a median beyond the threshold needs
+    scratch = np.empty(depth)
+    estimates = np.zeros(buckets.shape[0])
+    for u in range(buckets.shape[0]):
+        if dense[u] == 0.0 and _agree(residual, buckets, signs, u, left_out, threshold, half):
+            estimates[u] = abs(_estimate_median(residual, buckets, signs, u, left_out, scratch))
+    found = np.nonzero((estimates >= threshold) & (estimates > 0.0))[0]
     order = found[np.argsort(-estimates[found], kind="mergesort")]
-    scratch = np.empty(residual.shape[0])
     accepted = 0
     for u in order:
-        estimate = _estimate_median(residual, buckets[u], signs[u], left_out, scratch)
+        estimate = _estimate_median(residual, buckets, signs, u, left_out, scratch)
         if abs(estimate) >= threshold:
             dense[u] = estimate
-            _take_off(residual, buckets[u], signs[u], estimate)
+            _take_off(residual, buckets, signs, u, estimate)
             accepted += 1
     return accepted
 
@@ -190,13 +207,13 @@ def skim_dense(
         taken = np.nonzero(dense)[0]
         for _sweep in range(2):
             for u in taken:
-                change = _estimate_median(residual, buckets[u], signs[u], left_out, scratch)
+                change = _estimate_median(residual, buckets, signs, u, left_out, scratch)
                 dense[u] += change
-                _take_off(residual, buckets[u], signs[u], change)
+                _take_off(residual, buckets, signs, u, change)
         threshold = multiple * noise_level(residual, left_out)
         for u in taken:
             if abs(dense[u]) < threshold:
-                _take_off(residual, buckets[u], signs[u], -dense[u])
+                _take_off(residual, buckets, signs, u, -dense[u])
                 dense[u] = 0.0
 
 
@@ -259,16 +276,21 @@ def refit_shrunk(
             break
         counts = np.zeros((unseen.shape[0], bins))
         kept = 0.0
+        changes = 0
         for u in range(buckets.shape[0]):
-            x = dense[u] + _estimate_mean(residual, buckets[u], signs[u], left_out)
+            x = dense[u] + _estimate_sum(residual, buckets, signs, u, left_out) / rows
             i = _bin(x * x / noise2, scale[0], scale[1], bins)
             counts[groups[u], i] += 1.0
             if sweep >= 0:
-                share = factor[groups[u], i]
-                kept += share
-                _take_off(residual, buckets[u], signs[u], share * x - dense[u])
-                dense[u] = share * x
+                kept += factor[groups[u], i]
+                change = factor[groups[u], i] * x - dense[u]
+                if change * change > 1e-4 * noise2:  # less is not worth the writing
+                    _take_off(residual, buckets, signs, u, change)
+                    dense[u] += change
+                    changes += 1
         effective = effective if sweep < 0 else kept
+        if sweep >= 0 and changes == 0:
+            break
         for group in range(unseen.shape[0]):
             counts[group, 0] += unseen[group]
             fit_prior(counts[group], likelihood, prior[group], 5)
