@@ -1,5 +1,6 @@
 """One term of a join query: the synopses of its relations, read by the query's method."""
 
+import msgspec
 import numpy as np
 
 from eddyline.answer import skimmed_paper
@@ -32,13 +33,15 @@ def read_term(snapshot: Snapshot, ids: tuple[str, ...], method: str) -> Reading:
 
 
 def _sides(snapshot: Snapshot, left: Kept, right: Kept, *, skim: bool) -> tuple[Side, Side]:
+    """Return both sides in their common shape: the smaller width, the first rows that both have."""
+    width = min(_hash_spec(left).width, _hash_spec(right).width)
     depth = min(_hash_spec(left).depth, _hash_spec(right).depth)
-    one, two = _side(snapshot, left, depth, skim=skim), _side(snapshot, right, depth, skim=skim)
-    return one, (one if left.id == right.id else two)
+    one = _side(snapshot, left, width, depth, skim=skim)
+    return one, one if left.id == right.id else _side(snapshot, right, width, depth, skim=skim)
 
 
-def _side(snapshot: Snapshot, kept: Kept, depth: int, *, skim: bool) -> Side:
-    spec, counters = first_rows(_hash_spec(kept), snapshot.counters[kept.id], depth)
+def _side(snapshot: Snapshot, kept: Kept, width: int, depth: int, *, skim: bool) -> Side:
+    spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], width, depth)
     if not skim or kept.candidates is None:
         return Side(spec, counters)
     keys, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
@@ -50,7 +53,7 @@ def candidate_keys(
 ) -> tuple[UInt64Array, int]:
     """Return (keys that may be dense, size of the range that was scanned for them or 0)."""
     assert kept.candidates is not None
-    bounds = candidates.key_range(hints)
+    bounds = candidates.key_range(kept.candidates, hints)
     if bounds is None:
         return np.empty(0, dtype=np.uint64), 0
     low, high = bounds
@@ -59,11 +62,15 @@ def candidate_keys(
     return candidates.keys(kept.candidates, hints), 0
 
 
-def first_rows(spec: HashSketchSpec, counters: Int64Array, depth: int) -> tuple[HashSketchSpec, Int64Array]:
-    """Return the first rows of a sketch, which are the sketch of that depth."""
-    if depth == spec.depth:
-        return spec, counters
-    return HashSketchSpec(spec.width, depth, spec.seeds, spec.hash), counters[: depth * spec.width]
+def reduced(
+    spec: HashSketchSpec, counters: Int64Array, width: int, depth: int
+) -> tuple[HashSketchSpec, Int64Array]:
+    """Return the sketch at a smaller width and depth: folded, and its first rows."""
+    if depth < spec.depth:
+        spec, counters = msgspec.structs.replace(spec, depth=depth), counters[: depth * spec.width]
+    while spec.width > width:
+        spec, counters = spec.folded(), spec.fold(counters)
+    return spec, counters
 
 
 def _hash_spec(kept: Kept) -> HashSketchSpec:

@@ -1,6 +1,6 @@
 """Answers: from a snapshot and a planned query to an estimate."""
 
-from math import ceil, floor, inf
+from math import ceil, floor, inf, isnan
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_terms import read_term
@@ -25,6 +25,8 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
         value, low, high = (end / scale for end in ratio(readings["sum"], readings["count"], confidence))
     else:
         value, low, high = (end / scale for end in _interval(readings[function], confidence))
+    if isnan(value):
+        return Estimate(planned.name, None, None, None, confidence, planned.method, notes=(*notes, "the join has no rows."))
     if function == "count":
         value, low, high = max(round(value), 0), max(floor(low), 0), max(ceil(high), 0)
     reading = readings[function if function != "avg" else "sum"]

@@ -7,12 +7,17 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
 from eddyline.answer.query import answer
 from eddyline.errors import PlanError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.coverage import find_planned
+from eddyline.plan.coverage import find_planned, key_of_columns
+from eddyline.plan.layout import Kept
+from eddyline.sketch.keys import tuple_key
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.columns import columns_of
 
 
 class State:
@@ -43,7 +48,44 @@ class State:
     def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
         """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover."""
         planned = find_planned(self.snapshot.layout, query, method)
-        return answer(self.snapshot, planned, confidence or self.snapshot.layout.confidence)
+        return answer(self.snapshot, planned, self._confidence(confidence))
+
+    def frequent(
+        self,
+        stream: str,
+        *columns: str,
+        top: int | None = None,
+        threshold: float | None = None,
+        where: str | None = None,
+        confidence: float | None = None,
+    ) -> list[FrequentKey]:
+        """Return the most frequent keys of a stream's join columns with intervals, the most frequent first.
+
+        By default those that are certainly there; `top` so many, or from `threshold` on. It reads the sketch
+        that a join on the columns (under the same predicates, `where`) keeps.
+        """
+        kept = self._sketch_of(stream, columns, where)
+        return frequent_keys(self.snapshot, kept, top, threshold, self._confidence(confidence))
+
+    def frequency(
+        self, stream: str, values: Mapping[str, object], *, where: str | None = None, confidence: float | None = None
+    ) -> Estimate:
+        """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
+        kept = self._sketch_of(stream, tuple(values), where)
+        types = [to_arrow(part.type) for part in kept.keys[0]]
+        given = {name.lower(): value for name, value in values.items()}
+        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.keys[0]]
+        key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
+        if not valid[0]:
+            raise PlanError("a NULL key joins nothing and has no frequency here.")
+        return key_frequency(self.snapshot, kept, int(key[0]), self._confidence(confidence))
+
+    def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
+        keys, predicates = key_of_columns(self.snapshot.layout, stream, columns, where)
+        return find_sketch(self.snapshot, stream, keys, predicates)
+
+    def _confidence(self, confidence: float | None) -> float:
+        return confidence if confidence is not None else self.snapshot.layout.confidence
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.snapshot + other.snapshot)

@@ -5,6 +5,8 @@ from eddyline.plan.demands import METHODS, Method, demand_of, terms_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Layout, Planned
 from eddyline.sql.parse import parse_query
+from eddyline.sql.query import Expression
+from eddyline.sql.schema import NAME
 
 
 def find_planned(layout: Layout, query: str, method: str | None = None) -> Planned:
@@ -34,3 +36,17 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
         )
     bound = {term: tuple(ids[demand] for demand in demands) for term, demands in terms.items()}
     return Planned(name, parsed, chosen, bound)
+
+
+def key_of_columns(
+    layout: Layout, stream: str, columns: tuple[str, ...], where: str | None
+) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
+    if not columns or not all(NAME.fullmatch(column) for column in columns):
+        raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
+    matches = " AND ".join(f"a.{column} = b.{column}" for column in columns)
+    predicate = f" WHERE {where}" if where else ""
+    streams = {each.name: each.columns for each in layout.streams}
+    joined = parse_query(f"SELECT COUNT(*) FROM {stream} a JOIN {stream} b ON {matches}", streams)
+    single = parse_query(f"SELECT COUNT(*) FROM {stream}{predicate}", streams)
+    return joined.joins[0].left_keys, single.relations[0].predicates

@@ -1,0 +1,84 @@
+"""Frequent keys of a stream, a by-product of its join sketches: point frequencies and heavy hitters."""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.frequency import frequencies, frequent
+from eddyline.answer.join_terms import candidate_keys
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.demands import demand_of
+from eddyline.plan.explain import describe
+from eddyline.plan.layout import Kept
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sql.query import Expression
+
+_EPOCH = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class FrequentKey:
+    """A key and how often it occurs; `value` is the SQL value where the key holds it, else None."""
+
+    key: int
+    value: Any
+    count: Estimate
+
+
+def find_sketch(snapshot: Snapshot, stream: str, keys: tuple[Expression, ...], predicates: tuple[str, ...]) -> Kept:
+    """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
+    offered = []
+    for kept in snapshot.layout.kept_for(stream):
+        if isinstance(kept.spec, HashSketchSpec) and kept.candidates and kept.measure is None and not kept.presence:
+            if kept.keys == (keys,) and kept.predicates == predicates:
+                return kept
+            offered.append(describe(demand_of(kept)))
+    raise PlanError(
+        f"no sketch of stream {stream!r} is kept on ({', '.join(key.text for key in keys)})"
+        f"{' where ' + ' and '.join(predicates) if predicates else ''}: kept are {'; '.join(offered) or 'none'}. Ask a "
+        "query that joins on these columns, for example with itself."
+    )
+
+
+def frequent_keys(
+    snapshot: Snapshot, kept: Kept, top: int | None, threshold: float | None, confidence: float
+) -> list[FrequentKey]:
+    """Return the heavy hitters of a kept sketch, the most frequent first."""
+    assert isinstance(kept.spec, HashSketchSpec)
+    counters = snapshot.counters[kept.id]
+    candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
+    found = frequent(kept.spec, counters, candidates, threshold=threshold, top=top, confidence=confidence)
+    return [
+        FrequentKey(int(key), _value(kept.keys[0], int(key)), _count(float(value), float(half), confidence))
+        for key, value, half in zip(found.keys.view(np.int64), found.values, found.half_widths, strict=True)
+    ]
+
+
+def key_frequency(snapshot: Snapshot, kept: Kept, key: int, confidence: float) -> Estimate:
+    """Return how often one key occurs."""
+    assert isinstance(kept.spec, HashSketchSpec)
+    counters = snapshot.counters[kept.id]
+    candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
+    found = frequencies(kept.spec, counters, np.array([key], dtype=np.int64).view(np.uint64), candidates, confidence)
+    return _count(float(found.values[0]), float(found.half_widths[0]), confidence)
+
+
+def _count(value: float, half: float, confidence: float) -> Estimate:
+    ends = (max(round(end), 0) for end in (value, value - half, value + half))
+    return Estimate("frequency", *ends, confidence, "skimmed")
+
+
+def _value(columns: tuple[Expression, ...], key: int) -> Any:
+    """Return the SQL value that a key of one column holds, or None where the key is a hash."""
+    kind = columns[0].type
+    if len(columns) > 1:
+        return None
+    if kind.is_integer:
+        return key
+    if kind.kind == "boolean":
+        return bool(key)
+    return _EPOCH + dt.timedelta(days=key) if kind.kind == "date" else None
