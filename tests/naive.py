@@ -39,7 +39,9 @@ def words_of(spec, keys, function):
     """The hash word of each edge's key under one function (row or copy) of a spec."""
     functions = spec.words if type(spec).__name__ == "AgmsSpec" else spec.depth
     params = parameters(spec.hash, spec.seeds, functions)
-    return [WORDS[spec.hash](key & MASK64, [int(p) for p in params[e, function]]) for e, key in enumerate(keys)]
+    return [
+        WORDS[spec.hash](key & MASK64, [int(p) for p in params[e, function]]) for e, key in enumerate(keys)
+    ]
 
 
 def sign_of(words):

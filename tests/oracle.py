@@ -11,7 +11,9 @@ def net_rows(table, weights):
     counts = Counter()
     for row, weight in zip(table.to_pylist(), weights, strict=True):
         counts[tuple(row.values())] += int(weight)
-    rows = [dict(zip(table.column_names, row, strict=True)) for row, count in counts.items() for _ in range(count)]
+    rows = [
+        dict(zip(table.column_names, row, strict=True)) for row, count in counts.items() for _ in range(count)
+    ]
     return pa.Table.from_pylist(rows, schema=table.schema)
 
 

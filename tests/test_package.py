@@ -22,5 +22,7 @@ def test_every_error_is_public_and_drawn_in_the_tree():
 
 
 def test_import_does_not_import_pyspark():
-    code = "import sys, eddyline, eddyline.cli; assert not [m for m in sys.modules if m.startswith('pyspark')]"
+    code = (
+        "import sys, eddyline, eddyline.cli; assert not [m for m in sys.modules if m.startswith('pyspark')]"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -69,9 +69,13 @@ def plan(pipeline: PipelineFile) -> None:
 @tells_errors
 def ask(
     pipeline: PipelineFile,
-    query: Annotated[list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
+    ] = None,
     confidence: Annotated[float | None, typer.Option(help="The intervals' confidence.")] = None,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Read the sources again even if the store has answers.")] = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read the sources again even if the store has answers.")
+    ] = False,
 ) -> None:
     """Answer a pipeline's queries: from its store if it has one, else by one pass over its sources."""
     loaded = load_pipeline(pipeline)
@@ -100,7 +104,9 @@ def demo(
     from eddyline.spark import demo as streams  # noqa: PLC0415 - Spark only where it is used
 
     workload = Workload(budget=budget, seed=7)
-    workload.stream("orders", streams.ORDERS, changes="change_type").stream("visits", streams.VISITS, changes="weight")
+    workload.stream("orders", streams.ORDERS, changes="change_type").stream(
+        "visits", streams.VISITS, changes="weight"
+    )
     for name, text in streams.QUERIES.items():
         workload.query(name, text)
     made = workload.plan()
@@ -121,7 +127,9 @@ def demo(
 
 
 @app.command()
-def doctor(folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path()) -> None:
+def doctor(
+    folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
+) -> None:
     """Check Java, Python, Spark, its workers and write access, and say what to do about what is missing."""
     failed = False
     for check in checks.checks(folder):

@@ -68,7 +68,10 @@ class SqlType(msgspec.Struct, frozen=True):
             return _INTEGER_DIGITS[self.kind] <= _INTEGER_DIGITS[declared.kind]
         if declared.kind == "decimal" and (self.is_integer or self.kind == "decimal"):
             own = self.as_decimal()
-            return own.scale <= declared.scale and own.precision - own.scale <= declared.precision - declared.scale
+            return (
+                own.scale <= declared.scale
+                and own.precision - own.scale <= declared.precision - declared.scale
+            )
         return self.kind == "float" and declared.kind == "double"
 
 

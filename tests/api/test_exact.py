@@ -41,4 +41,6 @@ def test_one_stream_is_exact(plan, rows, churn):
         estimate = state.answer(name)
         truth = exact(text, net)
         assert estimate.exact
-        assert estimate.value == (truth if truth is None else pytest.approx(truth, rel=1e-12, abs=1e-12)), name
+        assert estimate.value == (truth if truth is None else pytest.approx(truth, rel=1e-12, abs=1e-12)), (
+            name
+        )

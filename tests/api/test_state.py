@@ -13,7 +13,10 @@ def workload(**settings):
         .stream("orders", "id BIGINT, customer STRING, total DECIMAL(12,2), score DOUBLE")
         .stream("visits", "customer STRING, seconds INT")
         .query("pairs", "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer")
-        .query("long", "SELECT SUM(o.total) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds > 9")
+        .query(
+            "long",
+            "SELECT SUM(o.total) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds > 9",
+        )
         .query("mean", "SELECT AVG(o.score) FROM orders o JOIN visits v ON o.customer = v.customer")
         .query("n", "SELECT COUNT(*) FROM orders")
     )
@@ -29,7 +32,9 @@ def orders(rng, n):
         {
             "id": rng.integers(0, 10**6, n),
             "customer": pa.array([f"c{i}" for i in rng.integers(0, 50, n)]),
-            "total": pa.array(rng.integers(1, 10**6, n)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2), safe=False),
+            "total": pa.array(rng.integers(1, 10**6, n))
+            .cast(pa.decimal128(19, 0))
+            .cast(pa.decimal128(12, 2), safe=False),
             "score": rng.normal(size=n),
         }
     )
@@ -37,7 +42,10 @@ def orders(rng, n):
 
 def visits(rng, n):
     return pa.table(
-        {"customer": pa.array([f"c{i}" for i in rng.integers(0, 50, n)]), "seconds": pa.array(rng.integers(0, 99, n), pa.int32())}
+        {
+            "customer": pa.array([f"c{i}" for i in rng.integers(0, 50, n)]),
+            "seconds": pa.array(rng.integers(0, 99, n), pa.int32()),
+        }
     )
 
 
@@ -96,7 +104,9 @@ def test_any_covered_sql_is_answered_and_the_rest_says_what_is_missing(plan, tab
     text = "SELECT COUNT(*) FROM visits JOIN orders USING (customer)"
     assert state.answer(text).value == pytest.approx(state.answer("pairs").value, rel=1e-9)
     with pytest.raises(el.PlanError, match=r"hash on \(customer\) where seconds < 5"):
-        state.answer("SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds < 5")
+        state.answer(
+            "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds < 5"
+        )
     with pytest.raises(el.PlanError, match="its queries are long, mean, n, pairs"):
         state.answer("nope")
 
@@ -112,7 +122,11 @@ def test_methods_can_be_compared_on_one_state(plan, tables):
 
 BAD_UPDATES = {
     "no such stream": (lambda s, t: s.update("nope", t[0]), el.PlanError, "orders, visits"),
-    "missing column": (lambda s, t: s.update("orders", t[0].drop_columns(["customer"])), el.PipelineError, "'customer'"),
+    "missing column": (
+        lambda s, t: s.update("orders", t[0].drop_columns(["customer"])),
+        el.PipelineError,
+        "'customer'",
+    ),
     "type clash": (
         lambda s, t: s.update("visits", {"customer": np.arange(3), "seconds": np.arange(3)}),
         el.PipelineError,
@@ -123,7 +137,11 @@ BAD_UPDATES = {
         el.PipelineError,
         "declared INT",
     ),
-    "wrong number of weights": (lambda s, t: s.update("orders", t[0], np.ones(2, int)), el.SketchError, "3000"),
+    "wrong number of weights": (
+        lambda s, t: s.update("orders", t[0], np.ones(2, int)),
+        el.SketchError,
+        "3000",
+    ),
     "fractional weights": (lambda s, t: s.update("orders", t[0], np.ones(3000)), el.SketchError, "float64"),
     "weights that overflow": (
         lambda s, t: s.update("orders", t[0], np.full(3000, 2**60)),
@@ -177,7 +195,11 @@ def test_minus_zero_and_null_measures(plan):
             "score": pa.array([-0.0, None, 3.0]),
         }
     )
-    state = plan.empty().update("orders", rows).update("visits", {"customer": np.array(["a"]), "seconds": np.array([10], np.int32)})
+    state = (
+        plan.empty()
+        .update("orders", rows)
+        .update("visits", {"customer": np.array(["a"]), "seconds": np.array([10], np.int32)})
+    )
     assert state.answer("mean").value == pytest.approx(1.5)
     assert state.answer("pairs").value == 3
     assert state.answer("long").value == 0
@@ -211,9 +233,21 @@ def test_plans_stay_within_budget_and_ignore_the_order_of_queries():
     for budget in (20_000, 64_000, 10**6, 7 * 10**6):
         plan = workload(budget=budget).plan()
         assert 0.85 * budget < plan.nbytes <= budget
-        assert plan.nbytes == len(plan.empty().to_bytes()) - len(plan.empty().snapshot.to_bytes()) + plan.nbytes
-    a = el.Workload(seed=1).stream("s", "x INT").query("p", "SELECT COUNT(*) FROM s").query("q", "SELECT SUM(x) FROM s")
-    b = el.Workload(seed=1).stream("s", "x INT").query("q", "SELECT SUM(x) FROM s").query("p", "SELECT COUNT(*) FROM s")
+        assert (
+            plan.nbytes == len(plan.empty().to_bytes()) - len(plan.empty().snapshot.to_bytes()) + plan.nbytes
+        )
+    a = (
+        el.Workload(seed=1)
+        .stream("s", "x INT")
+        .query("p", "SELECT COUNT(*) FROM s")
+        .query("q", "SELECT SUM(x) FROM s")
+    )
+    b = (
+        el.Workload(seed=1)
+        .stream("s", "x INT")
+        .query("q", "SELECT SUM(x) FROM s")
+        .query("p", "SELECT COUNT(*) FROM s")
+    )
     assert a.plan().layout == b.plan().layout
 
 

@@ -21,7 +21,7 @@ GOLDEN = [
     (pa.array([dt.datetime(2024, 2, 29, 12, 0, 0, 123456)], pa.timestamp("us", "UTC")), 1709208000123456),
     (pa.array([dt.datetime(2024, 2, 29, 12, 0, 0)], pa.timestamp("s")), 1709208000000000),
     (pa.array([Decimal("5.00")], pa.decimal128(12, 2)), 5),
-    (pa.array([Decimal("-5")], pa.decimal128(38, 0)), -5),
+    (pa.array([Decimal(-5)], pa.decimal128(38, 0)), -5),
     (pa.array([Decimal("5.10")], pa.decimal128(12, 2)), 3975962257873002064),
     (pa.array([Decimal("5.1000")], pa.decimal128(38, 4)), 3975962257873002064),
     (pa.array([""]), -7444071767201028348),
@@ -59,7 +59,11 @@ def test_equal_decimals_of_any_scale_have_equal_keys(digits, scale, extra):
 
 
 def test_different_decimals_have_different_keys():
-    values = [Decimal(n).scaleb(-2) for n in range(-2000, 2000)] + [Decimal(10) ** 20, Decimal(10) ** 21, -(Decimal(10) ** 20)]
+    values = [Decimal(n).scaleb(-2) for n in range(-2000, 2000)] + [
+        Decimal(10) ** 20,
+        Decimal(10) ** 21,
+        -(Decimal(10) ** 20),
+    ]
     keys, _ = column_key(pa.array(values, pa.decimal128(38, 2)))
     assert len(set(keys.tolist())) == len(values)
 

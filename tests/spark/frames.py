@@ -54,7 +54,10 @@ def all_types(n=400, seed=1):
     masks = rng.random((len(columns), n)) < 0.1
     return pa.table(
         {
-            name: pa.array([None if hide else v for v, hide in zip(values, mask, strict=True)], ALL_TYPES.field(name).type)
+            name: pa.array(
+                [None if hide else v for v, hide in zip(values, mask, strict=True)],
+                ALL_TYPES.field(name).type,
+            )
             for (name, values), mask in zip(columns.items(), masks, strict=True)
         }
     )

@@ -8,7 +8,10 @@ import eddyline as el
 pytestmark = pytest.mark.spark
 DDL = "k STRING, x INT"
 ROW = pa.struct([("k", pa.string()), ("x", pa.int32()), ("extra", pa.float64())])
-QUERIES = {"pairs": "SELECT COUNT(*) FROM s a JOIN s b USING (k)", "total": "SELECT SUM(x) FROM s WHERE k != 'z'"}
+QUERIES = {
+    "pairs": "SELECT COUNT(*) FROM s a JOIN s b USING (k)",
+    "total": "SELECT SUM(x) FROM s WHERE k != 'z'",
+}
 
 NET = [("a", 1)] * 3 + [("b", 5), ("c", None)]
 CHANGES = [
@@ -45,7 +48,16 @@ def envelopes():
             "op": ["r", "c", "c", "d", "c", "u", "c", "c"],
             "before": pa.array([None, None, None, image("z", 9), None, image("b", 4), None, None], ROW),
             "after": pa.array(
-                [image("a", 1), image("a", 1), image("z", 9), None, image("b", 4), image("b", 5), image("c", None), image("a", 1)],
+                [
+                    image("a", 1),
+                    image("a", 1),
+                    image("z", 9),
+                    None,
+                    image("b", 4),
+                    image("b", 5),
+                    image("c", None),
+                    image("a", 1),
+                ],
                 ROW,
             ),
         }

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import PipelineError
+from eddyline.spark.schema import from_spark
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema
-from eddyline.spark.schema import from_spark
 from tests.spark.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark
@@ -79,7 +79,15 @@ SPARK_ONLY = [
     "round(x, 1) > 0.3 AND floor(x) < ceil(x)",
     "xxhash64(s) > 0",
 ]
-MEASURES = ["i8", "i8 + i64", "dec * (1 - dec)", "x / 3", "CASE WHEN b THEN dec ELSE 0 END", "CAST(i8 AS DECIMAL(20,3))", "-dec"]
+MEASURES = [
+    "i8",
+    "i8 + i64",
+    "dec * (1 - dec)",
+    "x / 3",
+    "CASE WHEN b THEN dec ELSE 0 END",
+    "CAST(i8 AS DECIMAL(20,3))",
+    "-dec",
+]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +122,9 @@ def on_spark(frame):
 def test_the_stored_text_means_what_the_user_wrote(on_spark, text):
     written, rendered = on_spark[text]
     assert [bool(value) for value in written] == [bool(value) for value in rendered]
-    assert len(set(written)) > 1 or text in ("i8 = NULL", "TRUE", "s LIKE '%\\\\%%'"), "a test that cannot fail"
+    assert len(set(written)) > 1 or text in ("i8 = NULL", "TRUE", "s LIKE '%\\\\%%'"), (
+        "a test that cannot fail"
+    )
 
 
 @pytest.mark.parametrize("text", ON_BOTH)

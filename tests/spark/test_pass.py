@@ -15,13 +15,21 @@ KEYS = ["b", "i8", "i16", "i32", "i64", "dec", "big", "whole", "s", "bin", "d", 
 
 
 def all_types_workload():
-    workload = el.Workload(budget="200 KB", seed=5).stream("l", ALL_TYPES_DDL).stream("r", ALL_TYPES_DDL, changes="w")
+    workload = (
+        el.Workload(budget="200 KB", seed=5)
+        .stream("l", ALL_TYPES_DDL)
+        .stream("r", ALL_TYPES_DDL, changes="w")
+    )
     for name in KEYS:
         workload.query(f"on_{name}", f"SELECT COUNT(*) FROM l JOIN r ON l.{name} = r.{name}")
     workload.query("mixed", "SELECT COUNT(*) FROM l JOIN r ON l.i8 = r.dec AND l.s = r.s AND l.d = r.d")
     workload.query("jvm", "SELECT COUNT(*) FROM l JOIN r ON l.i8 = r.i64 AND l.s = r.s AND l.ts = r.ts")
-    workload.query("sums", "SELECT SUM(l.dec * r.x) FROM l JOIN r USING (i8) WHERE l.x > -1.5 AND r.s LIKE '%5%'")
-    workload.query("wide", "SELECT AVG(CAST(l.dec AS DECIMAL(30,4)) * 2) FROM l JOIN r USING (i8) WHERE NOT l.b")
+    workload.query(
+        "sums", "SELECT SUM(l.dec * r.x) FROM l JOIN r USING (i8) WHERE l.x > -1.5 AND r.s LIKE '%5%'"
+    )
+    workload.query(
+        "wide", "SELECT AVG(CAST(l.dec AS DECIMAL(30,4)) * 2) FROM l JOIN r USING (i8) WHERE NOT l.b"
+    )
     workload.query("one", "SELECT SUM(i32) FROM l WHERE d < DATE '1970-01-01' OR s IS NULL")
     return workload
 
@@ -61,13 +69,17 @@ def test_seven_partitions_and_merged_states_are_bit_identical(spark, plan, frame
     spread = {name: frame.repartition(7) for name, frame in frames.items()}
     assert plan.sketch(spark, spread) == arrow_state
     halves = [
-        {name: frame.where(f"pmod(xxhash64(s, i64), 2) = {half}") for name, frame in frames.items()} for half in (0, 1)
+        {name: frame.where(f"pmod(xxhash64(s, i64), 2) = {half}") for name, frame in frames.items()}
+        for half in (0, 1)
     ]
     assert plan.sketch(spark, halves[0]) + plan.sketch(spark, halves[1]) == arrow_state
 
 
 def test_session_time_zone_and_ansi_mode_do_not_matter(spark, plan, frames, arrow_state):
-    for setting, value in (("spark.sql.session.timeZone", "Asia/Kolkata"), ("spark.sql.ansi.enabled", "false")):
+    for setting, value in (
+        ("spark.sql.session.timeZone", "Asia/Kolkata"),
+        ("spark.sql.ansi.enabled", "false"),
+    ):
         before = spark.conf.get(setting)
         spark.conf.set(setting, value)
         try:
@@ -80,9 +92,14 @@ def test_only_referenced_columns_leave_parquet(spark, plan, frames, tmp_path):
     path = str(tmp_path / "l.parquet")
     frames["l"].write.parquet(path)
     narrow = (
-        el.Workload().stream("l", ALL_TYPES_DDL).query("q", "SELECT COUNT(*) FROM l a JOIN l b USING (i64) WHERE a.b").plan()
+        el.Workload()
+        .stream("l", ALL_TYPES_DDL)
+        .query("q", "SELECT COUNT(*) FROM l a JOIN l b USING (i64) WHERE a.b")
+        .plan()
     )
-    projected = project_frame(narrow.layout.stream("l"), spark.read.parquet(path), project(narrow.layout.kept_for("l")))
+    projected = project_frame(
+        narrow.layout.stream("l"), spark.read.parquet(path), project(narrow.layout.kept_for("l"))
+    )
     assert sorted(projected.inputFiles()) != []
     explained = projected._jdf.queryExecution().executedPlan().toString()
     assert "ReadSchema: struct<b:boolean,i64:bigint>" in explained
@@ -106,7 +123,10 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
 def test_empty_and_all_null_frames(spark, plan, frames):
     empty = {name: frame.limit(0) for name, frame in frames.items()}
     assert plan.sketch(spark, empty) == plan.empty()
-    state = plan.sketch(spark, {**frames, "l": frames["l"].select(*(sf.lit(None).cast(t).alias(n) for n, t in frames["l"].dtypes))})
+    state = plan.sketch(
+        spark,
+        {**frames, "l": frames["l"].select(*(sf.lit(None).cast(t).alias(n) for n, t in frames["l"].dtypes))},
+    )
     assert state.answer("on_i64").value == 0
     assert state.answer("one").value is None
 
@@ -114,16 +134,32 @@ def test_empty_and_all_null_frames(spark, plan, frames):
 BAD_FRAMES = {
     "a frame is missing": (lambda f: {"l": f["l"]}, el.PipelineError, "exactly one frame per stream"),
     "missing column": (lambda f: {**f, "l": f["l"].drop("i64")}, el.PipelineError, "'i64'"),
-    "type clash": (lambda f: {**f, "l": f["l"].withColumn("s", sf.lit(1))}, el.PipelineError, "declared STRING"),
-    "narrower declaration": (lambda f: {**f, "l": f["l"].withColumn("i8", sf.lit(1))}, el.PipelineError, "declared TINYINT"),
+    "type clash": (
+        lambda f: {**f, "l": f["l"].withColumn("s", sf.lit(1))},
+        el.PipelineError,
+        "declared STRING",
+    ),
+    "narrower declaration": (
+        lambda f: {**f, "l": f["l"].withColumn("i8", sf.lit(1))},
+        el.PipelineError,
+        "declared TINYINT",
+    ),
     "no weight column": (lambda f: {**f, "r": f["r"].drop("w")}, el.ChangeError, "'w'"),
-    "weight is a string": (lambda f: {**f, "r": f["r"].withColumn("w", sf.lit("1"))}, el.ChangeError, "not an integer"),
+    "weight is a string": (
+        lambda f: {**f, "r": f["r"].withColumn("w", sf.lit("1"))},
+        el.ChangeError,
+        "not an integer",
+    ),
     "NULL weight": (
         lambda f: {**f, "r": f["r"].withColumn("w", sf.when(sf.col("i8") == 3, None).otherwise(1))},
         el.ChangeError,
         '"i8":3',
     ),
-    "NaN measure": (lambda f: {**f, "r": f["r"].withColumn("x", sf.lit(float("nan")))}, el.PipelineError, "NaN"),
+    "NaN measure": (
+        lambda f: {**f, "r": f["r"].withColumn("x", sf.lit(float("nan")))},
+        el.PipelineError,
+        "NaN",
+    ),
     "huge weights": (lambda f: {**f, "r": f["r"].withColumn("w", sf.lit(2**61))}, el.SketchError, "overflow"),
 }
 

@@ -51,7 +51,11 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("tpch")
     command = Path(sys.executable).with_name("tpchgen-cli")
     tables = ",".join(SCHEMAS)
-    subprocess.run([command, "parquet", "-s", "0.01", f"--tables={tables}", f"--output-dir={path}"], check=True, capture_output=True)
+    subprocess.run(
+        [command, "parquet", "-s", "0.01", f"--tables={tables}", f"--output-dir={path}"],
+        check=True,
+        capture_output=True,
+    )
     return path
 
 
@@ -70,7 +74,9 @@ def state(spark, folder):
         workload.stream(name, schema)
     for name, text in (EXACT | JOINS).items():
         workload.query(name, text)
-    return workload.plan().sketch(spark, {name: spark.read.parquet(f"{folder}/{name}.parquet") for name in SCHEMAS})
+    return workload.plan().sketch(
+        spark, {name: spark.read.parquet(f"{folder}/{name}.parquet") for name in SCHEMAS}
+    )
 
 
 @pytest.mark.parametrize("name", EXACT)

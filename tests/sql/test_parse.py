@@ -8,10 +8,12 @@ from eddyline.sql.schema import parse_schema
 
 STREAMS = {
     "orders": parse_schema(
-        "orders", "o_orderkey BIGINT, o_custkey BIGINT, o_total DECIMAL(12,2), o_date DATE, status STRING, at TIMESTAMP"
+        "orders",
+        "o_orderkey BIGINT, o_custkey BIGINT, o_total DECIMAL(12,2), o_date DATE, status STRING, at TIMESTAMP",
     ),
     "lineitem": parse_schema(
-        "lineitem", "l_orderkey INT, l_qty INT, l_price DECIMAL(15,2), l_disc DECIMAL(15,2), rate DOUBLE, status STRING"
+        "lineitem",
+        "l_orderkey INT, l_qty INT, l_price DECIMAL(15,2), l_disc DECIMAL(15,2), rate DOUBLE, status STRING",
     ),
 }
 JOIN = "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o.o_orderkey = l.l_orderkey"
@@ -45,20 +47,26 @@ def test_using_joins_by_the_shared_column():
 
 
 def test_predicates_go_to_their_relation_in_a_normal_form():
-    a, b = read(JOIN + " AND o.status = 'F' WHERE l_qty > 3 AND (l_disc < 0.05 AND o.o_date < DATE '1995-03-15')").relations
+    a, b = read(
+        JOIN + " AND o.status = 'F' WHERE l_qty > 3 AND (l_disc < 0.05 AND o.o_date < DATE '1995-03-15')"
+    ).relations
     assert a.predicates == ("`o_date` < CAST('1995-03-15' AS DATE)", "`status` = 'F'")
     assert b.predicates == ("`l_disc` < 0.05", "`l_qty` > 3")
 
 
 def test_composite_keys_and_self_joins():
-    query = read("SELECT COUNT(*) FROM orders a JOIN orders b ON a.status = b.status AND b.o_custkey = a.o_custkey")
+    query = read(
+        "SELECT COUNT(*) FROM orders a JOIN orders b ON a.status = b.status AND b.o_custkey = a.o_custkey"
+    )
     (join,) = query.joins
     assert [key.text for key in join.left_keys] == ["`o_custkey`", "`status`"]
     assert [relation.alias for relation in query.relations] == ["a", "b"]
 
 
 def test_measures_are_split_by_relation_and_typed_as_spark_does():
-    query = read("SELECT SUM(l_price * (1 - l_disc)) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey")
+    query = read(
+        "SELECT SUM(l_price * (1 - l_disc)) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey"
+    )
     (factor,) = query.aggregate.factors
     assert (factor.relation, str(factor.expression.type)) == (1, "DECIMAL(32,4)")
     left, right = read(
@@ -147,7 +155,9 @@ def test_wrong_text_says_what_and_where(text):
 
 
 def test_casts_make_types_meet():
-    (join,) = read("SELECT COUNT(*) FROM orders o JOIN lineitem l ON o.o_custkey = CAST(l.status AS BIGINT)").joins
+    (join,) = read(
+        "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o.o_custkey = CAST(l.status AS BIGINT)"
+    ).joins
     assert str(join.right_keys[0].type) == "BIGINT"
 
 

@@ -48,7 +48,9 @@ class Estimate:
         if self.value is None or self.exact:
             interval = "exact" if self.exact else ""
         else:
-            interval = f"{show(self.low)} to {show(self.high)} at {self.confidence:.0%} ({escape(self.method)})"
+            interval = (
+                f"{show(self.low)} to {show(self.high)} at {self.confidence:.0%} ({escape(self.method)})"
+            )
         notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
         value = "NULL" if self.value is None else show(self.value)
         return (

@@ -29,11 +29,18 @@ class FrequentKey:
     count: Estimate
 
 
-def find_sketch(snapshot: Snapshot, stream: str, keys: tuple[Expression, ...], predicates: tuple[str, ...]) -> Kept:
+def find_sketch(
+    snapshot: Snapshot, stream: str, keys: tuple[Expression, ...], predicates: tuple[str, ...]
+) -> Kept:
     """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
     offered = []
     for kept in snapshot.layout.kept_for(stream):
-        if isinstance(kept.spec, HashSketchSpec) and kept.candidates and kept.measure is None and not kept.presence:
+        if (
+            isinstance(kept.spec, HashSketchSpec)
+            and kept.candidates
+            and kept.measure is None
+            and not kept.presence
+        ):
             if kept.keys == (keys,) and kept.predicates == predicates:
                 return kept
             offered.append(describe(demand_of(kept)))
@@ -63,7 +70,9 @@ def key_frequency(snapshot: Snapshot, kept: Kept, key: int, confidence: float) -
     assert isinstance(kept.spec, HashSketchSpec)
     counters = snapshot.counters[kept.id]
     candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
-    found = frequencies(kept.spec, counters, np.array([key], dtype=np.int64).view(np.uint64), candidates, confidence)
+    found = frequencies(
+        kept.spec, counters, np.array([key], dtype=np.int64).view(np.uint64), candidates, confidence
+    )
     return _count(float(found.values[0]), float(found.half_widths[0]), confidence)
 
 

@@ -23,7 +23,9 @@ def read_term(snapshot: Snapshot, ids: tuple[str, ...], method: str) -> Reading:
     """Return the reading of a two-way join from the synopses of its relations."""
     left, right = (snapshot.layout.by_id[identifier] for identifier in ids)
     if isinstance(left.spec, AgmsSpec) and isinstance(right.spec, AgmsSpec):
-        return skimmed_paper.est_join_size(left.spec, snapshot.counters[left.id], right.spec, snapshot.counters[right.id])
+        return skimmed_paper.est_join_size(
+            left.spec, snapshot.counters[left.id], right.spec, snapshot.counters[right.id]
+        )
     sides = _sides(snapshot, left, right, skim=method in ("skimmed", "skimmed-paper"))
     if method == "hash":
         return hash_join(sides[0].spec, sides[0].counters, sides[1].spec, sides[1].counters)
@@ -75,5 +77,7 @@ def reduced(
 
 def _hash_spec(kept: Kept) -> HashSketchSpec:
     if not isinstance(kept.spec, HashSketchSpec):
-        raise PlanError(f"synopsis {kept.id!r} is no hash sketch: ask the query by the method it was planned with.")
+        raise PlanError(
+            f"synopsis {kept.id!r} is no hash sketch: ask the query by the method it was planned with."
+        )
     return kept.spec

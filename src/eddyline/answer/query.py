@@ -26,7 +26,15 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     else:
         value, low, high = (end / scale for end in _interval(readings[function], confidence))
     if isnan(value):
-        return Estimate(planned.name, None, None, None, confidence, planned.method, notes=(*notes, "the join has no rows."))
+        return Estimate(
+            planned.name,
+            None,
+            None,
+            None,
+            confidence,
+            planned.method,
+            notes=(*notes, "the join has no rows."),
+        )
     if function == "count":
         value, low, high = max(round(value), 0), max(floor(low), 0), max(ceil(high), 0)
     reading = readings[function if function != "avg" else "sum"]
@@ -70,10 +78,16 @@ def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
     """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
     notes = []
     for name in dict.fromkeys(relation.stream for relation in planned.query.relations):
-        rows = next(k for k in snapshot.layout.kept_for(name) if k.spec.words == 1 and not k.predicates and not k.measure)
+        rows = next(
+            k
+            for k in snapshot.layout.kept_for(name)
+            if k.spec.words == 1 and not k.predicates and not k.measure
+        )
         net = int(snapshot.counters[rows.id][0])
         if net < 0:
-            notes.append(f"stream {name!r} has a net count of {net:,}: rows were deleted that were never inserted.")
+            notes.append(
+                f"stream {name!r} has a net count of {net:,}: rows were deleted that were never inserted."
+            )
     return notes
 
 
@@ -82,7 +96,9 @@ def _width_notes(value: float, low: float, high: float) -> list[str]:
     if half <= abs(value):
         return []
     if half == inf or value == 0:
-        return ["the interval is wider than the estimate: the join may be empty or far smaller than the noise."]
+        return [
+            "the interval is wider than the estimate: the join may be empty or far smaller than the noise."
+        ]
     factor = (half / (0.1 * abs(value))) ** 2
     return [
         f"the interval is wider than the estimate; about {factor:,.0f} times the memory would bring it to 10%."

@@ -15,7 +15,9 @@ _HINTS = "/hints"
 
 def stamp(layout: Layout) -> PlanStamp:
     """Return what a store knows of a plan: what each synopsis holds, in words that can be compared."""
-    described = {kept.id: f"{describe(demand_of(kept))}; {kept.spec}; {kept.candidates}" for kept in layout.kept}
+    described = {
+        kept.id: f"{describe(demand_of(kept))}; {kept.spec}; {kept.candidates}" for kept in layout.kept
+    }
     return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
 
 
@@ -49,5 +51,7 @@ def _words(epoch: Epoch, name: str, words: int) -> np.ndarray:
     section = epoch.sections.get(name)
     if section is None or len(section) != 8 * words:
         found = "nothing" if section is None else f"{len(section)} bytes"
-        raise CorruptState(f"epoch {epoch.number} should hold {8 * words} bytes for {name!r} and holds {found}.")
+        raise CorruptState(
+            f"epoch {epoch.number} should hold {8 * words} bytes for {name!r} and holds {found}."
+        )
     return np.frombuffer(section, dtype="<i8").astype(np.int64)

@@ -1,18 +1,18 @@
 """Pipeline files: a workload, its sources and its store in one TOML file.
 
-    [workload]                       # budget or error, confidence, seed, store
-    budget = "8 MB"
-    store = "state"
+[workload]                       # budget or error, confidence, seed, store
+budget = "8 MB"
+store = "state"
 
-    [streams.orders]
-    schema = "o_orderkey BIGINT, o_custkey BIGINT"
-    changes = "change_type"          # optional
-    format = "parquet"               # any format that Spark reads
-    path = "data/orders"             # optional, relative to this file
-    options = { mergeSchema = "true" }
+[streams.orders]
+schema = "o_orderkey BIGINT, o_custkey BIGINT"
+changes = "change_type"          # optional
+format = "parquet"               # any format that Spark reads
+path = "data/orders"             # optional, relative to this file
+options = { mergeSchema = "true" }
 
-    [queries]
-    volume = "SELECT COUNT(*) FROM orders"
+[queries]
+volume = "SELECT COUNT(*) FROM orders"
 """
 
 import tomllib

@@ -39,7 +39,9 @@ class State:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         declared = layout.stream(stream)
-        rows, counts = read_table(declared, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights)
+        rows, counts = read_table(
+            declared, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
+        )
         partial = Accumulator(layout.kept_for(stream))
         partial.feed(project_table(declared, rows, counts, partial.projection))
         self.snapshot = self.snapshot.plus_stream(stream, partial)
@@ -68,7 +70,12 @@ class State:
         return frequent_keys(self.snapshot, kept, top, threshold, self._confidence(confidence))
 
     def frequency(
-        self, stream: str, values: Mapping[str, object], *, where: str | None = None, confidence: float | None = None
+        self,
+        stream: str,
+        values: Mapping[str, object],
+        *,
+        where: str | None = None,
+        confidence: float | None = None,
     ) -> Estimate:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
         kept = self._sketch_of(stream, tuple(values), where)

@@ -84,12 +84,19 @@ class Workload:
                 "concentrated as self-joins; sparser joins will show wider intervals"
             )
         layout = make_layout(
-            list(self._streams.values()), self._asked.values(), budget, self._seed, self._confidence, self._hash
+            list(self._streams.values()),
+            self._asked.values(),
+            budget,
+            self._seed,
+            self._confidence,
+            self._hash,
         )
         return Plan(layout, assumption)
 
     def _budget_for_error(self, error: float) -> int:
-        demands = {d for a in self._asked.values() for term in terms_of(a.query, a.method).values() for d in term}
+        demands = {
+            d for a in self._asked.values() for term in terms_of(a.query, a.method).values() for d in term
+        }
         sketches = sum(demand.family != "total" for demand in demands)
         words = words_for_error(error, self._confidence)
         return 8 * (len(demands) + len(self._streams) + 2 * sketches * words)

@@ -20,10 +20,14 @@ def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> t
     if weights is None:
         return decode(stream.name, table, change_format(stream.name, stream.changes))
     if stream.changes is not None:
-        raise PipelineError(f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside.")
+        raise PipelineError(
+            f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside."
+        )
     array = np.asarray(weights)
     if array.shape != (table.num_rows,) or array.dtype.kind not in "iu":
-        raise SketchError(f"weights must be {table.num_rows} integers, not {array.dtype} of shape {array.shape}.")
+        raise SketchError(
+            f"weights must be {table.num_rows} integers, not {array.dtype} of shape {array.shape}."
+        )
     return table, np.ascontiguousarray(array, dtype=np.int64)
 
 

@@ -73,17 +73,23 @@ def decode(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, 
     if form.form == "debezium":
         return _debezium(stream, table)
     if form.column not in table.column_names:
-        raise ChangeError(f"stream {stream!r}: the table has no column {form.column!r}, which carries the change.")
+        raise ChangeError(
+            f"stream {stream!r}: the table has no column {form.column!r}, which carries the change."
+        )
     column = table.column(form.column)
     if form.form == "weight":
         if not pa.types.is_integer(column.type):
-            raise ChangeError(f"stream {stream!r}: weight column {form.column!r} is {column.type}, not an integer.")
+            raise ChangeError(
+                f"stream {stream!r}: weight column {form.column!r} is {column.type}, not an integer."
+            )
         weights = column.cast(pa.int64())
     else:
         words, numbers = pa.array(list(form.words)), pa.array(list(form.words.values()), pa.int64())
         weights = numbers.take(pc.index_in(column.cast(pa.string()), words).combine_chunks())
     _refuse_nulls(stream, table, weights)
-    return table, weights.to_numpy(zero_copy_only=False) if isinstance(weights, pa.Array) else weights.to_numpy()
+    return table, weights.to_numpy(zero_copy_only=False) if isinstance(
+        weights, pa.Array
+    ) else weights.to_numpy()
 
 
 def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedArray) -> None:
@@ -98,12 +104,16 @@ def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:
         table = pa.Table.from_struct_array(table.column("payload"))
     for name in ("op", "before", "after"):
         if name not in table.column_names:
-            raise ChangeError(f"stream {stream!r}: a Debezium table has op, before and after; {name!r} is missing.")
+            raise ChangeError(
+                f"stream {stream!r}: a Debezium table has op, before and after; {name!r} is missing."
+            )
     parts: list[pa.Table] = []
     weights: list[Int64Array] = []
     good = pc.is_in(table.column("op"), pa.array(list(DEBEZIUM_OPS)))
     for side, sign in (("before", -1), ("after", 1)):
-        needs = pc.is_in(table.column("op"), pa.array([op for op, sides in DEBEZIUM_OPS.items() if side in sides]))
+        needs = pc.is_in(
+            table.column("op"), pa.array([op for op, sides in DEBEZIUM_OPS.items() if side in sides])
+        )
         good = pc.and_(good, pc.or_(pc.invert(needs), pc.is_valid(table.column(side))))
         images = table.column(side).filter(needs)
         parts.append(pa.Table.from_struct_array(images))

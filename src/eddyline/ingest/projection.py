@@ -82,7 +82,9 @@ def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[
         return unscaled(array), valid
     if not pa.types.is_floating(array.type):
         return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
-    scaled = np.rint(array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**FLOAT_DIGITS)
+    scaled = np.rint(
+        array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**FLOAT_DIGITS
+    )
     if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
         raise PipelineError(
             f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond 4e12, which has no sum "

@@ -47,14 +47,22 @@ class Snapshot:
         return cls(
             layout,
             {kept.id: empty_counters(kept.spec) for kept in layout.kept},
-            {kept.id: candidates.empty(kept.candidates) for kept in layout.kept if kept.candidates is not None},
+            {
+                kept.id: candidates.empty(kept.candidates)
+                for kept in layout.kept
+                if kept.candidates is not None
+            },
             {stream.name: Tally() for stream in layout.streams},
         )
 
     def plus_stream(self, stream: str, partial: Accumulator) -> Self:
         """Return the snapshot after adding what an accumulator saw of one stream."""
         return self._replaced(
-            stream, partial.counters, partial.hints, Tally(partial.rows, partial.deletes), lambda k, a, b: k.spec.add(a, b)
+            stream,
+            partial.counters,
+            partial.hints,
+            Tally(partial.rows, partial.deletes),
+            lambda k, a, b: k.spec.add(a, b),
         )
 
     def _replaced(
@@ -68,7 +76,9 @@ class Snapshot:
         mine = self.layout.kept_for(stream)
         new_counters = {k.id: combine(k, self.counters[k.id], counters[k.id]) for k in mine}
         new_hints = {
-            k.id: candidates.merge(k.candidates, self.hints[k.id], hints[k.id]) for k in mine if k.candidates is not None
+            k.id: candidates.merge(k.candidates, self.hints[k.id], hints[k.id])
+            for k in mine
+            if k.candidates is not None
         }
         old = self.tallies[stream]
         new_tally = Tally(old.rows + tally.rows, old.deletes + tally.deletes)
@@ -125,7 +135,9 @@ class Snapshot:
         except (msgspec.DecodeError, ValueError) as error:
             raise CorruptState(f"the header of this state cannot be read: {error}.") from error
         if len(body) != header.layout.nbytes:
-            raise CorruptState(f"this state needs {header.layout.nbytes:,} bytes of counters and has {len(body):,}.")
+            raise CorruptState(
+                f"this state needs {header.layout.nbytes:,} bytes of counters and has {len(body):,}."
+            )
         words = np.frombuffer(body, dtype="<i8").astype(np.int64)
         at = 0
 

@@ -25,7 +25,9 @@ def parse_bytes(size: str | int) -> int:
         return size
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
     if match is None or match[2].upper() not in _UNITS:
-        raise PlanError(f"budget {size!r} is not a size: write a number of bytes, or for example '64 KB' or '8 MB'.")
+        raise PlanError(
+            f"budget {size!r} is not a size: write a number of bytes, or for example '64 KB' or '8 MB'."
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

@@ -34,7 +34,9 @@ def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, Data
         )
     snapshot = Snapshot.empty(layout)
     for stream in layout.streams:
-        snapshot = snapshot.plus_stream(stream.name, sketch_stream(spark, layout, stream.name, frames[stream.name]))
+        snapshot = snapshot.plus_stream(
+            stream.name, sketch_stream(spark, layout, stream.name, frames[stream.name])
+        )
     return snapshot
 
 

@@ -21,14 +21,18 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         return _debezium(stream, frame, names)
     columns = declared_columns(stream, frame, names)
     if form.form == "insert":
-        return frame.select(*columns, sf.lit(1).cast("bigint").alias(WEIGHT), sf.lit(None).cast("string").alias(UNREADABLE))
+        return frame.select(
+            *columns, sf.lit(1).cast("bigint").alias(WEIGHT), sf.lit(None).cast("string").alias(UNREADABLE)
+        )
     if form.column not in frame.columns:
         raise ChangeError(
             f"stream {stream.name!r}: the frame has no column {form.column!r}, which carries the change; it has "
             f"{', '.join(frame.columns)}."
         )
     weight = _weight(stream, frame, form)
-    shown = sf.to_json(sf.struct(sf.col(form.column), *(sf.col(name) for name in names if name != form.column)))
+    shown = sf.to_json(
+        sf.struct(sf.col(form.column), *(sf.col(name) for name in names if name != form.column))
+    )
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(weight.isNull(), shown).alias(UNREADABLE))
 
 
@@ -54,9 +58,16 @@ def _debezium(stream: Stream, frame: DataFrame, names: Sequence[str]) -> DataFra
         frame = frame.select("payload.*")
     for name in ("op", "before", "after"):
         if name not in frame.columns:
-            raise ChangeError(f"stream {stream.name!r}: a Debezium frame has op, before and after; {name!r} is missing.")
-    sides = {"before": _image(stream, frame, names, "before", -1), "after": _image(stream, frame, names, "after", 1)}
-    nothing = sf.struct(*(sf.lit(None).alias(name) for name in names), sf.lit(None).cast("bigint").alias(WEIGHT))
+            raise ChangeError(
+                f"stream {stream.name!r}: a Debezium frame has op, before and after; {name!r} is missing."
+            )
+    sides = {
+        "before": _image(stream, frame, names, "before", -1),
+        "after": _image(stream, frame, names, "after", 1),
+    }
+    nothing = sf.struct(
+        *(sf.lit(None).alias(name) for name in names), sf.lit(None).cast("bigint").alias(WEIGHT)
+    )
     images = sf.when(sf.lit(False), sf.array(nothing))
     for op, needed in DEBEZIUM_OPS.items():
         there = sf.col("op") == op

@@ -48,11 +48,20 @@ def write_streams(spark: SparkSession, folder: Path, rows: int) -> dict[str, Dat
     """
     orders = spark.sql(_ORDERS_SQL.format(customer=_skewed(1, 0), rows=rows))
     visits = spark.sql(_VISITS_SQL.format(customer=_skewed(2, 7), rows=rows))
-    updated, deleted = orders.where("order_id % 9 = 0"), orders.where("order_id % 5 = 1 AND order_id % 9 != 0")
+    updated, deleted = (
+        orders.where("order_id % 9 = 0"),
+        orders.where("order_id % 5 = 1 AND order_id % 9 != 0"),
+    )
     orders.selectExpr("*", "'insert' AS _change_type").unionAll(
         updated.selectExpr("*", "'update_preimage' AS _change_type")
     ).unionAll(
-        updated.selectExpr("order_id", "customer", "region", "CAST(total + 1 AS DECIMAL(12,2)) AS total", "'update_postimage'")
+        updated.selectExpr(
+            "order_id",
+            "customer",
+            "region",
+            "CAST(total + 1 AS DECIMAL(12,2)) AS total",
+            "'update_postimage'",
+        )
     ).unionAll(deleted.selectExpr("*", "'delete' AS _change_type")).write.parquet(str(folder / "orders"))
     visits.selectExpr("*", "1 AS weight").unionAll(
         visits.where("visit_id % 10 = 3").selectExpr("*", "-1 AS weight")

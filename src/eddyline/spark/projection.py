@@ -76,7 +76,9 @@ def _measure(measure: Measure) -> Column:
     if kind.is_integer:
         return value.cast("bigint")
     if kind.kind == "decimal" and kind.precision <= 18:
-        return (value.cast(str(kind)) * sf.lit(10**kind.scale).cast(f"DECIMAL({kind.scale + 1},0)")).cast("bigint")
+        return (value.cast(str(kind)) * sf.lit(10**kind.scale).cast(f"DECIMAL({kind.scale + 1},0)")).cast(
+            "bigint"
+        )
     return value.cast(str(kind))
 
 
@@ -84,13 +86,17 @@ def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> Non
     """Raise PipelineError unless Spark gives every expression the type that the plan worked out."""
     wanted = [part for key in projection.keys for part in key]
     wanted += [measure.expression for measure in projection.measures]
-    wanted += [Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate]
+    wanted += [
+        Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate
+    ]
     for part in wanted:
         try:
             found = rows.select(sf.expr(part.text)).schema.fields[0].dataType
         except AnalysisException as error:
             reason = str(error).split("\n")[0]
-            raise PipelineError(f"stream {stream.name!r}: Spark cannot evaluate {part.text!r}: {reason}") from error
+            raise PipelineError(
+                f"stream {stream.name!r}: Spark cannot evaluate {part.text!r}: {reason}"
+            ) from error
         kind = from_spark(found)
         if found.simpleString() != "void" and (kind is None or not kind.widens_to(part.type)):
             raise PipelineError(

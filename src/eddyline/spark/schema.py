@@ -26,7 +26,9 @@ def from_spark(kind: DataType) -> SqlType | None:
     return SqlType(name) if name in (*_SIMPLE, "timestamp", "timestamp_ntz") else None  # type: ignore[arg-type]
 
 
-def declared_columns(stream: Stream, frame: DataFrame, names: Sequence[str], prefix: str = "") -> list[SparkColumn]:
+def declared_columns(
+    stream: Stream, frame: DataFrame, names: Sequence[str], prefix: str = ""
+) -> list[SparkColumn]:
     """Return the named columns of a frame in their declared types, or raise PipelineError.
 
     prefix: the struct that holds the columns (`before.`), where they are not the frame's own.

@@ -36,7 +36,9 @@ def local_session(master: str = "local[2]") -> SparkSession:
         found = "no Java was found" if version is None else f"Java {version} was found"
         raise PipelineError(f"Spark needs Java {JAVA_NEEDED} or newer and {found}: {HOW_TO_GET_JAVA}.")
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-java-options=-Dlog4j2.configurationFile={logging} pyspark-shell")
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", f"--driver-java-options=-Dlog4j2.configurationFile={logging} pyspark-shell"
+    )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     session = (

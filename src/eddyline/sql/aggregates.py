@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import Source, bare, check_allowed, fragment, relations_of, text, unparenthesised
+from eddyline.sql.expressions import (
+    Source,
+    bare,
+    check_allowed,
+    fragment,
+    relations_of,
+    text,
+    unparenthesised,
+)
 from eddyline.sql.query import Aggregate, Expression, Factor
 from eddyline.sql.typing import infer
 from eddyline.types import SqlType

@@ -112,7 +112,9 @@ class _Evaluator:
         if isinstance(node, exp.Like) and isinstance(node.expression, exp.Literal):
             return pc.match_substring_regex(self.value(node.this), _like_pattern(node.expression.name))
         if isinstance(node, exp.Coalesce):
-            return self.branches(node, [self.value(part) for part in (node.this, *node.expressions)], pc.coalesce)
+            return self.branches(
+                node, [self.value(part) for part in (node.this, *node.expressions)], pc.coalesce
+            )
         if isinstance(node, exp.Case) and node.this is None:
             return self.case(node)
         if isinstance(node, exp.Cast):
@@ -132,7 +134,9 @@ class _Evaluator:
         kinds = [infer(side, (self.source,)) for side in (left, right)]
         a, b = self.value(left), self.value(right)
         if not any(isinstance(side, exp.Null) for side in (left, right)):
-            classes = {None if kind is None else ("numeric" if kind.is_numeric else kind.kind) for kind in kinds}
+            classes = {
+                None if kind is None else ("numeric" if kind.is_numeric else kind.kind) for kind in kinds
+            }
             if None in classes or len(classes) > 1:
                 raise _unsupported(node if node.this else left)
             if any(kind is not None and kind.is_float for kind in kinds):
@@ -208,7 +212,11 @@ class _Evaluator:
         if target is None or source is None:
             raise _unsupported(node)
         literal_date = isinstance(node.this, exp.Literal) and target.kind == "date"
-        if not literal_date and not source.widens_to(target) and not (source.is_integer and target.kind == "string"):
+        if (
+            not literal_date
+            and not source.widens_to(target)
+            and not (source.is_integer and target.kind == "string")
+        ):
             raise _unsupported(node)
         return self.value(node.this).cast(to_arrow(target))
 

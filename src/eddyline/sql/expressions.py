@@ -69,14 +69,18 @@ def check_allowed(root: exp.Expression) -> None:
                     "functions that eddyline lets through: compute it in the frame and declare it as a column."
                 )
         elif isinstance(node, exp.AggFunc):
-            raise UnsupportedQuery(f"aggregate {fragment(node)!r} stands inside a row expression: use one aggregate.")
+            raise UnsupportedQuery(
+                f"aggregate {fragment(node)!r} stands inside a row expression: use one aggregate."
+            )
         elif type(node) not in ALLOWED:
             raise UnsupportedQuery(
                 f"{fragment(node)!r} ({type(node).__name__}) is not a deterministic expression on one row that "
                 "eddyline lets through: compute it in the frame and declare it as a column."
             )
         if isinstance(node, exp.In) and node.args.get("query") is not None:
-            raise UnsupportedQuery(f"the subquery in {fragment(node)!r} is outside the class that eddyline answers.")
+            raise UnsupportedQuery(
+                f"the subquery in {fragment(node)!r} is outside the class that eddyline answers."
+            )
 
 
 def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]:

@@ -31,7 +31,8 @@ def read_from(
         else:
             pairs.setdefault((used[0], used[-1]), []).append(_equi_pair(condition, used, sources))
     relations = tuple(
-        Relation(source.alias, source.stream, tuple(sorted(predicates[i]))) for i, source in enumerate(sources)
+        Relation(source.alias, source.stream, tuple(sorted(predicates[i])))
+        for i, source in enumerate(sources)
     )
     joins = tuple(_join(left, right, keys, sources) for (left, right), keys in sorted(pairs.items()))
     _check_connected(sources, joins)
@@ -55,7 +56,9 @@ def _read_tables(
         sources.append(right)
         conditions.extend(conjuncts(join.args.get("on")))
     if len(sources) > MAX_RELATIONS:
-        raise UnsupportedQuery(f"the query joins {len(sources)} relations; this version joins {MAX_RELATIONS}.")
+        raise UnsupportedQuery(
+            f"the query joins {len(sources)} relations; this version joins {MAX_RELATIONS}."
+        )
     return tuple(sources), conditions
 
 
@@ -72,7 +75,9 @@ def _source(table: exp.Expression, streams: Mapping[str, tuple[Column, ...]]) ->
         raise UnsupportedQuery(f"{fragment(table)!r} is not a stream: FROM names declared streams only.")
     extra = [key for key, value in table.args.items() if value and key not in ("this", "alias", "joins")]
     if extra or table.args.get("joins"):
-        raise UnsupportedQuery(f"{fragment(table)!r} says more than a stream and an alias: {', '.join(extra) or 'JOIN'}.")
+        raise UnsupportedQuery(
+            f"{fragment(table)!r} says more than a stream and an alias: {', '.join(extra) or 'JOIN'}."
+        )
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise UnsupportedQuery(f"{fragment(table)!r} renames columns: use the declared names.")
@@ -107,7 +112,10 @@ def _equi_pair(condition: exp.Expression, used: list[int], sources: tuple[Source
 
 
 def _join(left: int, right: int, pairs: list[_Pair], sources: tuple[Source, ...]) -> Join:
-    keys = sorted({(_key(a, sources), _key(b, sources)) for a, b in pairs}, key=lambda pair: (pair[0].text, pair[1].text))
+    keys = sorted(
+        {(_key(a, sources), _key(b, sources)) for a, b in pairs},
+        key=lambda pair: (pair[0].text, pair[1].text),
+    )
     for a, b in keys:
         if a.type.key_class != b.type.key_class:
             raise SqlError(
@@ -131,7 +139,11 @@ def _key(node: exp.Expression, sources: tuple[Source, ...]) -> Expression:
 def _check_connected(sources: tuple[Source, ...], joins: tuple[Join, ...]) -> None:
     reached = {0}
     for _ in sources:
-        reached |= {side for join in joins if reached & {join.left, join.right} for side in (join.left, join.right)}
+        reached |= {
+            side for join in joins if reached & {join.left, join.right} for side in (join.left, join.right)
+        }
     if len(reached) < len(sources):
         lost = next(source.alias for i, source in enumerate(sources) if i not in reached)
-        raise UnsupportedQuery(f"no equality joins {lost!r} to the other relations: a cross product is not answered.")
+        raise UnsupportedQuery(
+            f"no equality joins {lost!r} to the other relations: a cross product is not answered."
+        )

@@ -38,7 +38,9 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> Query:
     select = _parse_select(text)
     for clause, value in select.args.items():
         if value and clause not in _READ_CLAUSES:
-            raise UnsupportedQuery(f"eddyline does not answer queries with {_ADVICE.get(clause, clause.upper())}.")
+            raise UnsupportedQuery(
+                f"eddyline does not answer queries with {_ADVICE.get(clause, clause.upper())}."
+            )
     relations, joins, sources = read_from(select, streams)
     return Query(text, read_aggregate(select, sources), relations, joins)
 

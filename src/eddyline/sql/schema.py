@@ -46,7 +46,9 @@ def parse_schema(stream: str, ddl: str) -> tuple[Column, ...]:
     try:
         table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark").this
     except SqlglotError as error:
-        raise PlanError(f"the schema of stream {stream!r} cannot be read: {ddl!r}; write `name TYPE, ...`.") from error
+        raise PlanError(
+            f"the schema of stream {stream!r} cannot be read: {ddl!r}; write `name TYPE, ...`."
+        ) from error
     columns: list[Column] = []
     for definition in table.expressions if isinstance(table, exp.Schema) else []:
         columns.append(_column(stream, definition))
@@ -70,5 +72,7 @@ def _column(stream: str, definition: exp.Expression) -> Column:
             "does not read: leave it out of the schema, or declare a scalar type."
         )
     if not NAME.fullmatch(definition.name):
-        raise PlanError(f"column name {definition.name!r} of stream {stream!r} is not a plain identifier: rename it.")
+        raise PlanError(
+            f"column name {definition.name!r} of stream {stream!r} is not a plain identifier: rename it."
+        )
     return Column(definition.name, parsed)

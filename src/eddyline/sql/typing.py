@@ -12,9 +12,28 @@ _BIGINT = SqlType("bigint")
 _DOUBLE = SqlType("double")
 _STRING = SqlType("string")
 _WIDTHS = ("tinyint", "smallint", "int", "bigint")
-_PREDICATES = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.StartsWith, exp.EndsWith, exp.Contains)
+_PREDICATES = (
+    exp.Predicate,
+    exp.Not,
+    exp.And,
+    exp.Or,
+    exp.Boolean,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
 _TO_INT = (exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.DayOfWeek, exp.DayOfYear)
-_TO_STRING = (exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Left, exp.Right)
+_TO_STRING = (
+    exp.Lower,
+    exp.Upper,
+    exp.Substring,
+    exp.Trim,
+    exp.Concat,
+    exp.ConcatWs,
+    exp.DPipe,
+    exp.Left,
+    exp.Right,
+)
 
 
 def infer(node: exp.Expression, sources: tuple[Source, ...]) -> SqlType | None:  # noqa: PLR0911 - one line per rule
@@ -32,7 +51,9 @@ def infer(node: exp.Expression, sources: tuple[Source, ...]) -> SqlType | None: 
     if isinstance(node, exp.Coalesce | exp.Least | exp.Greatest):
         return _common([node.this, *node.expressions], sources)
     if isinstance(node, exp.Case):
-        return _common([*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")], sources)
+        return _common(
+            [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")], sources
+        )
     if isinstance(node, exp.If):
         return _common([node.args["true"], node.args.get("false")], sources)
     if isinstance(node, exp.TsOrDsToDate):
