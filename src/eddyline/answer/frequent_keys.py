@@ -77,8 +77,8 @@ def key_frequency(snapshot: Snapshot, kept: Kept, key: int, confidence: float) -
 
 
 def _count(value: float, half: float, confidence: float) -> Estimate:
-    ends = (max(round(end), 0) for end in (value, value - half, value + half))
-    return Estimate("frequency", *ends, confidence, "skimmed")
+    middle, low, high = (max(round(end), 0) for end in (value, value - half, value + half))
+    return Estimate("frequency", middle, low, high, confidence, "skimmed")
 
 
 def _value(columns: tuple[Expression, ...], key: int) -> Any:

@@ -71,7 +71,7 @@ def _key(batch: pa.RecordBatch | pa.Table, index: int, parts: int) -> tuple[Int6
 
 def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array.fill_null(False).to_numpy(zero_copy_only=False)
+    return np.asarray(array.fill_null(False))
 
 
 def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:

@@ -6,10 +6,8 @@ from eddyline.plan.layout import Kept, Layout
 
 def explain(layout: Layout, assumption: str = "") -> str:
     """Return the plan as a text that fits a terminal."""
-    lines = [
-        f"plan {layout.digest[:12]}: {len(layout.queries)} queries on {len(layout.streams)} streams, "
-        f"{layout.nbytes:,} bytes kept"
-    ]
+    counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
+    lines = [f"plan {layout.digest[:12]}: {counts}, {layout.nbytes:,} bytes kept"]
     if assumption:
         lines.append(assumption)
     readers = _readers(layout)
@@ -28,7 +26,7 @@ def explain(layout: Layout, assumption: str = "") -> str:
 
 def describe(demand: Demand) -> str:
     """Return what a synopsis holds, in one line: the part of a plan that people compare."""
-    parts = [demand.family]
+    parts: list[str] = [demand.family]
     if demand.keys:
         keys = " x ".join("(" + ", ".join(part.text for part in key) + ")" for key in demand.keys)
         parts.append(f"on {keys}")

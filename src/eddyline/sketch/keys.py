@@ -35,7 +35,7 @@ def validity(array: pa.Array | pa.ChunkedArray) -> BoolArray:
     """Return which rows are not NULL."""
     if array.null_count == 0:
         return np.ones(len(array), dtype=np.bool_)
-    return _one_array(pc.is_valid(array)).to_numpy(zero_copy_only=False)
+    return np.asarray(_one_array(pc.is_valid(array)))
 
 
 def _integers(array: pa.Array) -> Int64Array:
@@ -49,7 +49,7 @@ def _integers(array: pa.Array) -> Int64Array:
     array = array.cast(pa.int64())
     if array.null_count:
         array = array.fill_null(0)
-    return array.to_numpy(zero_copy_only=False)
+    return np.asarray(array)
 
 
 def _decimal_words(array: pa.Array) -> np.ndarray:

@@ -25,14 +25,25 @@ class LinearSpec(Protocol):
     """What the rest of the house needs to know of a family."""
 
     @property
-    def words(self) -> int: ...
+    def words(self) -> int:
+        """The number of 8-byte words of its counters."""
+
     @property
-    def edges(self) -> int: ...
+    def edges(self) -> int:
+        """The number of key arrays that an update takes."""
+
     @property
-    def touched(self) -> int: ...
-    def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None: ...
-    def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array: ...
-    def subtract(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array: ...
+    def touched(self) -> int:
+        """The number of counters that a row touches."""
+
+    def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
+
+    def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:
+        """Return the sum of two blocks of counters that begin at word `start`."""
+
+    def subtract(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:
+        """Return the difference of two blocks of counters that begin at word `start`."""
 
 
 def empty_counters(spec: LinearSpec) -> Int64Array:

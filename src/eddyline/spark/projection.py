@@ -100,6 +100,6 @@ def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> Non
         kind = from_spark(found)
         if found.simpleString() != "void" and (kind is None or not kind.widens_to(part.type)):
             raise PipelineError(
-                f"stream {stream.name!r}: {part.text!r} is {found.simpleString()} on Spark and {part.type} in the plan: "
-                "CAST it in the query to the type that you mean."
+                f"stream {stream.name!r}: {part.text!r} is {found.simpleString()} on Spark and {part.type} in the "
+                "plan: CAST it in the query to the type that you mean."
             )

@@ -18,7 +18,7 @@ from eddyline.sql.query import Aggregate, Expression, Factor
 from eddyline.sql.typing import infer
 from eddyline.types import SqlType
 
-_FUNCTIONS: dict[type[exp.Expression], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
+_FUNCTIONS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
 
 
 def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate:
@@ -47,7 +47,7 @@ def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate
     return Aggregate(function, _factors(node.this, sources))
 
 
-def _count_of(argument: exp.Expression, sources: tuple[Source, ...]) -> Aggregate:
+def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     """Return COUNT(x): rows whose x is not NULL, the measure being 1 there and NULL elsewhere."""
     if not list(argument.find_all(exp.Column)) and not list(argument.find_all(exp.Null)):
         return Aggregate("count")
@@ -58,10 +58,10 @@ def _count_of(argument: exp.Expression, sources: tuple[Source, ...]) -> Aggregat
     return Aggregate("count", (Factor(min(relations), Expression(written, SqlType("int"))),))
 
 
-def _factors(measure: exp.Expression, sources: tuple[Source, ...]) -> tuple[Factor, ...]:
+def _factors(measure: exp.Expr, sources: tuple[Source, ...]) -> tuple[Factor, ...]:
     """Return the measure as a product of factors, at most one per relation."""
-    by_relation: dict[int, list[exp.Expression]] = {}
-    constants: list[exp.Expression] = []
+    by_relation: dict[int, list[exp.Expr]] = {}
+    constants: list[exp.Expr] = []
     for part in _product(measure) if len(relations_of(measure, sources)) > 1 else [unparenthesised(measure)]:
         relations = relations_of(part, sources)
         if len(relations) > 1:
@@ -75,7 +75,7 @@ def _factors(measure: exp.Expression, sources: tuple[Source, ...]) -> tuple[Fact
     return tuple(_factor(relation, parts, sources) for relation, parts in sorted(by_relation.items()))
 
 
-def _product(node: exp.Expression) -> Iterator[exp.Expression]:
+def _product(node: exp.Expr) -> Iterator[exp.Expr]:
     node = unparenthesised(node)
     if isinstance(node, exp.Mul):
         yield from _product(node.left)
@@ -84,7 +84,7 @@ def _product(node: exp.Expression) -> Iterator[exp.Expression]:
         yield node
 
 
-def _factor(relation: int, parts: list[exp.Expression], sources: tuple[Source, ...]) -> Factor:
+def _factor(relation: int, parts: list[exp.Expr], sources: tuple[Source, ...]) -> Factor:
     product = parts[0]
     for part in parts[1:]:
         product = exp.Mul(this=exp.paren(product), expression=exp.paren(part))

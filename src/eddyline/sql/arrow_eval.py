@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache, reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +22,8 @@ from eddyline.sql.schema import sql_type
 from eddyline.sql.typing import decimal_result, infer, number_type
 from eddyline.types import Column, SqlType
 
-Value = pa.Array | pa.ChunkedArray | pa.Scalar
-_COMPARE: dict[type[exp.Expression], Callable[..., Value]] = {
+Value = Any  # an Arrow array, chunked array or scalar: pyarrow has no types of its own to say so
+_COMPARE: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.EQ: pc.equal,
     exp.NEQ: pc.not_equal,
     exp.GT: pc.greater,
@@ -30,12 +31,12 @@ _COMPARE: dict[type[exp.Expression], Callable[..., Value]] = {
     exp.LT: pc.less,
     exp.LTE: pc.less_equal,
 }
-_ARITHMETIC: dict[type[exp.Expression], Callable[..., Value]] = {
+_ARITHMETIC: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Add: pc.add_checked,
     exp.Sub: pc.subtract_checked,
     exp.Mul: pc.multiply_checked,
 }
-_UNARY: dict[type[exp.Expression], Callable[..., Value]] = {
+_UNARY: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Not: pc.invert,
     exp.Neg: pc.negate_checked,
     exp.Abs: pc.abs_checked,
@@ -48,7 +49,7 @@ _UNARY: dict[type[exp.Expression], Callable[..., Value]] = {
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> exp.Expression:
+def _parsed(text: str) -> exp.Expr:
     return sqlglot.parse_one(text, dialect="spark")
 
 
@@ -64,7 +65,7 @@ def evaluate(text: str, table: pa.Table, columns: tuple[Column, ...]) -> pa.Chun
     return value if isinstance(value, pa.ChunkedArray) else pa.chunked_array([value])
 
 
-def _unsupported(node: exp.Expression) -> PipelineError:
+def _unsupported(node: exp.Expr) -> PipelineError:
     return PipelineError(
         f"{fragment(node)!r} can only be evaluated by Spark: use plan.sketch(spark, ...), or compute it in the "
         "table and declare it as a column."
@@ -78,7 +79,7 @@ class _Evaluator:
         self.table = table
         self.source = source
 
-    def value(self, node: exp.Expression) -> Value:  # noqa: PLR0911 - one line per kind of node
+    def value(self, node: exp.Expr) -> Value:  # noqa: PLR0911 - one line per kind of node
         """Return the value of a node, by its kind."""
         if isinstance(node, exp.Paren):
             return self.value(node.this)
@@ -89,15 +90,15 @@ class _Evaluator:
         if isinstance(node, exp.And | exp.Or):
             combine = pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene
             return combine(self.value(node.left), self.value(node.right))
-        if type(node) in _COMPARE:
+        if isinstance(node, exp.Binary) and type(node) in _COMPARE:
             return self.compare(node, node.left, node.right)
-        if type(node) in _ARITHMETIC:
+        if isinstance(node, exp.Binary) and type(node) in _ARITHMETIC:
             return self.arithmetic(node)
         if type(node) in _UNARY:
             return self.unary(node)
         return self.special(node)
 
-    def special(self, node: exp.Expression) -> Value:  # noqa: PLR0911 - one line per kind of node
+    def special(self, node: exp.Expr) -> Value:  # noqa: PLR0911 - one line per kind of node
         """Return the value of a node that needs its own rule."""
         if isinstance(node, exp.Div):
             return self.divide(node)
@@ -121,7 +122,7 @@ class _Evaluator:
             return self.cast(node)
         raise _unsupported(node)
 
-    def unary(self, node: exp.Expression) -> Value:
+    def unary(self, node: exp.Expr) -> Value:
         """Return the value of a function of one argument."""
         if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
             return pa.scalar(-_literal(node.this).as_py(), _literal(node.this).type)
@@ -129,7 +130,7 @@ class _Evaluator:
         result = _UNARY[type(node)](self.value(argument))
         return result.cast(pa.int32()) if isinstance(node, exp.Year | exp.Month | exp.Day) else result
 
-    def compare(self, node: exp.Expression, left: exp.Expression, right: exp.Expression) -> Value:
+    def compare(self, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> Value:
         """Return a comparison of two sides of one class; other mixtures are Spark's to coerce."""
         kinds = [infer(side, (self.source,)) for side in (left, right)]
         a, b = self.value(left), self.value(right)
@@ -144,7 +145,7 @@ class _Evaluator:
         operator = _COMPARE.get(type(node), pc.equal)
         return operator(a, b)
 
-    def arithmetic(self, node: exp.Expression) -> Value:
+    def arithmetic(self, node: exp.Binary) -> Value:
         """Return a sum, difference or product, in the type that Spark computes it in."""
         result = infer(node, (self.source,))
         if result is None or not result.is_numeric:
@@ -159,7 +160,7 @@ class _Evaluator:
             raise _unsupported(node)
         return operator(sides[0][0], sides[1][0]).cast(to_arrow(result))
 
-    def decimal(self, node: exp.Expression) -> tuple[Value, SqlType]:
+    def decimal(self, node: exp.Expr) -> tuple[Value, SqlType]:
         """Return a side of decimal arithmetic and its decimal type."""
         kind = infer(node, (self.source,))
         assert kind is not None
@@ -188,7 +189,7 @@ class _Evaluator:
             return pc.fill_null(pc.equal(value, node.expression.this), False)
         raise _unsupported(node)
 
-    def branches(self, node: exp.Expression, values: list[Value], choose: Callable[..., Value]) -> Value:
+    def branches(self, node: exp.Expr, values: list[Value], choose: Callable[..., Value]) -> Value:
         """Return a choice among branches, all cast to their common type."""
         kind = infer(node, (self.source,))
         if kind is None:
@@ -229,7 +230,7 @@ def _any(value: Value) -> bool:
     return (value if isinstance(value, pa.Scalar) else pc.any(value)).as_py() is True
 
 
-def _literal(node: exp.Expression) -> pa.Scalar:
+def _literal(node: exp.Expr) -> pa.Scalar:
     if isinstance(node, exp.Null):
         return pa.scalar(None)
     if isinstance(node, exp.Boolean):
@@ -241,7 +242,7 @@ def _literal(node: exp.Expression) -> pa.Scalar:
     return pa.scalar(int(value) if kind.is_integer else value, to_arrow(kind))
 
 
-def _without_nan(value: Value, node: exp.Expression) -> Value:
+def _without_nan(value: Value, node: exp.Expr) -> Value:
     if _any(pc.is_nan(value)):
         raise PipelineError(f"a comparison ({type(node).__name__}) meets NaN, which only Spark orders.")
     return value

@@ -8,7 +8,7 @@ from sqlglot import exp
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.types import Column
 
-ALLOWED: frozenset[type[exp.Expression]] = frozenset(
+ALLOWED: frozenset[type[exp.Expr]] = frozenset(
     {
         # values
         exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.HexString, exp.Var,
@@ -33,11 +33,12 @@ ALLOWED: frozenset[type[exp.Expression]] = frozenset(
 )  # fmt: skip
 # Deterministic functions of the row that sqlglot has no class for.
 ALLOWED_FUNCTIONS = frozenset(
-    {"pmod", "hash", "xxhash64", "crc32", "nvl", "nvl2", "ifnull", "isnull", "isnotnull", "positive", "mod", "bit_count",
-     "ascii", "initcap", "instr", "locate", "lpad", "rpad", "ltrim", "rtrim", "btrim", "translate", "soundex", "shiftleft",
-     "shiftright", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "make_date", "weekday", "startswith",
-     "endswith", "contains", "char_length", "octet_length", "bit_length"}
-)  # fmt: skip
+    """
+    ascii bit_count bit_length btrim char_length contains crc32 endswith hash ifnull initcap instr isnotnull isnull
+    locate lpad ltrim make_date mod nvl nvl2 octet_length pmod positive rpad rtrim shiftleft shiftright soundex
+    startswith translate unix_date unix_micros unix_millis unix_seconds weekday xxhash64
+    """.split()
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,13 @@ class Source:
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
 
-def fragment(node: exp.Expression) -> str:
+def fragment(node: exp.Expr) -> str:
     """Return a node as the user would recognise it, cut to one line."""
     text = " ".join(node.sql(dialect="spark").split())
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def check_allowed(root: exp.Expression) -> None:
+def check_allowed(root: exp.Expr) -> None:
     """Raise UnsupportedQuery at the first node that is not a deterministic function of a row."""
     for node in root.walk():
         if isinstance(node, exp.Anonymous):
@@ -102,15 +103,15 @@ def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]
     return hits[0]
 
 
-def relations_of(node: exp.Expression, sources: tuple[Source, ...]) -> frozenset[int]:
+def relations_of(node: exp.Expr, sources: tuple[Source, ...]) -> frozenset[int]:
     """Return the indices of the relations that an expression reads."""
     return frozenset(resolve(column, sources)[0] for column in node.find_all(exp.Column))
 
 
-def bare(node: exp.Expression, sources: tuple[Source, ...]) -> exp.Expression:
+def bare(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
     """Return the expression over one relation's bare column names, as declared and quoted."""
 
-    def strip(part: exp.Expression) -> exp.Expression:
+    def strip(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column):
             return exp.column(exp.to_identifier(resolve(part, sources)[1].name, quoted=True))
         return part
@@ -118,14 +119,14 @@ def bare(node: exp.Expression, sources: tuple[Source, ...]) -> exp.Expression:
     return unparenthesised(node).copy().transform(strip)
 
 
-def unparenthesised(node: exp.Expression) -> exp.Expression:
+def unparenthesised(node: exp.Expr) -> exp.Expr:
     """Return the expression without parentheses around the whole of it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
+def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
     """Yield the parts of a conjunction."""
     if node is None:
         return
@@ -137,6 +138,6 @@ def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
         yield node
 
 
-def text(node: exp.Expression) -> str:
+def text(node: exp.Expr) -> str:
     """Return an expression as Spark SQL text, the form in which plans carry it."""
     return node.sql(dialect="spark")

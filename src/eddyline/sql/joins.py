@@ -10,7 +10,7 @@ from eddyline.sql.query import Expression, Join, Relation
 from eddyline.sql.typing import infer
 from eddyline.types import Column
 
-_Pair = tuple[exp.Expression, exp.Expression]
+_Pair = tuple[exp.Expr, exp.Expr]
 MAX_RELATIONS = 2
 
 
@@ -41,12 +41,12 @@ def read_from(
 
 def _read_tables(
     select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
-) -> tuple[tuple[Source, ...], list[exp.Expression]]:
+) -> tuple[tuple[Source, ...], list[exp.Expr]]:
     start = select.args.get("from_")
     if start is None:
         raise SqlError("the query has no FROM: name the stream that it reads.")
     sources = [_source(start.this, streams)]
-    conditions: list[exp.Expression] = []
+    conditions: list[exp.Expr] = []
     for join in select.args.get("joins") or []:
         _check_inner(join)
         right = _source(join.this, streams)
@@ -70,7 +70,7 @@ def _check_inner(join: exp.Join) -> None:
         )
 
 
-def _source(table: exp.Expression, streams: Mapping[str, tuple[Column, ...]]) -> Source:
+def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Source:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise UnsupportedQuery(f"{fragment(table)!r} is not a stream: FROM names declared streams only.")
     extra = [key for key, value in table.args.items() if value and key not in ("this", "alias", "joins")]
@@ -87,7 +87,7 @@ def _source(table: exp.Expression, streams: Mapping[str, tuple[Column, ...]]) ->
     return Source(table.alias or name, name, streams[name])
 
 
-def _using(join: exp.Join, lefts: list[Source], right: Source) -> Iterator[exp.Expression]:
+def _using(join: exp.Join, lefts: list[Source], right: Source) -> Iterator[exp.Expr]:
     """Yield the equalities that USING (a, b) stands for."""
     for identifier in join.args.get("using") or []:
         owners = [source for source in lefts if source.find(identifier.name)]
@@ -99,7 +99,7 @@ def _using(join: exp.Join, lefts: list[Source], right: Source) -> Iterator[exp.E
         )
 
 
-def _equi_pair(condition: exp.Expression, used: list[int], sources: tuple[Source, ...]) -> _Pair:
+def _equi_pair(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]) -> _Pair:
     """Return the two sides of an equality between two relations, lower relation first."""
     if isinstance(condition, exp.EQ) and len(used) == 2:
         sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}
@@ -125,7 +125,7 @@ def _join(left: int, right: int, pairs: list[_Pair], sources: tuple[Source, ...]
     return Join(left, right, tuple(a for a, _ in keys), tuple(b for _, b in keys))
 
 
-def _key(node: exp.Expression, sources: tuple[Source, ...]) -> Expression:
+def _key(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
     kind = infer(node, sources)
     if kind is None or kind.key_class is None:
         found = "a type that eddyline cannot work out" if kind is None else f"type {kind}"

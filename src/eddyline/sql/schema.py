@@ -1,6 +1,7 @@
 """Declared schemas: from a DDL text to columns."""
 
 import re
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -10,7 +11,7 @@ from eddyline.errors import PlanError
 from eddyline.types import Column, SqlType
 
 _T = exp.DataType.Type
-_KINDS: dict[exp.DataType.Type, SqlType] = {
+_KINDS: dict[Any, SqlType] = {
     _T.BOOLEAN: SqlType("boolean"),
     _T.TINYINT: SqlType("tinyint"),
     _T.SMALLINT: SqlType("smallint"),
@@ -59,7 +60,7 @@ def parse_schema(stream: str, ddl: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _column(stream: str, definition: exp.Expression) -> Column:
+def _column(stream: str, definition: exp.Expr) -> Column:
     kind = definition.args.get("kind")
     if not isinstance(definition, exp.ColumnDef) or not isinstance(kind, exp.DataType):
         raise PlanError(

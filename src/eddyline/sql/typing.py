@@ -36,7 +36,7 @@ _TO_STRING = (
 )
 
 
-def infer(node: exp.Expression, sources: tuple[Source, ...]) -> SqlType | None:  # noqa: PLR0911 - one line per rule
+def infer(node: exp.Expr, sources: tuple[Source, ...]) -> SqlType | None:  # noqa: C901, PLR0911 - one line per rule
     """Return the type that Spark gives an expression, or None where our rules do not reach."""
     if isinstance(node, exp.Paren | exp.Neg | exp.Abs):
         return infer(node.this, sources)
@@ -99,13 +99,13 @@ def _wider(left: SqlType, right: SqlType) -> SqlType:
     return max(left, right, key=lambda t: _WIDTHS.index(t.kind))
 
 
-def _as_decimal(node: exp.Expression, kind: SqlType) -> SqlType:
+def _as_decimal(node: exp.Expr, kind: SqlType) -> SqlType:
     if isinstance(node, exp.Literal) and kind.is_integer:
         return SqlType("decimal", len(node.name), 0)
     return kind.as_decimal()
 
 
-def decimal_result(operator: type[exp.Expression], left: SqlType, right: SqlType) -> SqlType:
+def decimal_result(operator: type[exp.Expr], left: SqlType, right: SqlType) -> SqlType:
     """Return the type of decimal arithmetic, by the table in Spark's DecimalPrecision."""
     if operator is exp.Mul:
         return _bounded(left.precision + right.precision + 1, left.scale + right.scale)
@@ -117,7 +117,7 @@ def decimal_result(operator: type[exp.Expression], left: SqlType, right: SqlType
     return _bounded(whole + scale + 1, scale)
 
 
-def _common(nodes: list[exp.Expression | None], sources: tuple[Source, ...]) -> SqlType | None:
+def _common(nodes: list[exp.Expr | None], sources: tuple[Source, ...]) -> SqlType | None:
     """Return the type that all branches widen to, NULL branches aside."""
     found: SqlType | None = None
     for node in nodes:
