@@ -21,7 +21,7 @@ def open_state(where: str) -> State:
 
 
 def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
-    """Return the state that the pipeline's store holds, None where there is none, WrongRun if it is another plan's."""
+    """Return the state in the pipeline's store, None where there is none; WrongRun if it is another plan's."""
     where = pipeline.workload.store
     if where is None or not Store.exists(where):
         return None

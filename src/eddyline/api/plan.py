@@ -1,6 +1,5 @@
 """The plan: a layout, and the ways to fill it."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from eddyline.api.state import State
@@ -9,6 +8,8 @@ from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
 

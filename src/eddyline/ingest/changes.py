@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | (none) | nothing | +1 |
 | a column name | a signed integer | that integer |
-| change_type | `_change_type` of Spark CHANGES and Delta CDF | insert, update_postimage +1; delete, update_preimage -1 |
+| change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1; delete, update_preimage -1 |
 | flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
 | debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
 
