@@ -8,6 +8,8 @@
 Paper: set expressions, paragraphs 0058-0064 (the general estimator).
 """
 
+from math import hypot
+
 import numpy as np
 
 from eddyline.answer.reading import two_sided_z
@@ -48,21 +50,22 @@ def set_cardinality(
     if len(known) == len(decoded):
         return _exact(streams.condition, known)
     if only_unions(streams.condition) or len(streams.counters) > JOINT_STREAMS:
-        streams = with_unions_merged(streams)
+        streams, decoded = with_unions_merged(streams), []
     if len(streams.counters) > JOINT_STREAMS:
         return _from_witnesses(streams, confidence)
-    return _joint(streams, confidence)
+    return _joint(streams, _most(streams, decoded), confidence)
 
 
 def _exact(condition: Condition, streams: list[Elements]) -> SetReading:
     """Return the exact answer from all elements of all streams."""
-    codes = np.concatenate([elements.codes for elements in streams])
+    identities = [own.identities for own in streams if own.identities is not None]
+    names = identities if len(identities) == len(streams) else [own.codes for own in streams]
     bits = np.concatenate([np.full(len(own.codes), 1 << j, dtype=object) for j, own in enumerate(streams)])
-    unique, inverse = np.unique(codes, return_inverse=True)
+    unique, inverse = np.unique(np.concatenate(names), return_inverse=True)
     masks = np.zeros(len(unique), dtype=object)
     np.add.at(masks, inverse, bits)
     number = sum(_mask_holds(condition, int(mask)) for mask in masks)
-    negative = sum(int((elements.counts < 0).sum()) for elements in streams)
+    negative = sum(int((own.counts < 0).sum()) for own in streams if own.identities is not None)
     note = f"{negative} elements have a negative net count: more deletes than inserts." if negative else None
     return SetReading(float(number), float(number), float(number), exact=True, witnesses=number, note=note)
 
@@ -71,34 +74,47 @@ def _mask_holds(condition: Condition, mask: int) -> bool:
     return holds(condition, frozenset(j for j in range(mask.bit_length()) if mask >> j & 1))
 
 
-def _joint(streams: Streams, confidence: float) -> SetReading:
+def _joint(streams: Streams, most: float, confidence: float) -> SetReading:
     """Return the answer by joint maximum likelihood, or by difference where that is sharper."""
     seen = observe(streams.spec, streams.counters)
     fitted = fit(seen)
     difference = difference_reading(streams, seen, fitted, confidence)
-    return difference or _likelihood_reading(seen, fitted, streams.wanted, confidence)
+    return difference or _likelihood_reading(seen, fitted, streams.wanted, most, confidence)
 
 
 def _likelihood_reading(
-    seen: Observation, fitted: Fit, wanted: tuple[bool, ...], confidence: float
+    seen: Observation, fitted: Fit, wanted: tuple[bool, ...], most: float, confidence: float
 ) -> SetReading:
-    """Return value and interval of the fitted class numbers."""
-    witnesses = int(seen.witnesses[np.array(wanted)].sum())
-    value, union, z = fitted.total(wanted), float(fitted.numbers.sum()), two_sided_z(confidence)
+    """Return value and interval of the fitted class numbers, which are known to be `most` together.
+
+    Classes of which nothing is seen may hold as many elements as cost z^2/2 of log likelihood: those of the
+    expression raise the upper end, the others lower the lower end.
+    """
+    inside, z = np.array(wanted), two_sided_z(confidence)
+    witnesses, value = int(seen.witnesses[inside].sum()), fitted.total(wanted)
     low, high = relative_interval(value, max(fitted.relative_variance(wanted) - 1 / value, 0.0), confidence)
+    unseen = 0.5 * z**2 * fitted.unseen
+    low = value - hypot(value - low, *unseen[~inside])
+    high = value + hypot(high - value, *unseen[inside])
     if witnesses == 0:
-        return SetReading(
-            min(value, union),
-            0.0,
-            max(high, union * z**2 / (float(seen.singletons.sum()) + z**2)),
-            exact=False,
-            witnesses=0,
-            note=few_witnesses(0),
-        )
+        union, singletons = float(fitted.numbers.sum()), float(seen.singletons.sum())
+        low, high = 0.0, max(high, union * z**2 / (singletons + z**2))
     low, value = max(low, float(witnesses)), max(value, float(witnesses))
+    high = max(min(high, most), float(witnesses))
+    value = min(value, high)
     return SetReading(
-        value, low, max(high, value), exact=False, witnesses=witnesses, note=few_witnesses(witnesses)
+        value, min(low, value), high, exact=False, witnesses=witnesses, note=few_witnesses(witnesses)
     )
+
+
+def _most(streams: Streams, decoded: list[Elements | None]) -> float:
+    """Return how many elements the expression can hold at most, as far as decoded streams contain it."""
+    sizes = [float("inf")]
+    for j, elements in enumerate(decoded):
+        inside = all(mask >> j & 1 for mask, wanted in enumerate(streams.wanted) if wanted)
+        if elements is not None and inside:
+            sizes.append(float(len(elements.codes)))
+    return min(sizes)
 
 
 def _from_witnesses(streams: Streams, confidence: float) -> SetReading:
@@ -114,7 +130,7 @@ def _from_witnesses(streams: Streams, confidence: float) -> SetReading:
     masks = sum(here.astype(object) << j for j, here in enumerate(present))
     witnesses = sum(_mask_holds(streams.condition, int(mask)) for mask in np.atleast_1d(masks))
     number, union = int(single.sum()), float(fitted.numbers.sum())
-    share = witnesses / number
+    share = witnesses / max(number, 1)
     value, spread = union * share, fitted.relative_variance((False, True)) - 1 / union
     if witnesses == 0:
         return SetReading(

@@ -49,10 +49,15 @@ class Observation:
 
 @dataclass(frozen=True)
 class Fit:
-    """The most likely number of elements of each class, and the covariance of their logarithms."""
+    """The most likely number of elements of each class, and the covariance of their logarithms.
+
+    Classes of which nothing is seen have no covariance; `unseen` is how many elements of such a class cost
+    one unit of log likelihood, and 0 for the other classes.
+    """
 
     numbers: FloatArray
     covariance: FloatArray
+    unseen: FloatArray
 
     def total(self, wanted: tuple[bool, ...]) -> float:
         """Return the number of elements in the wanted classes."""
@@ -184,7 +189,13 @@ def fit(seen: Observation) -> Fit:
         better = ahead.value > point.value
         point = ahead if better else point
         damping = max(damping / 5, 1e-6) if better else damping * 8
-    return Fit(np.concatenate([[0.0], np.exp(point.logs)]), _covariance(point.logs, seen))
+    numbers = np.exp(point.logs)
+    bottom = (point.logs <= log(10 * _FEWEST)) & (point.gradient < 0)
+    unseen = np.divide(-numbers, point.gradient, out=np.zeros(len(numbers)), where=bottom)
+    first = np.zeros(1)
+    return Fit(
+        np.concatenate([first, numbers]), _covariance(point.logs, seen), np.concatenate([first, unseen])
+    )
 
 
 def _scoring_step(point: _Point, damping: float) -> tuple[FloatArray, float]:
