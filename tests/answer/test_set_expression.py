@@ -170,6 +170,21 @@ def test_many_streams(monkeypatch, most):
         assert reading.high >= truth * 0.95
 
 
+def test_dozens_of_streams():
+    # five standard errors: 8% of the union, 15% of the intersection
+    spec = DistinctSpec.sized(1024, 2**30, 6)
+    rng = np.random.default_rng(6)
+    keys = rng.integers(0, 2**62, 20_000)
+    sets = [keys[rng.random(len(keys)) < 0.97] for _ in range(30)]
+    counters = tuple(counters_of(spec, own) for own in sets)
+    for operator, rel in ((Union, 0.08), (Intersect, 0.15)):
+        expression = Member(0)
+        for stream in range(1, 30):
+            expression = operator(expression, Member(stream))
+        truth = len(evaluate(expression, [set(own.tolist()) for own in sets]))
+        assert set_cardinality(expression, (spec,) * 30, counters).value == pytest.approx(truth, rel=rel)
+
+
 def test_one_synopsis_many_times_and_equal_synopses():
     spec = DistinctSpec.sized(256, 2**24, 1)
     counters = counters_of(spec, np.arange(20_000))

@@ -24,6 +24,8 @@ from eddyline.errors import SketchError
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import DistinctSpec, at_common_size
 
+_TABULATED = 10  # streams up to which all classes of elements are tried for a contradiction
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -62,7 +64,8 @@ def gather(
     kept = streams_of(alive)
     names = {stream: index for index, stream in enumerate(kept)}
     streams = Streams(spec, tuple(own[stream] for stream in kept), renamed(alive, names))
-    return streams if any(streams.wanted) else None
+    possible = len(kept) > _TABULATED or any(streams.wanted)
+    return streams if possible else None
 
 
 def with_unions_merged(streams: Streams) -> Streams:
