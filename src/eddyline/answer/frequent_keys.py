@@ -1,6 +1,5 @@
 """Frequent keys of a stream, a by-product of its join sketches: point frequencies and heavy hitters."""
 
-import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,15 +8,14 @@ import numpy as np
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.frequency import frequencies, frequent
 from eddyline.answer.join_terms import candidate_keys
+from eddyline.answer.key_values import value_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import demand_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Kept
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sql.query import Expression
-
-_EPOCH = dt.date(1970, 1, 1)
+from eddyline.sql.query import Key
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,7 @@ class FrequentKey:
     count: Estimate
 
 
-def find_sketch(
-    snapshot: Snapshot, stream: str, keys: tuple[Expression, ...], predicates: tuple[str, ...]
-) -> Kept:
+def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> Kept:
     """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
     offered = []
     for kept in snapshot.layout.kept_for(stream):
@@ -41,11 +37,11 @@ def find_sketch(
             and kept.measure is None
             and not kept.presence
         ):
-            if kept.keys == (keys,) and kept.predicates == predicates:
+            if kept.keys == (key,) and kept.predicates == predicates:
                 return kept
             offered.append(describe(demand_of(kept)))
     raise PlanError(
-        f"no sketch of stream {stream!r} is kept on ({', '.join(key.text for key in keys)})"
+        f"no sketch of stream {stream!r} is kept on {key}"
         f"{' where ' + ' and '.join(predicates) if predicates else ''}: kept are {'; '.join(offered) or 'none'}. Ask a "
         "query that joins on these columns, for example with itself."
     )
@@ -60,7 +56,7 @@ def frequent_keys(
     candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
     found = frequent(kept.spec, counters, candidates, threshold=threshold, top=top, confidence=confidence)
     return [
-        FrequentKey(int(key), _value(kept.keys[0], int(key)), _count(float(value), float(half), confidence))
+        FrequentKey(int(key), value_of(kept.keys[0], int(key)), _count(float(value), float(half), confidence))
         for key, value, half in zip(found.keys.view(np.int64), found.values, found.half_widths, strict=True)
     ]
 
@@ -79,15 +75,3 @@ def key_frequency(snapshot: Snapshot, kept: Kept, key: int, confidence: float) -
 def _count(value: float, half: float, confidence: float) -> Estimate:
     middle, low, high = (max(round(end), 0) for end in (value, value - half, value + half))
     return Estimate("frequency", middle, low, high, confidence, "skimmed")
-
-
-def _value(columns: tuple[Expression, ...], key: int) -> Any:
-    """Return the SQL value that a key of one column holds, or None where the key is a hash."""
-    kind = columns[0].type
-    if len(columns) > 1:
-        return None
-    if kind.is_integer:
-        return key
-    if kind.kind == "boolean":
-        return bool(key)
-    return _EPOCH + dt.timedelta(days=key) if kind.kind == "date" else None

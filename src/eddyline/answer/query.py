@@ -6,9 +6,11 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_terms import read_term
 from eddyline.answer.ratio import ratio
 from eddyline.answer.reading import Reading
+from eddyline.answer.set_query import answer_set
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Planned
+from eddyline.sql.query import Query, SetQuery
 
 
 def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
@@ -16,11 +18,20 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     if not 0.5 <= confidence < 1:
         raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
     notes = _negative_notes(snapshot, planned)
-    if not planned.query.joins:
-        return _exact(snapshot, planned, confidence, notes)
+    if isinstance(planned.query, SetQuery):
+        return answer_set(snapshot, planned, confidence, notes)
+    return _aggregate(snapshot, planned, planned.query, confidence, notes)
+
+
+def _aggregate(
+    snapshot: Snapshot, planned: Planned, query: Query, confidence: float, notes: list[str]
+) -> Estimate:
+    """Return the estimate of a COUNT, SUM or AVG."""
+    if not query.joins:
+        return _exact(snapshot, planned, query.aggregate.function, confidence, notes)
     readings = {term: read_term(snapshot, ids, planned.method) for term, ids in planned.terms.items()}
     scale = 10.0 ** _scale(snapshot, planned)
-    function = planned.query.aggregate.function
+    function = query.aggregate.function
     if function == "avg":
         value, low, high = (end / scale for end in ratio(readings["sum"], readings["count"], confidence))
     else:
@@ -47,10 +58,12 @@ def _interval(reading: Reading, confidence: float) -> tuple[float, float, float]
     return reading.value, reading.value - half, reading.value + half
 
 
-def _exact(snapshot: Snapshot, planned: Planned, confidence: float, notes: list[str]) -> Estimate:
+def _exact(
+    snapshot: Snapshot, planned: Planned, function: str, confidence: float, notes: list[str]
+) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
     totals = {term: int(snapshot.counters[ids[0]][0]) for term, ids in planned.terms.items()}
-    function, scale = planned.query.aggregate.function, 10 ** _scale(snapshot, planned)
+    scale = 10 ** _scale(snapshot, planned)
     value: int | float | None
     if function == "count":
         value = totals["count"]
@@ -77,7 +90,9 @@ def _method(planned: Planned, reading: Reading) -> str:
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
     """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
     notes = []
-    for name in dict.fromkeys(relation.stream for relation in planned.query.relations):
+    query = planned.query
+    parts = query.members if isinstance(query, SetQuery) else query.relations
+    for name in dict.fromkeys(part.stream for part in parts):
         rows = next(
             k
             for k in snapshot.layout.kept_for(name)

@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
+from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
+from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.errors import PlanError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.coverage import find_planned, key_of_columns
+from eddyline.plan.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
@@ -23,8 +25,9 @@ from eddyline.sql.columns import columns_of
 class State:
     """All counters of a plan at one moment; combine states of one plan with + and -."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, origin: Origin | None = None) -> None:
         self.snapshot = snapshot
+        self.origin = origin
 
     def update(
         self, stream: str, table: pa.Table | Mapping[str, np.ndarray], weights: np.ndarray | None = None
@@ -38,19 +41,24 @@ class State:
         if stream not in self.snapshot.tallies:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
-        declared = layout.stream(stream)
+        of = layout.stream(stream)
         rows, counts = read_table(
-            declared, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
+            of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
         )
         partial = Accumulator(layout.kept_for(stream))
-        partial.feed(project_table(declared, rows, counts, partial.projection))
+        partial.feed(project_table(of, rows, counts, partial.projection))
         self.snapshot = self.snapshot.plus_stream(stream, partial)
+        self.origin = None
         return self
 
     def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
         """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover."""
         planned = find_planned(self.snapshot.layout, query, method)
-        return answer(self.snapshot, planned, self._confidence(confidence))
+        estimate = answer(self.snapshot, planned, self._confidence(confidence))
+        if self.origin is None:
+            return estimate
+        read = dict.fromkeys(name for ids in planned.terms.values() for name in ids)
+        return self.origin.told(estimate, [self.snapshot.layout.by_id[name] for name in read])
 
     def frequent(
         self,
@@ -79,17 +87,22 @@ class State:
     ) -> Estimate:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
         kept = self._sketch_of(stream, tuple(values), where)
-        types = [to_arrow(part.type) for part in kept.keys[0]]
+        types = [to_arrow(part.type) for part in kept.keys[0].columns]
         given = {name.lower(): value for name, value in values.items()}
-        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.keys[0]]
+        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.keys[0].columns]
         key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")
         return key_frequency(self.snapshot, kept, int(key[0]), self._confidence(confidence))
 
+    def sample(self, stream: str, *columns: str, where: str | None = None) -> Sample:
+        """Return the distinct sample that `w.sample(stream, *columns)` asked for: values, net counts and rate."""
+        key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        return read_sample(self.snapshot, find_sample(self.snapshot, stream, key, predicates))
+
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
-        keys, predicates = key_of_columns(self.snapshot.layout, stream, columns, where)
-        return find_sketch(self.snapshot, stream, keys, predicates)
+        key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        return find_sketch(self.snapshot, stream, key, predicates)
 
     def _confidence(self, confidence: float | None) -> float:
         return confidence if confidence is not None else self.snapshot.layout.confidence

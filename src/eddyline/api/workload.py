@@ -2,13 +2,17 @@
 
 from typing import Self
 
+from msgspec.structs import replace
+
 from eddyline.api.plan import Plan
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
-from eddyline.plan.demands import METHODS, Method, terms_of
+from eddyline.plan.coverage import key_of_columns
+from eddyline.plan.demands import METHODS, Demand, Method, terms_of
 from eddyline.plan.layout import Stream
 from eddyline.plan.planner import Asked, make_layout
-from eddyline.plan.sizing import parse_bytes, words_for_error
+from eddyline.plan.sizing import parse_bytes
+from eddyline.plan.specs import MOST_DISTINCT, Settings, budget_for_error
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
@@ -32,6 +36,7 @@ class Workload:
         confidence: float = 0.95,
         seed: int = 0,
         hash: Family = "mix",  # noqa: A002 - the word that users know
+        max_distinct: int = MOST_DISTINCT,
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
@@ -39,13 +44,12 @@ class Workload:
             raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
         if hash not in FAMILIES:
             raise PlanError(f"hash={hash!r} is not one of {', '.join(FAMILIES)}.")
-        self._budget = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
+        size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
+        self._settings = Settings(size, seed, confidence, hash, max_distinct)
         self._error = error
-        self._confidence = confidence
-        self._seed = seed
-        self._hash: Family = hash
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
+        self._samples: list[Demand] = []
 
     def stream(self, name: str, schema: str, *, changes: str | None = None) -> Self:
         """Declare a stream: its columns, and how its rows say what they change."""
@@ -72,34 +76,38 @@ class Workload:
         self._asked[name] = Asked(name, parsed, method)
         return self
 
+    def sample(self, stream: str, *columns: str, size: int = 1000, where: str | None = None) -> Self:
+        """Ask for a sample of about `size` distinct values of a stream's columns: `state.sample(stream, ...)`."""
+        if not 1 <= size <= 1_000_000:
+            raise PlanError(f"a sample holds 1 to 1,000,000 keys, not {size}.")
+        declared = {each.name: each.columns for each in self._streams.values()}
+        key, predicates = key_of_columns(declared, stream, columns, where)
+        self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
+        return self
+
     def plan(self) -> Plan:
         """Return the plan: what to keep for all queries within the budget."""
-        if not self._asked:
+        if not self._asked and not self._samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
-        budget, assumption = self._budget, ""
+        settings, assumption = self._settings, ""
         if self._error is not None:
-            budget = self._budget_for_error(self._error)
+            settings = replace(settings, budget=budget_for_error(self._error, self._demands(), settings))
             assumption = (
-                f"sized for a relative error of {self._error:.2g} at {self._confidence:.0%}, if the joins are as "
+                f"sized for a relative error of {self._error:.2g} at {settings.confidence:.0%}, if the joins are as "
                 "concentrated as self-joins; sparser joins will show wider intervals"
             )
-        layout = make_layout(
-            list(self._streams.values()),
-            self._asked.values(),
-            budget,
-            self._seed,
-            self._confidence,
-            self._hash,
-        )
+        layout = make_layout(list(self._streams.values()), self._asked.values(), settings, self._samples)
         return Plan(layout, assumption)
 
-    def _budget_for_error(self, error: float) -> int:
-        demands = {
-            d for a in self._asked.values() for term in terms_of(a.query, a.method).values() for d in term
-        }
-        sketches = sum(demand.family != "total" for demand in demands)
-        words = words_for_error(error, self._confidence)
-        return 8 * (len(demands) + len(self._streams) + 2 * sketches * words)
+    def _demands(self) -> set[Demand]:
+        """Return everything that the workload asks to be kept."""
+        queries = (terms_of(asked.query, asked.method) for asked in self._asked.values())
+        totals = {Demand(name, "total") for name in self._streams}
+        return (
+            {demand for terms in queries for term in terms.values() for demand in term}
+            | totals
+            | set(self._samples)
+        )
 
     def __repr__(self) -> str:
         return f"Workload({len(self._streams)} streams, {len(self._asked)} queries)"

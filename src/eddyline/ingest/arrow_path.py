@@ -40,7 +40,7 @@ def project_table(stream: Stream, rows: pa.Table, weights: Int64Array, projectio
 
     columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
     for i, key in enumerate(projection.keys):
-        for j, part in enumerate(key):
+        for j, part in enumerate(key.columns):
             columns[f"k{i}_{j}"] = value(part.text)
     for i, predicate in enumerate(projection.predicates):
         flags = [pc.fill_null(value(conjunct), False) for conjunct in predicate]
@@ -61,7 +61,7 @@ def _all(flags: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 def referenced(projection: Projection) -> list[str]:
     """Return the names of the columns that a projection reads, sorted."""
-    texts = [part.text for key in projection.keys for part in key]
+    texts = [part.text for key in projection.keys for part in key.columns]
     texts += [conjunct for predicate in projection.predicates for conjunct in predicate]
     texts += [measure.expression.text for measure in projection.measures]
     texts += [part.text for part in projection.presence]

@@ -14,8 +14,8 @@ import pyarrow as pa
 from eddyline.errors import PipelineError
 from eddyline.plan.layout import FLOAT_DIGITS, Kept, Measure
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.keys import BoolArray, column_key, tuple_key, unscaled, validity
-from eddyline.sql.query import Expression
+from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
+from eddyline.sql.query import Expression, Key
 
 WEIGHT = "w"
 _FLOAT_LIMIT = 2.0**62
@@ -25,7 +25,7 @@ _FLOAT_LIMIT = 2.0**62
 class Projection:
     """The distinct expressions that a stream's synopses need, each computed once per row."""
 
-    keys: tuple[tuple[Expression, ...], ...]
+    keys: tuple[Key, ...]
     predicates: tuple[tuple[str, ...], ...]
     measures: tuple[Measure, ...]
     presence: tuple[Expression, ...]
@@ -46,7 +46,7 @@ class Prepared:
     """A projected batch as arrays."""
 
     weights: Int64Array
-    keys: dict[tuple[Expression, ...], tuple[Int64Array, BoolArray]]
+    keys: dict[Key, tuple[Int64Array, BoolArray]]
     flags: dict[tuple[str, ...], BoolArray]
     measures: dict[Measure, tuple[Int64Array, BoolArray]]
     presence: dict[Expression, BoolArray]
@@ -56,17 +56,18 @@ def prepare(batch: pa.RecordBatch | pa.Table, projection: Projection) -> Prepare
     """Return a projected batch as arrays of keys, flags, measures and weights."""
     return Prepared(
         weights=batch.column(WEIGHT).to_numpy(),
-        keys={key: _key(batch, i, len(key)) for i, key in enumerate(projection.keys)},
+        keys={key: _key(batch, i, key) for i, key in enumerate(projection.keys)},
         flags={predicate: _flag(batch.column(f"f{i}")) for i, predicate in enumerate(projection.predicates)},
         measures={m: _fixed_point(batch.column(f"m{i}"), m) for i, m in enumerate(projection.measures)},
         presence={part: _flag(batch.column(f"p{i}")) for i, part in enumerate(projection.presence)},
     )
 
 
-def _key(batch: pa.RecordBatch | pa.Table, index: int, parts: int) -> tuple[Int64Array, BoolArray]:
+def _key(batch: pa.RecordBatch | pa.Table, index: int, key: Key) -> tuple[Int64Array, BoolArray]:
     if f"k{index}" in batch.schema.names:
         return column_key(batch.column(f"k{index}"))
-    return tuple_key([batch.column(f"k{index}_{part}") for part in range(parts)])
+    columns = [batch.column(f"k{index}_{part}") for part in range(len(key.columns))]
+    return set_key(columns) if key.null_is_value else tuple_key(columns)
 
 
 def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:

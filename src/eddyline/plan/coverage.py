@@ -1,12 +1,20 @@
 """Coverage: which query is meant, and whether what is kept can answer it."""
 
+from collections.abc import Mapping
+
 from eddyline.errors import PlanError
 from eddyline.plan.demands import METHODS, Method, demand_of, terms_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Layout, Planned
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import Expression
+from eddyline.sql.query import Key, Query
 from eddyline.sql.schema import NAME
+from eddyline.types import Column
+
+
+def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
+    """Return the columns of the layout's streams."""
+    return {stream.name: stream.columns for stream in layout.streams}
 
 
 def find_planned(layout: Layout, query: str, method: str | None = None) -> Planned:
@@ -24,7 +32,7 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
 
 def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
-    parsed = parse_query(text, {stream.name: stream.columns for stream in layout.streams})
+    parsed = parse_query(text, declared(layout))
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {demand_of(kept): kept.id for kept in layout.kept}
     terms = terms_of(parsed, chosen)
@@ -39,14 +47,17 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
 
 
 def key_of_columns(
-    layout: Layout, stream: str, columns: tuple[str, ...], where: str | None
-) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    streams: Mapping[str, tuple[Column, ...]], stream: str, columns: tuple[str, ...], where: str | None
+) -> tuple[Key, tuple[str, ...]]:
     """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
     if not columns or not all(NAME.fullmatch(column) for column in columns):
         raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
     matches = " AND ".join(f"a.{column} = b.{column}" for column in columns)
     predicate = f" WHERE {where}" if where else ""
-    streams = {each.name: each.columns for each in layout.streams}
+    if stream not in streams:
+        raise PlanError(f"there is no stream {stream!r}: the streams are {', '.join(streams)}.")
     joined = parse_query(f"SELECT COUNT(*) FROM {stream} a JOIN {stream} b ON {matches}", streams)
     single = parse_query(f"SELECT COUNT(*) FROM {stream}{predicate}", streams)
-    return joined.joins[0].left_keys, single.relations[0].predicates
+    assert isinstance(joined, Query)
+    assert isinstance(single, Query)
+    return joined.joins[0].left_key, single.relations[0].predicates

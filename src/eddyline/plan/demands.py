@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import msgspec
 
 from eddyline.plan.layout import Kept, Measure
-from eddyline.sql.query import Expression, Query
+from eddyline.sql.query import AnyQuery, Expression, Key, Query, SetQuery
 
-SynopsisFamily = Literal["total", "hash", "agms"]
+SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling"]
 Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -21,20 +21,23 @@ class Demand(msgspec.Struct, frozen=True, order=True):
 
     stream: str
     family: SynopsisFamily
-    keys: tuple[tuple[Expression, ...], ...] = ()
+    keys: tuple[Key, ...] = ()
     predicates: tuple[str, ...] = ()
     measure: Measure | None = None
     presence: tuple[Expression, ...] = ()
+    sample: int = 0
 
 
 def demand_of(kept: Kept) -> Demand:
     """Return the demand that a kept synopsis satisfies."""
     family: SynopsisFamily = kept.spec.__struct_config__.tag  # type: ignore[assignment]
-    return Demand(kept.stream, family, kept.keys, kept.predicates, kept.measure, kept.presence)
+    return Demand(kept.stream, family, kept.keys, kept.predicates, kept.measure, kept.presence, kept.sample)
 
 
-def terms_of(query: Query, method: Method) -> dict[str, tuple[Demand, ...]]:
-    """Return the terms of a query: name to one demand per relation."""
+def terms_of(query: AnyQuery, method: Method) -> dict[str, tuple[Demand, ...]]:
+    """Return the terms of a query: name to one demand per relation, or per member of a set expression."""
+    if isinstance(query, SetQuery):
+        return {"set": tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)}
     if not query.joins:
         family: SynopsisFamily = "total"
     else:
@@ -66,7 +69,7 @@ def _term(query: Query, family: SynopsisFamily, *, measured: bool) -> tuple[Dema
     )
 
 
-def _keys(query: Query, relation: int) -> tuple[tuple[Expression, ...], ...]:
-    sides = [(join.left, join.left_keys) for join in query.joins]
-    sides += [(join.right, join.right_keys) for join in query.joins]
-    return tuple(keys for index, keys in sides if index == relation)
+def _keys(query: Query, relation: int) -> tuple[Key, ...]:
+    sides = [(join.left, join.left_key) for join in query.joins]
+    sides += [(join.right, join.right_key) for join in query.joins]
+    return tuple(key for index, key in sides if index == relation)

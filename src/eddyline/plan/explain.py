@@ -2,6 +2,9 @@
 
 from eddyline.plan.demands import Demand, demand_of
 from eddyline.plan.layout import Kept, Layout
+from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.peeling import PeelingSpec
+from eddyline.sql.query import Query, SetQuery
 
 
 def explain(layout: Layout, assumption: str = "") -> str:
@@ -18,7 +21,9 @@ def explain(layout: Layout, assumption: str = "") -> str:
     lines.append("\nqueries")
     for planned in layout.queries:
         reads = "; ".join(f"{term}: {' x '.join(ids)}" for term, ids in planned.terms.items())
-        method = "exact" if not planned.query.joins else planned.method
+        method = "distinct" if isinstance(planned.query, SetQuery) else planned.method
+        if isinstance(planned.query, Query) and not planned.query.joins:
+            method = "exact"
         lines.append(f"  {planned.name} [{method}] reads {reads}")
         lines.append(f"    {' '.join(planned.query.text.split())}")
     return "\n".join(lines)
@@ -28,8 +33,7 @@ def describe(demand: Demand) -> str:
     """Return what a synopsis holds, in one line: the part of a plan that people compare."""
     parts: list[str] = [demand.family]
     if demand.keys:
-        keys = " x ".join("(" + ", ".join(part.text for part in key) + ")" for key in demand.keys)
-        parts.append(f"on {keys}")
+        parts.append("on " + " x ".join(map(str, demand.keys)))
     if demand.measure is not None:
         parts.append(f"of {demand.measure.expression.text}")
     conditions = [f"{part.text} is not null" for part in demand.presence] + list(demand.predicates)
@@ -40,7 +44,8 @@ def describe(demand: Demand) -> str:
 
 def _kept(kept: Kept, readers: dict[str, list[str]]) -> list[str]:
     names = readers.get(kept.id)
-    used = f"read by {', '.join(names)}" if names else "row count"
+    unread = "sample" if kept.sample else "row count"
+    used = f"read by {', '.join(names)}" if names else unread
     return [f"{kept.id}: {describe(demand_of(kept))}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
 
 
@@ -48,6 +53,8 @@ def _shape(kept: Kept) -> str:
     spec = kept.spec
     if spec.words == 1:
         return "one exact counter"
+    if isinstance(spec, DistinctSpec | PeelingSpec):
+        return f"{spec.levels} levels of {spec.cells:,} cells"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
 

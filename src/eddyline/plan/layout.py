@@ -11,7 +11,7 @@ import msgspec
 
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
-from eddyline.sql.query import Expression, Query
+from eddyline.sql.query import AnyQuery, Expression, Key
 from eddyline.types import Column
 
 FLOAT_DIGITS = 6
@@ -41,17 +41,18 @@ class Measure(msgspec.Struct, frozen=True):
 class Kept(msgspec.Struct, frozen=True):
     """A synopsis that the plan keeps: what of a stream goes into it, and its spec.
 
-    keys: one composite key per join edge of the sketched relation. presence: expressions that must not be
-    NULL for a row to count (the measure of an AVG, seen by its COUNT).
+    keys: one key per join edge of the sketched relation. presence: expressions that must not be
+    NULL for a row to count (the measure of an AVG, seen by its COUNT). sample: keys that a sample was asked for.
     """
 
     id: str
     stream: str
     spec: Spec
-    keys: tuple[tuple[Expression, ...], ...] = ()
+    keys: tuple[Key, ...] = ()
     predicates: tuple[str, ...] = ()
     measure: Measure | None = None
     presence: tuple[Expression, ...] = ()
+    sample: int = 0
     candidates: CandidateSpec | None = None
 
     @property
@@ -64,7 +65,7 @@ class Planned(msgspec.Struct, frozen=True):
     """A query and the synopses it reads: for each term (count, sum) one per relation."""
 
     name: str
-    query: Query
+    query: AnyQuery
     method: str
     terms: dict[str, tuple[str, ...]]
 

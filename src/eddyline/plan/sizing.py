@@ -40,6 +40,11 @@ def shape_for(words: int) -> tuple[int, int]:
     return width, depth
 
 
+def two_sided_z(confidence: float) -> float:
+    """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
+    return float(ndtri(0.5 + confidence / 2))
+
+
 def words_for_error(error: float, confidence: float) -> int:
     """Return the words per sketch that a join as concentrated as a self-join needs for a relative error.
 
@@ -48,5 +53,4 @@ def words_for_error(error: float, confidence: float) -> int:
     """
     if not 0 < error < 1:
         raise PlanError(f"error={error} is not a relative error between 0 and 1.")
-    z = float(ndtri(0.5 + confidence / 2))
-    return max(math.ceil(2 * (z / error) ** 2), MIN_WIDTH * MIN_DEPTH)
+    return max(math.ceil(2 * (two_sided_z(confidence) / error) ** 2), MIN_WIDTH * MIN_DEPTH)

@@ -121,6 +121,11 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinc
         return self.counts_at + 3 * self._third // 2
 
     @property
+    def touched(self) -> int:
+        """The number of counters that a row touches: a level cell, three sums and three counts."""
+        return 7
+
+    @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
         return 1

@@ -8,7 +8,7 @@
 | STRING, BINARY | Spark's xxhash64 of the bytes |
 | several columns | Spark's xxhash64 of the columns' keys in order |
 
-NULL is carried apart, as a mask of valid rows: a NULL key joins nothing.
+NULL is carried apart, as a mask of valid rows: a NULL key joins nothing. In sets it is a value, NULL_KEY.
 """
 
 import numpy as np
@@ -22,6 +22,9 @@ from eddyline.sketch.counters import Int64Array
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _DECIMAL = pa.types.is_decimal128
+
+NULL_KEY = -0x2B0B1E55_0DD5_1DE5
+"""The key of NULL where NULL is a value; an integer column would have to hold this very number to clash."""
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -94,6 +97,13 @@ def tuple_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, Bo
     parts = [column_key(column) for column in columns]
     valid = np.logical_and.reduce([part[1] for part in parts])
     return chain([part[0] for part in parts]), valid
+
+
+def set_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, BoolArray]:
+    """Return (keys, valid) of an element of a set, where NULL is a value like any other."""
+    parts = [column_key(column) for column in columns]
+    keys = [np.where(valid, part, NULL_KEY) for part, valid in parts]
+    return (keys[0] if len(keys) == 1 else chain(keys)), np.ones(len(keys[0]), dtype=np.bool_)
 
 
 def chain(keys: list[Int64Array]) -> Int64Array:

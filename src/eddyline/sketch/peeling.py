@@ -106,6 +106,11 @@ class PeelingSpec(msgspec.Struct, frozen=True, tag_field="family", tag="peeling"
         return 2 * self.cells * self.levels
 
     @property
+    def touched(self) -> int:
+        """The number of counters that a row touches: two words of three cells."""
+        return 6
+
+    @property
     def _params(self) -> np.ndarray:
         own = parameters("mix", (self.seed,), FUNCTIONS)[0]
         sampling = parameters("mix", (self.sample_seed,), FUNCTIONS)[0]

@@ -14,11 +14,13 @@ from eddyline.errors import CorruptState, IncompatibleSpecs, SketchError
 from eddyline.sketch import codec
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.total import TotalSpec
 
-Spec = HashSketchSpec | AgmsSpec | TotalSpec
+Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec
 
 
 class LinearSpec(Protocol):

@@ -8,9 +8,10 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.projection import WEIGHT, Projection
 from eddyline.plan.layout import Measure, Stream
+from eddyline.sketch.keys import NULL_KEY
 from eddyline.spark import changes
 from eddyline.spark.schema import from_spark
-from eddyline.sql.query import Expression
+from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 
 UNREADABLE = "unreadable"
@@ -38,15 +39,14 @@ def _flag(predicate: tuple[str, ...]) -> Column:
     return sf.coalesce(flag, sf.lit(False))
 
 
-def _key_columns(index: int, key: tuple[Expression, ...]) -> list[Column]:
+def _key_columns(index: int, key: Key) -> list[Column]:
     """Return the columns of a key: one 64-bit key where the JVM can make it, else the values themselves."""
-    parts = [jvm_key(part) for part in key]
+    parts = [jvm_key(part) for part in key.columns]
     made = [part for part in parts if part is not None]
-    if len(made) < len(key):
-        return [
-            (sf.expr(value.text) if part is None else part).alias(f"k{index}_{j}")
-            for j, (value, part) in enumerate(zip(key, parts, strict=True))
-        ]
+    if len(made) < len(parts):
+        return [sf.expr(value.text).alias(f"k{index}_{j}") for j, value in enumerate(key.columns)]
+    if key.null_is_value:
+        made = [sf.coalesce(part, sf.lit(NULL_KEY)) for part in made]
     if len(made) == 1:
         return [made[0].alias(f"k{index}")]
     valid = made[0].isNotNull()
@@ -84,7 +84,7 @@ def _measure(measure: Measure) -> Column:
 
 def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> None:
     """Raise PipelineError unless Spark gives every expression the type that the plan worked out."""
-    wanted = [part for key in projection.keys for part in key]
+    wanted = [part for key in projection.keys for part in key.columns]
     wanted += [measure.expression for measure in projection.measures]
     wanted += [
         Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate

@@ -34,7 +34,7 @@ def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate
     if function is None:
         raise UnsupportedQuery(f"{fragment(node)!r} is not COUNT, SUM or AVG.")
     if isinstance(node.this, exp.Distinct):
-        raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r} is not answered by this version.")
+        raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r}: only COUNT takes it.")
     if function == "count" and len(node.expressions) > 0:
         raise UnsupportedQuery(f"COUNT takes one argument, not {fragment(node)!r}.")
     if isinstance(node.this, exp.Star):

@@ -6,8 +6,8 @@ from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.expressions import Source, bare, check_allowed, conjuncts, fragment, relations_of, text
-from eddyline.sql.query import Expression, Join, Relation
-from eddyline.sql.typing import infer
+from eddyline.sql.key_columns import check_meet, key_column
+from eddyline.sql.query import Join, Key, Relation
 from eddyline.types import Column
 
 _Pair = tuple[exp.Expr, exp.Expr]
@@ -113,27 +113,12 @@ def _equi_pair(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]
 
 def _join(left: int, right: int, pairs: list[_Pair], sources: tuple[Source, ...]) -> Join:
     keys = sorted(
-        {(_key(a, sources), _key(b, sources)) for a, b in pairs},
+        {(key_column(a, sources), key_column(b, sources)) for a, b in pairs},
         key=lambda pair: (pair[0].text, pair[1].text),
     )
     for a, b in keys:
-        if a.type.key_class != b.type.key_class:
-            raise SqlError(
-                f"{sources[left].alias}.{a.text} is {a.type} and {sources[right].alias}.{b.text} is {b.type}: equal "
-                "values cannot be recognised across these types; CAST one side."
-            )
-    return Join(left, right, tuple(a for a, _ in keys), tuple(b for _, b in keys))
-
-
-def _key(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
-    kind = infer(node, sources)
-    if kind is None or kind.key_class is None:
-        found = "a type that eddyline cannot work out" if kind is None else f"type {kind}"
-        raise UnsupportedQuery(
-            f"the join key {fragment(node)!r} has {found}: CAST it to an integer, DECIMAL, STRING, BINARY, DATE, "
-            "TIMESTAMP or BOOLEAN."
-        )
-    return Expression(text(bare(node, sources)), kind)
+        check_meet(a, sources[left].alias, b, sources[right].alias)
+    return Join(left, right, Key(tuple(a for a, _ in keys)), Key(tuple(b for _, b in keys)))
 
 
 def _check_connected(sources: tuple[Source, ...], joins: tuple[Join, ...]) -> None:

@@ -8,27 +8,18 @@ from sqlglot.errors import SqlglotError
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import read_aggregate
+from eddyline.sql.clauses import check_clauses
 from eddyline.sql.expressions import fragment
 from eddyline.sql.joins import read_from
-from eddyline.sql.query import Query
+from eddyline.sql.query import AnyQuery, Query
+from eddyline.sql.sets import read_set_query
 from eddyline.types import Column
 
 MAX_LENGTH = 100_000
 MAX_NODES = 5_000
 
-_READ_CLAUSES = frozenset({"expressions", "from_", "joins", "where"})
-_ADVICE = {
-    "with_": "WITH: write the relations in FROM",
-    "distinct": "SELECT DISTINCT",
-    "group": "GROUP BY: ask one aggregate per query",
-    "order": "ORDER BY: the answer is one row",
-    "limit": "LIMIT: the answer is one row",
-    "laterals": "LATERAL VIEW",
-    "sample": "TABLESAMPLE",
-}
 
-
-def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> Query:
+def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     """Return the query that a text asks, or raise SqlError or UnsupportedQuery with the fragment at fault.
 
     >>> from eddyline.sql.schema import parse_schema
@@ -36,11 +27,10 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> Query:
     ('`x` > 1',)
     """
     select = _parse_select(text)
-    for clause, value in select.args.items():
-        if value and clause not in _READ_CLAUSES:
-            raise UnsupportedQuery(
-                f"eddyline does not answer queries with {_ADVICE.get(clause, clause.upper())}."
-            )
+    sets = read_set_query(text, select, streams)
+    if sets is not None:
+        return sets
+    check_clauses(select, {"expressions", "from_", "joins", "where"})
     relations, joins, sources = read_from(select, streams)
     return Query(text, read_aggregate(select, sources), relations, joins)
 

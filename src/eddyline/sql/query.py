@@ -1,15 +1,27 @@
 """What a query is once it is read: relations, joins and one aggregate, as plain values."""
 
+from typing import Literal
+
 import msgspec
 
 from eddyline.types import SqlType
 
 
-class Expression(msgspec.Struct, frozen=True):
+class Expression(msgspec.Struct, frozen=True, order=True):
     """A deterministic expression over one stream's row: Spark SQL over bare column names, and its type."""
 
     text: str
     type: SqlType
+
+
+class Key(msgspec.Struct, frozen=True, order=True):
+    """What identifies a row's element: one column or several. NULL is no value for joins, and one for sets."""
+
+    columns: tuple[Expression, ...]
+    null_is_value: bool = False
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(column.text for column in self.columns) + ")"
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -25,8 +37,8 @@ class Join(msgspec.Struct, frozen=True):
 
     left: int
     right: int
-    left_keys: tuple[Expression, ...]
-    right_keys: tuple[Expression, ...]
+    left_key: Key
+    right_key: Key
 
 
 class Factor(msgspec.Struct, frozen=True):
@@ -43,10 +55,46 @@ class Aggregate(msgspec.Struct, frozen=True):
     factors: tuple[Factor, ...] = ()
 
 
-class Query(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True, tag="join"):
     """An aggregate over an equi-join, or over one relation."""
 
     text: str
     aggregate: Aggregate
     relations: tuple[Relation, ...]
     joins: tuple[Join, ...] = ()
+
+
+class SetMember(msgspec.Struct, frozen=True):
+    """A SELECT of a set expression: the distinct keys of a stream's rows that satisfy its predicates."""
+
+    stream: str
+    key: Key
+    predicates: tuple[str, ...] = ()
+
+
+class SetLeaf(msgspec.Struct, frozen=True, tag="member"):
+    """The elements of one member, by index."""
+
+    member: int
+
+
+class SetNode(msgspec.Struct, frozen=True, tag="node"):
+    """Two set expressions under an operator of sets."""
+
+    operator: Literal["union", "intersect", "except"]
+    left: "SetExpression"
+    right: "SetExpression"
+
+
+SetExpression = SetLeaf | SetNode
+
+
+class SetQuery(msgspec.Struct, frozen=True, tag="set"):
+    """The number of distinct elements of a set expression over members; one member is COUNT(DISTINCT)."""
+
+    text: str
+    members: tuple[SetMember, ...]
+    expression: SetExpression
+
+
+AnyQuery = Query | SetQuery

@@ -1,0 +1,116 @@
+"""Distinct counts and set expressions: COUNT(DISTINCT ...) of a stream, COUNT(*) over UNION, INTERSECT, EXCEPT."""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.clauses import check_clauses
+from eddyline.sql.expressions import Source, check_allowed, fragment, unparenthesised
+from eddyline.sql.joins import read_from
+from eddyline.sql.key_columns import check_meet, key_column
+from eddyline.sql.query import Expression, Key, SetExpression, SetLeaf, SetMember, SetNode, SetQuery
+from eddyline.types import Column
+
+Streams = Mapping[str, tuple[Column, ...]]
+
+
+def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery | None:
+    """Return the set query that a SELECT asks, or None where it asks something else."""
+    aggregate = select.expressions[0] if len(select.expressions) == 1 else None
+    aggregate = unparenthesised(
+        aggregate.this if isinstance(aggregate, exp.Alias) else aggregate or exp.Null()
+    )
+    if not isinstance(aggregate, exp.Count):
+        return None
+    if isinstance(aggregate.this, exp.Distinct):
+        return _distinct_count(text, select, aggregate.this, streams)
+    start = select.args.get("from_")
+    if start is None or not isinstance(start.this, exp.Subquery):
+        return None
+    if not isinstance(aggregate.this, exp.Star):
+        raise UnsupportedQuery(f"{fragment(aggregate)!r}: over a set expression only COUNT(*) is answered.")
+    check_clauses(select, {"expressions", "from_"})
+    inner = start.this.unnest()
+    if isinstance(inner, exp.Select) and not inner.args.get("distinct"):
+        raise UnsupportedQuery(
+            f"{fragment(inner)!r} keeps duplicates: write SELECT DISTINCT, or count the stream itself."
+        )
+    members: list[SetMember] = []
+    expression = _read_expression(start.this, streams, members)
+    return SetQuery(text, tuple(members), expression)
+
+
+def _distinct_count(text: str, select: exp.Select, distinct: exp.Distinct, streams: Streams) -> SetQuery:
+    """Return COUNT(DISTINCT a, b): tuples without NULL, whatever the order of the columns."""
+    check_clauses(select, {"expressions", "from_", "joins", "where"})
+    relations, joins, sources = read_from(select, streams)
+    if joins:
+        raise UnsupportedQuery(f"COUNT({fragment(distinct)}) over a join is not answered by this version.")
+    columns = sorted(_columns(distinct.expressions, sources), key=lambda column: column.text)
+    member = SetMember(relations[0].stream, Key(tuple(dict.fromkeys(columns))), relations[0].predicates)
+    return SetQuery(text, (member,), SetLeaf(0))
+
+
+def _columns(nodes: list[exp.Expr], sources: tuple[Source, ...]) -> list[Expression]:
+    columns = []
+    for node in nodes:
+        value = node.this if isinstance(node, exp.Alias) else node
+        if isinstance(value, exp.Star) or (
+            isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
+        ):
+            raise UnsupportedQuery("a star in a set expression means whatever columns there are: name them.")
+        check_allowed(value)
+        columns.append(key_column(value, sources))
+    return columns
+
+
+def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember]) -> SetExpression:
+    """Return a set expression, its SELECTs added to the members; equal SELECTs are one member."""
+    if isinstance(node, exp.Subquery):
+        extra = [key for key, value in node.args.items() if value and key not in ("this", "alias")]
+        if extra:
+            raise UnsupportedQuery(f"{fragment(node)!r} says more than a set expression: {', '.join(extra)}.")
+        return _read_expression(node.this, streams, members)
+    if isinstance(node, exp.Select):
+        return _read_member(node, streams, members)
+    operators: dict[type[exp.Expr], str] = {
+        exp.Union: "union",
+        exp.Intersect: "intersect",
+        exp.Except: "except",
+    }
+    operator = operators.get(type(node))
+    if operator is None or not isinstance(node, exp.SetOperation):
+        raise UnsupportedQuery(f"{fragment(node)!r} is not a set expression over SELECTs.")
+    if not node.args.get("distinct"):
+        raise UnsupportedQuery(
+            f"the ALL in {fragment(node)!r} counts duplicates: only the DISTINCT forms are answered."
+        )
+    check_clauses(node, {"this", "expression", "distinct"})
+    left = _read_expression(node.this, streams, members)
+    right = _read_expression(node.expression, streams, members)
+    return SetNode(operator, left, right)  # type: ignore[arg-type]
+
+
+def _read_member(select: exp.Select, streams: Streams, members: list[SetMember]) -> SetLeaf:
+    check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
+    relations, joins, sources = read_from(select, streams)
+    if joins:
+        raise UnsupportedQuery(f"{fragment(select)!r} joins: a SELECT of a set expression reads one stream.")
+    key = Key(tuple(_columns(select.expressions, sources)), null_is_value=True)
+    member = SetMember(relations[0].stream, key, relations[0].predicates)
+    if members:
+        _check_alike(members[0], member)
+    if member not in members:
+        members.append(member)
+    return SetLeaf(members.index(member))
+
+
+def _check_alike(first: SetMember, other: SetMember) -> None:
+    if len(first.key.columns) != len(other.key.columns):
+        raise SqlError(
+            f"the SELECTs of a set expression have {len(first.key.columns)} and {len(other.key.columns)} columns: "
+            "give all the same number."
+        )
+    for left, right in zip(first.key.columns, other.key.columns, strict=True):
+        check_meet(left, first.stream, right, other.stream)
