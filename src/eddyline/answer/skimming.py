@@ -189,7 +189,7 @@ def dense_in_range(spec: HashSketchSpec, counters: Int64Array, low: int, high: i
         noise = kernel.noise_level(residual, -1)
         found = np.union1d(found, scan(spec, residual, low, high, bar * noise))
         residual = skim_dense(rows, places(spec, found)).residual
-        if kernel.noise_level(residual, -1) >= 0.9 * noise:
+        if kernel.noise_level(residual, -1) >= 0.8 * noise:
             break
     return found
 

@@ -6,6 +6,8 @@ dense frequencies; `buckets` int32 and `signs` int8, both (n, depth), where each
 or -1. Paper symbols: H[p, q] = residual, h_p(u) = buckets[u, p], xi_p(u) = signs[u, p], f^ = dense.
 """
 
+from typing import SupportsIndex
+
 import numpy as np
 from numba import njit
 
@@ -31,7 +33,12 @@ def _median(values: np.ndarray, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _estimate_median(
-    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, left_out: int, scratch: np.ndarray
+    residual: np.ndarray,
+    buckets: np.ndarray,
+    signs: np.ndarray,
+    u: SupportsIndex,
+    left_out: int,
+    scratch: np.ndarray,
 ) -> float:
     n = 0
     for p in range(residual.shape[0]):
@@ -43,7 +50,7 @@ def _estimate_median(
 
 @njit(cache=True, nogil=True)
 def _estimate_sum(
-    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, left_out: int
+    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: SupportsIndex, left_out: int
 ) -> float:
     total = 0.0
     for p in range(residual.shape[0]):
@@ -53,7 +60,9 @@ def _estimate_sum(
 
 
 @njit(cache=True, nogil=True)
-def _take_off(residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: int, amount: float) -> None:
+def _take_off(
+    residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: SupportsIndex, amount: float
+) -> None:
     for p in range(residual.shape[0]):
         residual[p, buckets[u, p]] -= signs[u, p] * amount
 
@@ -136,7 +145,7 @@ def _agree(
     residual: np.ndarray,
     buckets: np.ndarray,
     signs: np.ndarray,
-    u: int,
+    u: SupportsIndex,
     left_out: int,
     threshold: float,
     need: int,
