@@ -1,10 +1,13 @@
 """SQL aggregates over streams of inserts and deletes, from kilobytes of sketch state, with honest intervals.
 
-Importing eddyline does not import pyspark: only `Plan.sketch` does.
+Importing eddyline does not import pyspark: only `Plan.sketch` and `Plan.start` do.
 """
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.freshness import Freshness
+from eddyline.api.batch_job import open_state as open  # noqa: A004 - the word that users expect
 from eddyline.api.plan import Plan
+from eddyline.api.run import Run
 from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.errors import (
@@ -29,11 +32,13 @@ __all__ = [
     "EddylineError",
     "Estimate",
     "FormatVersion",
+    "Freshness",
     "IncompatibleSpecs",
     "Locked",
     "PipelineError",
     "Plan",
     "PlanError",
+    "Run",
     "SketchError",
     "SqlError",
     "State",
@@ -41,4 +46,5 @@ __all__ = [
     "UnsupportedQuery",
     "Workload",
     "WrongRun",
+    "open",
 ]

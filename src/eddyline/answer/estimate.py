@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from html import escape
 from math import inf, isfinite
 
+from eddyline.answer.freshness import Freshness
+
 Number = int | float
 
 
@@ -12,7 +14,8 @@ class Estimate:
     """An answer with its interval.
 
     value is None where SQL's answer is NULL (a SUM or AVG over no rows). `exact` answers have
-    low = value = high. `notes` tell what a careful reader should know.
+    low = value = high. `notes` tell what a careful reader should know. `freshness` is there for answers
+    from a store: how far the streams behind them had come.
     """
 
     query: str
@@ -23,6 +26,7 @@ class Estimate:
     method: str
     exact: bool = False
     notes: tuple[str, ...] = ()
+    freshness: Freshness | None = None
 
     @property
     def relative_error(self) -> float:
@@ -42,7 +46,8 @@ class Estimate:
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"Estimate({self.query}: {self}){notes}"
+        fresh = f"\n  as of {self.freshness}" if self.freshness else ""
+        return f"Estimate({self.query}: {self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
         if self.value is None or self.exact:

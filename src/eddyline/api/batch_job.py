@@ -1,8 +1,9 @@
 """The batch job of a pipeline file: one pass over its sources, kept in its store if it names one."""
 
+import os
 from typing import TYPE_CHECKING
 
-from eddyline.api.durable import from_epoch, stamp, to_sections
+from eddyline.api.durable import from_epoch, origin_of, stamp, to_sections
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
 from eddyline.api.state import State
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
 RUN_ID = "batch"
 
 
-def open_state(where: str) -> State:
-    """Return the state of a store, as any process can: no Spark needed."""
-    return State(from_epoch(Reader(where).latest()))
+def open_state(store: str | os.PathLike[str]) -> State:
+    """Return the state of a store at its last commit, as any process can: no Spark needed.
+
+    It does not change when a run commits more; open the store again for that.
+    """
+    epoch = Reader(store).latest()
+    snapshot = from_epoch(epoch)
+    return State(snapshot, origin_of(epoch, snapshot.layout))
 
 
 def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
@@ -28,7 +34,7 @@ def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
     state = open_state(where)
     if state.snapshot.layout != plan.layout:
         raise WrongRun(
-            f"the store {where} was made by plan {state.snapshot.layout.digest[:12]} and the pipeline file now asks for "
+            f"the store {where} was made by plan {state.snapshot.layout.digest[:12]} and the file now asks for "
             f"plan {plan.layout.digest[:12]}: run `eddyline ask` with --refresh to build it anew."
         )
     return state

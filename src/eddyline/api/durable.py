@@ -1,16 +1,25 @@
-"""Snapshots in stores: one section per synopsis, the plan beside them."""
+"""Snapshots in stores: one section per synopsis, the plan beside them.
+
+A synopsis that was added to a store with rows has a section `<id>/since` that says where it began.
+"""
+
+import time
+from collections.abc import Collection
 
 import msgspec
 import numpy as np
 
+from eddyline.answer.freshness import Freshness, StreamFreshness
+from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.snapshot import Snapshot, Tally
 from eddyline.plan.demands import demand_of
 from eddyline.plan.explain import describe
-from eddyline.plan.layout import Layout
-from eddyline.store import Epoch, PlanStamp
+from eddyline.plan.layout import Kept, Layout
+from eddyline.store import Epoch, PlanStamp, unchanged_names
 
 _HINTS = "/hints"
+_SINCE = "/since"
 
 
 def stamp(layout: Layout) -> PlanStamp:
@@ -18,6 +27,8 @@ def stamp(layout: Layout) -> PlanStamp:
     described = {
         kept.id: f"{describe(demand_of(kept))}; {kept.spec}; {kept.candidates}" for kept in layout.kept
     }
+    for planned in layout.queries:
+        described[planned.name] = f"{' '.join(planned.query.text.split())} [{planned.method}]"
     return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
 
 
@@ -26,9 +37,14 @@ def to_sections(snapshot: Snapshot, streams: set[str] | None = None) -> dict[str
     sections: dict[str, bytes] = {}
     for kept in snapshot.layout.kept:
         if streams is None or kept.stream in streams:
-            sections[kept.id] = snapshot.counters[kept.id].astype("<i8", copy=False).tobytes()
-            if kept.candidates is not None:
-                sections[kept.id + _HINTS] = snapshot.hints[kept.id].astype("<i8", copy=False).tobytes()
+            sections |= _sections(snapshot, kept)
+    return sections
+
+
+def _sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
+    sections = {kept.id: snapshot.counters[kept.id].astype("<i8", copy=False).tobytes()}
+    if kept.candidates is not None:
+        sections[kept.id + _HINTS] = snapshot.hints[kept.id].astype("<i8", copy=False).tobytes()
     return sections
 
 
@@ -45,6 +61,43 @@ def from_epoch(epoch: Epoch) -> Snapshot:
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
     return Snapshot(layout, counters, hints, tallies)
+
+
+def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
+    """Return empty sections for what a layout adds to an epoch or changes, and for whole streams to refresh.
+
+    What is added to a stream that goes on says since when it counts.
+    """
+    empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
+    sections: dict[str, bytes] = {}
+    for kept in layout.kept:
+        if kept.id in unchanged and kept.stream not in refresh:
+            continue
+        sections |= _sections(empty, kept)
+        position = epoch.commit.sources.get(kept.stream)
+        begun = position is not None and position.rows > 0 and kept.stream not in refresh
+        rows = position.rows if position is not None else 0
+        sections[kept.id + _SINCE] = msgspec.json.encode(Since(epoch.number, rows)) if begun else b""
+    return sections
+
+
+def origin_of(epoch: Epoch, layout: Layout) -> Origin:
+    """Return how far the streams of an epoch had come, and which synopses count only part of them."""
+    streams = []
+    for stream in layout.streams:
+        at = epoch.commit.sources.get(stream.name)
+        fresh = StreamFreshness(stream.name)
+        if at is not None:
+            fresh = StreamFreshness(
+                stream.name, at.rows, at.deletes, at.bad, at.late, at.batch_id, at.last_commit_time
+            )
+        streams.append(fresh)
+    since = {
+        kept.id: msgspec.json.decode(epoch.sections[kept.id + _SINCE], type=Since)
+        for kept in layout.kept
+        if epoch.sections.get(kept.id + _SINCE)
+    }
+    return Origin(Freshness(epoch.number, tuple(streams), time.time()), since)
 
 
 def _words(epoch: Epoch, name: str, words: int) -> np.ndarray:

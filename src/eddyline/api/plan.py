@@ -1,7 +1,11 @@
 """The plan: a layout, and the ways to fill it."""
 
+import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from eddyline.api.run import OnBad, Run
+from eddyline.api.start import Settings, start_run
 from eddyline.api.state import State
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.explain import explain
@@ -38,6 +42,41 @@ class Plan:
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
         return State(sketch_frames(spark, self.layout, frames))
+
+    def start(
+        self,
+        spark: "SparkSession",
+        frames: "Mapping[str, DataFrame]",
+        *,
+        store: str | os.PathLike[str],
+        trigger: str | None = None,
+        checkpoint: str | None = None,
+        adopt: bool = False,
+        on_bad: OnBad = "fail",
+        dead_letter: str | None = None,
+        change_plan: bool = False,
+        refresh: Collection[str] = (),
+        break_lock: bool = False,
+    ) -> Run:
+        """Return a run that keeps a store current from one frame per stream, streaming or batch.
+
+        A batch frame is taken once, before this returns. trigger: how often, such as "10 seconds", or
+        "available now" to end when everything that is there was taken; by default a batch follows the last.
+        checkpoint: where Spark keeps its place, by default in the store's directory. on_bad: what to do with
+        rows whose change cannot be read: "fail", "skip" (and count), or "dead-letter" to the path
+        `dead_letter`. adopt, change_plan, refresh: see `eddyline.api.start.Settings`.
+        """
+        settings = Settings(
+            trigger,
+            checkpoint,
+            adopt,
+            on_bad,
+            dead_letter,
+            change_plan,
+            tuple(refresh),
+            break_lock=break_lock,
+        )
+        return start_run(spark, self.layout, frames, os.fspath(store), settings)
 
     def __repr__(self) -> str:
         return f"Plan({self.layout.digest[:12]}, {len(self.layout.queries)} queries, {self.nbytes:,} bytes)"

@@ -26,6 +26,7 @@ class Accumulator:
         }
         self.rows = 0
         self.deletes = 0
+        self.bad = 0
 
     def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add one projected batch to every synopsis."""

@@ -40,8 +40,18 @@ def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, Data
     return snapshot
 
 
-def sketch_stream(spark: SparkSession, layout: Layout, name: str, frame: DataFrame) -> Accumulator:  # noqa: ARG001
-    """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row."""
+def sketch_stream(
+    spark: SparkSession,  # noqa: ARG001
+    layout: Layout,
+    name: str,
+    frame: DataFrame,
+    *,
+    skip_bad: bool = False,
+) -> Accumulator:
+    """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row.
+
+    skip_bad: rows whose change cannot be read are only counted, in `Accumulator.bad`.
+    """
     kept = layout.kept_for(name)
     specs = encode_kept(kept)
     projected = project_frame(layout.stream(name), frame, project(kept))
@@ -52,7 +62,9 @@ def sketch_stream(spark: SparkSession, layout: Layout, name: str, frame: DataFra
     for row in from_batch(merged.toArrow()):
         merger.take(*row)
     merger.report.raise_error()
-    if merger.report.unreadable:
+    if merger.report.unreadable and not skip_bad:
         total = merger.report.rows + merger.report.unreadable
         raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
-    return merger.accumulator()
+    whole = merger.accumulator()
+    whole.bad = merger.report.unreadable
+    return whole

@@ -3,6 +3,7 @@
 from eddyline.store.commit import Commit, Epoch, PlanStamp, SourcePosition
 from eddyline.store.filesystem import Where
 from eddyline.store.layout import COMMIT_STEPS
+from eddyline.store.plan_change import unchanged_names
 from eddyline.store.reader import Reader
 from eddyline.store.store import Sections, Store
 from eddyline.store.verify import Problem, verify
@@ -20,5 +21,6 @@ __all__ = [
     "SourcePosition",
     "Store",
     "Where",
+    "unchanged_names",
     "verify",
 ]

@@ -35,6 +35,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deletes: int
     bad: int
     last_commit_time: float
+    late: int = 0
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

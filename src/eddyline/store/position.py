@@ -48,10 +48,15 @@ def _other_query(position: SourcePosition, source: str, query_id: str, batch_id:
 
 
 def advanced(
-    position: SourcePosition | None, query_id: str, batch_id: int, counts: tuple[int, int, int], time: float
+    position: SourcePosition | None,
+    query_id: str,
+    batch_id: int,
+    counts: tuple[int, int, int, int],
+    time: float,
 ) -> SourcePosition:
-    """Return the position after a batch with so many (rows, deletes, bad) records."""
-    rows, deletes, bad = counts
+    """Return the position after a batch with so many (rows, deletes, bad, late) records."""
+    before = (0, 0, 0, 0)
     if position is not None:
-        rows, deletes, bad = rows + position.rows, deletes + position.deletes, bad + position.bad
-    return SourcePosition(query_id, batch_id, rows, deletes, bad, time)
+        before = (position.rows, position.deletes, position.bad, position.late)
+    rows, deletes, bad, late = (old + new for old, new in zip(before, counts, strict=True))
+    return SourcePosition(query_id, batch_id, rows, deletes, bad, time, late)

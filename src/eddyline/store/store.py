@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Self
 
 from msgspec.structs import replace
@@ -69,19 +69,30 @@ class Store:
 
     @classmethod
     def replace_plan(
-        cls, where: Where, plan: PlanStamp, run_id: str, fresh: Sections, *, options: Options = _DEFAULT
+        cls,
+        where: Where,
+        plan: PlanStamp,
+        run_id: str,
+        fresh: Sections | Callable[[Epoch], Sections],
+        *,
+        forget: Collection[str] = (),
+        options: Options = _DEFAULT,
     ) -> Self:
         """Return the store under another plan: sections of unchanged names are kept, `fresh` ones set.
 
-        Positions of the streams stay: a fresh section counts the batches from now on, unless its content
-        was built from the earlier ones.
+        Positions of the streams stay, but for those to `forget`, which start over at batch 0: a fresh section
+        counts the batches from now on, unless its content was built from the earlier ones.
         """
         check_id("run id", run_id)
         writer = _existing(where, options)
         with writer.closed_on_error():
             old = writer.current()
-            commit = replace(old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan)
-            epoch = make_epoch(commit, {**kept_sections(old, plan), **fresh})
+            sources = {name: at for name, at in old.commit.sources.items() if name not in forget}
+            commit = replace(
+                old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan, sources=sources
+            )
+            changed = fresh(old) if callable(fresh) else fresh
+            epoch = make_epoch(commit, {**kept_sections(old, plan), **changed})
             writer.publish(epoch, "the plan was not replaced, and the store stays as it was")
         return cls(writer, run_id, frozenset(commit.sources if options.adopt else ()))
 
@@ -136,12 +147,13 @@ class Store:
         rows: int = 0,
         deletes: int = 0,
         bad: int = 0,
+        late: int = 0,
         at: float | None = None,
     ) -> bool:
         """Return True when a batch was committed now, False when it had been before and nothing was done.
 
         The sections named are replaced, all others stay. A function gets the epoch it builds on, and runs
-        while no other thread commits. `rows`, `deletes` and `bad` count this batch's records; `at` is its
+        while no other thread commits. `rows`, `deletes`, `bad` and `late` count this batch's records; `at` is its
         time in seconds since 1970, for people to read.
         """
         with self._turn:
@@ -150,7 +162,7 @@ class Store:
                 return False
             old = self.current
             changed = new_sections(old) if callable(new_sections) else new_sections
-            counts, moment = (rows, deletes, bad), time.time() if at is None else at
+            counts, moment = (rows, deletes, bad, late), time.time() if at is None else at
             position = advanced(old.commit.sources.get(source), query_id, batch_id, counts, moment)
             sources = {**old.commit.sources, source: position}
             number = old.number + 1

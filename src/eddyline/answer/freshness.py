@@ -1,0 +1,91 @@
+"""Freshness: how far the streams behind an answer have come."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
+
+
+@dataclass(frozen=True)
+class StreamFreshness:
+    """How far one stream has come: totals over all its batches, and its last batch.
+
+    `bad` rows were skipped because their change could not be read, `late` ones because the panes of every
+    window had moved past them. Times are seconds since 1970, for people to read: nothing is ordered by them.
+    """
+
+    stream: str
+    rows: int = 0
+    deletes: int = 0
+    bad: int = 0
+    late: int = 0
+    batch: int | None = None
+    last_batch_time: float | None = None
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The epoch an answer was read from, and the streams that it depends on."""
+
+    epoch: int
+    streams: tuple[StreamFreshness, ...]
+    read_at: float
+
+    def of(self, names: Iterable[str], read_at: float | None = None) -> Self:
+        """Return the freshness of some of the streams, as read at a time."""
+        wanted = set(names)
+        streams = tuple(each for each in self.streams if each.stream in wanted)
+        return replace(self, streams=streams, read_at=self.read_at if read_at is None else read_at)
+
+    @property
+    def rows(self) -> int:
+        """Rows applied, deletes among them."""
+        return sum(each.rows for each in self.streams)
+
+    @property
+    def deletes(self) -> int:
+        """Rows applied that took rows away."""
+        return sum(each.deletes for each in self.streams)
+
+    @property
+    def bad(self) -> int:
+        """Rows skipped because their change could not be read."""
+        return sum(each.bad for each in self.streams)
+
+    @property
+    def late(self) -> int:
+        """Rows that came after the panes of their windows were dropped."""
+        return sum(each.late for each in self.streams)
+
+    @property
+    def last_batch_time(self) -> float | None:
+        """When the newest batch of these streams was committed, None before the first."""
+        times = [each.last_batch_time for each in self.streams if each.last_batch_time is not None]
+        return max(times, default=None)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds since the last batch of the stream that is furthest behind, None before its first."""
+        times = [each.last_batch_time for each in self.streams]
+        known = [time for time in times if time is not None]
+        return None if not known or len(known) < len(times) else max(self.read_at - min(known), 0.0)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a careful reader should know of rows that are not in the answer."""
+        told = []
+        for each in self.streams:
+            if each.bad:
+                told.append(
+                    f"{each.bad:,} rows of stream {each.stream!r} could not be read and were skipped."
+                )
+            if each.late:
+                told.append(f"{each.late:,} rows of stream {each.stream!r} came too late for any window.")
+        return tuple(told)
+
+    def __str__(self) -> str:
+        rows = f"epoch {self.epoch}, {self.rows:,} rows ({self.deletes:,} deletes, {self.bad:,} bad)"
+        if self.last_batch_time is None:
+            return f"{rows}, no batch yet"
+        moment = datetime.fromtimestamp(self.last_batch_time, UTC).isoformat(" ", "seconds")
+        lag = "" if self.lag is None else f", {self.lag:,.1f} s ago"
+        return f"{rows}, last batch {moment}{lag}"

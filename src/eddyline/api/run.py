@@ -1,0 +1,178 @@
+"""A continuous run: streams in, one commit to the store per micro-batch, answers at any time.
+
+A micro-batch is sketched as a whole and then committed under (stream, query id, batch id), counters and
+position in one epoch. Spark delivers it again after a crash; the store knows it, and it counts once.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from eddyline.answer.estimate import Estimate
+from eddyline.api.durable import from_epoch, origin_of, to_sections
+from eddyline.api.state import State
+from eddyline.errors import EddylineError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import Layout
+from eddyline.store import Epoch, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eddyline.spark.stream import StreamFeed
+
+OnBad = Literal["fail", "skip", "dead-letter"]
+BATCH_QUERY = "batch"
+"""The query id under which a batch frame is taken, once, as batch 0."""
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame."""
+
+    stream: str
+    status: str
+    rows: int
+    deletes: int
+    bad: int
+    late: int
+    batch: int | None
+    last_batch_time: float | None
+    lag: float | None
+    rows_per_second: float | None = None
+    error: str | None = None
+
+
+class Run:
+    """Streams that keep a store current; made by `Plan.start`. As a context manager it stops at the end."""
+
+    def __init__(
+        self, spark: "SparkSession", layout: Layout, store: Store, on_bad: OnBad, dead_letter: str | None
+    ) -> None:
+        self._spark = spark
+        self._layout = layout
+        self._store = store
+        self._on_bad = on_bad
+        self._dead_letter = dead_letter
+        self._feeds: dict[str, StreamFeed] = {}
+        self._turn = threading.Lock()
+        self._read: tuple[int, Snapshot] | None = None
+        self._ended = False
+
+    def feed(self, name: str, frame: "DataFrame", checkpoint: str, trigger: str | None) -> None:
+        """Start the query of a stream, or take a batch frame, once."""
+        from eddyline.spark.stream import StreamFeed  # noqa: PLC0415 - Spark only where it is used
+
+        if not frame.isStreaming:
+            self._take(name, BATCH_QUERY, 0, frame)
+            return
+        feed = StreamFeed(name, self._take)
+        feed.start(frame, checkpoint, trigger)
+        self._feeds[name] = feed
+
+    def _take(self, stream: str, query_id: str, batch_id: int, frame: "DataFrame") -> None:
+        """Sketch one batch and commit it, unless the store has it."""
+        from eddyline.spark.batch import sketch_stream  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.spark.dead_letters import write_dead_letters  # noqa: PLC0415
+
+        def change(epoch: Epoch) -> dict[str, bytes]:
+            return to_sections(self._snapshot(epoch).plus_stream(stream, added), {stream})
+
+        if self._store.seen(stream, query_id, batch_id):
+            self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
+            return
+        skip = self._on_bad != "fail"
+        added = sketch_stream(self._spark, self._layout, stream, frame, skip_bad=skip)
+        if added.bad and self._dead_letter is not None:
+            declared = self._layout.stream(stream)
+            write_dead_letters(declared, frame, self._dead_letter, query_id, batch_id)
+        self._store.commit(
+            stream, query_id, batch_id, change, rows=added.rows, deletes=added.deletes, bad=added.bad
+        )
+
+    def _snapshot(self, epoch: Epoch) -> Snapshot:
+        """Return the snapshot of an epoch, read once."""
+        with self._turn:
+            if self._read is None or self._read[0] != epoch.number:
+                self._read = (epoch.number, from_epoch(epoch))
+            return self._read[1]
+
+    def state(self) -> State:
+        """Return the state of the last commit."""
+        epoch = self._store.current
+        return State(self._snapshot(epoch), origin_of(epoch, self._layout))
+
+    def answer(self, query: str, **settings: Any) -> Estimate:
+        """Return the estimate of a query from the last commit; `settings` are those of `State.answer`."""
+        return self.state().answer(query, **settings)
+
+    def progress(self) -> dict[str, StreamProgress]:
+        """Return how each stream is doing."""
+        epoch, now = self._store.current, time.time()
+        told = {}
+        for fresh in origin_of(epoch, self._layout).freshness.streams:
+            feed = self._feeds.get(fresh.stream)
+            error = feed.error() if feed is not None else None
+            told[fresh.stream] = StreamProgress(
+                fresh.stream,
+                feed.status if feed is not None else "taken",
+                fresh.rows,
+                fresh.deletes,
+                fresh.bad,
+                fresh.late,
+                fresh.batch,
+                fresh.last_batch_time,
+                None if fresh.last_batch_time is None else max(now - fresh.last_batch_time, 0.0),
+                feed.rows_per_second if feed is not None else None,
+                str(error) if error is not None else None,
+            )
+        return told
+
+    @property
+    def repeats(self) -> int:
+        """Batches that came again and were ignored."""
+        return self._store.repeats
+
+    @property
+    def active(self) -> bool:
+        """Whether any stream still runs."""
+        return any(feed.active for feed in self._feeds.values())
+
+    def error(self) -> EddylineError | None:
+        """Return why a stream stopped, None while all is well."""
+        return next((e for e in (feed.error() for feed in self._feeds.values()) if e is not None), None)
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Return whether all streams ended within so many seconds; if one fails, stop all and raise its error."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.error() is None and self.active:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            for feed in self._feeds.values():
+                feed.await_end()
+        error = self.error()
+        self.stop()
+        if error is not None:
+            raise error
+        return True
+
+    def stop(self) -> None:
+        """Let batches that were begun finish, end all streams and let the next writer in."""
+        if not self._ended:
+            self._ended = True
+            for feed in self._feeds.values():
+                feed.stop()
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Run({self._store.where}, epoch {self._store.current.number}, {len(self._feeds)} streams)"

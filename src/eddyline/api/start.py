@@ -1,0 +1,115 @@
+"""Starting a run: the store is opened, created or changed, and every stream gets its query."""
+
+import secrets
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eddyline.api.durable import fresh_sections, stamp, to_sections
+from eddyline.api.run import OnBad, Run
+from eddyline.errors import PipelineError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import Layout
+from eddyline.store import Epoch, Options, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHECKPOINTS = "checkpoints"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run.
+
+    adopt: take over a store whose streams another checkpoint fed. change_plan: keep what is unchanged of a
+    store that another plan made. refresh: streams that start over, their checkpoints removed.
+    """
+
+    trigger: str | None = None
+    checkpoint: str | None = None
+    adopt: bool = False
+    on_bad: OnBad = "fail"
+    dead_letter: str | None = None
+    change_plan: bool = False
+    refresh: Collection[str] = ()
+    keep: int = 3
+    break_lock: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_bad not in ("fail", "skip", "dead-letter"):
+            raise PipelineError(f"on_bad={self.on_bad!r} is not fail, skip or dead-letter.")
+        if (self.on_bad == "dead-letter") != (self.dead_letter is not None):
+            raise PipelineError(
+                'on_bad="dead-letter" and dead_letter=, the path to write bad rows to, go together.'
+            )
+
+
+def start_run(
+    spark: "SparkSession", layout: Layout, frames: "Mapping[str, DataFrame]", where: str, settings: Settings
+) -> Run:
+    """Return the run of a layout on one frame per stream, its queries started and batch frames taken."""
+    from eddyline.spark.stream import check_session  # noqa: PLC0415 - Spark only where it is used
+
+    _check_frames(layout, frames)
+    check_session(spark)
+    folder = _checkpoint_folder(where, settings.checkpoint)
+    store = open_store(layout, where, settings)
+    _forget_checkpoints(folder, settings.refresh)
+    run = Run(spark, layout, store, settings.on_bad, settings.dead_letter)
+    try:
+        for name in sorted(frames, key=lambda name: frames[name].isStreaming):
+            run.feed(name, frames[name], f"{folder}/{name}", settings.trigger)
+    except BaseException:
+        run.stop()
+        raise
+    return run
+
+
+def open_store(layout: Layout, where: str, settings: Settings) -> Store:
+    """Return the store of a run, open for writing: a new one, or the one that is there if it fits."""
+    run_id = f"run-{secrets.token_hex(4)}"
+    options = Options(keep=settings.keep, adopt=settings.adopt, break_lock=settings.break_lock)
+    if not Store.exists(where):
+        return Store.create(
+            where, stamp(layout), run_id, to_sections(Snapshot.empty(layout)), options=options
+        )
+    if not settings.change_plan and not settings.refresh:
+        return Store.open(where, stamp(layout), run_id, options=options)
+    if not settings.change_plan:
+        Store.open(where, stamp(layout), run_id, options=options).close()  # refuses another plan
+
+    def fresh(epoch: Epoch) -> dict[str, bytes]:
+        return fresh_sections(epoch, layout, settings.refresh)
+
+    return Store.replace_plan(where, stamp(layout), run_id, fresh, forget=settings.refresh, options=options)
+
+
+def _check_frames(layout: Layout, frames: "Mapping[str, DataFrame]") -> None:
+    names = {stream.name for stream in layout.streams}
+    if names != set(frames):
+        raise PipelineError(
+            f"the plan has the streams {', '.join(sorted(names))} and frames were given for "
+            f"{', '.join(sorted(frames)) or 'none'}: give exactly one frame per stream."
+        )
+
+
+def _checkpoint_folder(where: str, checkpoint: str | None) -> str:
+    if checkpoint is not None:
+        return checkpoint.rstrip("/")
+    if "://" in where and not where.startswith("file://"):
+        raise PipelineError(
+            f"the store {where} is not on a local disk: say where Spark keeps its checkpoints, with checkpoint=."
+        )
+    return str(Path(where.removeprefix("file://")).resolve() / CHECKPOINTS)
+
+
+def _forget_checkpoints(folder: str, streams: Collection[str]) -> None:
+    if streams and "://" in folder:
+        raise PipelineError(
+            f"the checkpoints in {folder} cannot be removed from here: remove those of {', '.join(streams)}."
+        )
+    for name in streams:
+        shutil.rmtree(Path(folder) / name, ignore_errors=True)

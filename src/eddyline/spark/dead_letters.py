@@ -1,0 +1,26 @@
+"""Dead letters: rows whose change could not be read, written where someone can look at them."""
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from eddyline.errors import PipelineError
+from eddyline.plan.layout import Stream
+from eddyline.spark.causes import cause_of
+from eddyline.spark.changes import UNREADABLE, decode_changes
+
+
+def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: str, batch_id: int) -> None:
+    """Write the unreadable rows of a batch as JSON lines under `path/<stream>/<query id>/batch=<n>`.
+
+    The same batch, if it comes again, overwrites what it wrote.
+    """
+    target = f"{path.rstrip('/')}/{stream.name}/{query_id}/batch={batch_id}"
+    names = [column.name for column in stream.columns]
+    rows = decode_changes(stream, frame, names).where(sf.col(UNREADABLE).isNotNull())
+    try:
+        rows.select(sf.col(UNREADABLE).alias("value")).write.mode("overwrite").text(target)
+    except PySparkException as error:
+        raise PipelineError(
+            f"stream {stream.name!r}: bad rows of batch {batch_id} cannot be written to {target}: {cause_of(error)}"
+        ) from error

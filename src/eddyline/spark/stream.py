@@ -1,0 +1,125 @@
+"""One streaming query per stream: each micro-batch goes, with the query's own id, to a function on the driver.
+
+The id is that of the checkpoint (`query.id`). It is handed over once the query has started, and the first
+batch waits for it, so that no batch is ever taken under a guess. A batch is begun only while nobody asked
+to stop, and `stop` waits for one that was begun: a stopped stream never leaves half a batch.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
+
+from eddyline.errors import EddylineError, PipelineError
+from eddyline.spark.causes import cause_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+TakeBatch = Callable[[str, str, int, DataFrame], None]
+AVAILABLE_NOW = "available now"
+_ID_WAIT = 60.0
+_POLL = 0.1
+
+
+class _Stopping(Exception):  # noqa: N818 - no error: it tells Spark that this batch was not taken
+    """The batch was not begun, because the run is being stopped."""
+
+
+class StreamFeed:
+    """A running query that feeds one stream."""
+
+    def __init__(self, stream: str, take: TakeBatch) -> None:
+        self.stream = stream
+        self._take = take
+        self._query: StreamingQuery | None = None
+        self._named = threading.Event()
+        self._turn = threading.Lock()
+        self._stopping = False
+        self._error: EddylineError | None = None
+
+    def start(self, frame: DataFrame, checkpoint: str, trigger: str | None) -> None:
+        """Start the query, or raise PipelineError."""
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", checkpoint)
+        try:
+            self._query = writer.trigger(**_trigger(trigger)).start()
+        except PySparkException as error:
+            raise PipelineError(f"stream {self.stream!r} cannot be started: {cause_of(error)}") from error
+        self._named.set()
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        with self._turn:
+            if self._stopping or not self._named.wait(_ID_WAIT) or self._query is None:
+                raise _Stopping
+            try:
+                self._take(self.stream, str(self._query.id), batch_id, frame)
+            except EddylineError as error:
+                self._error = error
+                raise
+
+    @property
+    def active(self) -> bool:
+        """Whether the query still runs."""
+        return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def status(self) -> str:
+        """What the query does now, in Spark's words, or how it ended."""
+        if self._query is None:
+            return "not started"
+        if self._query.isActive:
+            return str(self._query.status["message"])
+        return "failed" if self.error() is not None else "ended"
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Rows per second of the last micro-batch, as Spark measured them."""
+        progress: Any = self._query.lastProgress if self._query is not None else None
+        return None if progress is None else progress.get("processedRowsPerSecond")
+
+    def error(self) -> EddylineError | None:
+        """Return why the query ended, as an error of ours, None if it runs or ended well."""
+        if self._error is not None or self._stopping or self._query is None or self._query.isActive:
+            return self._error
+        failure = self._query.exception()
+        if failure is not None:
+            self._error = PipelineError(f"stream {self.stream!r} stopped: {cause_of(failure)}")
+        return self._error
+
+    def await_end(self, timeout: float = _POLL) -> bool:
+        """Return whether the query ended within so many seconds."""
+        if self._query is not None and self._query.isActive:
+            try:
+                self._query.awaitTermination(timeout)  # type: ignore[arg-type]
+            except PySparkException:
+                return True  # `error` tells it
+        return not self.active
+
+    def stop(self) -> None:
+        """Let a batch that was begun finish, then end the query; a second time changes nothing."""
+        self._stopping = True
+        with self._turn:
+            pass
+        if self._query is not None and self._query.isActive:
+            self._query.stop()
+
+
+def _trigger(trigger: str | None) -> dict[str, Any]:
+    """Return the trigger in Spark's words: by default each batch follows the last."""
+    if trigger is None:
+        return {"processingTime": "0 seconds"}
+    if trigger.replace("-", " ") == AVAILABLE_NOW:
+        return {"availableNow": True}
+    return {"processingTime": trigger}
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise PipelineError over Spark Connect, where micro-batches do not come to this process."""
+    if is_remote() or not hasattr(spark, "_jsparkSession"):
+        raise PipelineError(
+            "a continuous run needs a classic Spark session: over Spark Connect micro-batches run on the server, "
+            "and the store has its one writer here. Use plan.sketch there, or start the run with spark-submit."
+        )
