@@ -5,7 +5,7 @@ keys, a Zipf stream against a right-shifted one of the same exponent. Counters a
 the frequency vector is bit for bit that of the 4 million rows; the candidate tables do see the rows, in a
 random order. Widths are powers of two, so "2,000 words in 7 rows" is 7 x 256 = 1,792 words.
 
-    ours, scan      skimmed_join, candidates by a scan of the domain: no memory but the sketch
+    ours, scan      skimmed_join, candidates by a scan of the domain: no memory but the sketch (some budgets)
     ours, table     skimmed_join, candidates from a table beside the sketch, of at most as many words as the
                     budget and at most 4,000
     ours, in all    sketch and table together within the budget
@@ -40,7 +40,7 @@ from eddyline.sketch.synopsis import Synopsis
 ELEMENTS, DOMAIN, DEPTH = 4_000_000, 1 << 18, 7
 EXPONENTS, GRID_SHIFTS = (0.8, 1.0, 1.2, 1.5), (0, 50, 100, 300)
 MORE_SHIFTS = {1.0: (10, 25, 75, 200), 1.5: (10, 25, 75, 200)}  # for the plot, with the main budget only
-BUDGETS, MAIN_BUDGET = (500, 1000, 2000, 5000, 10000), 2000
+MAIN_BUDGET, OTHER_BUDGETS, SCANNED_BUDGETS = 2000, (500, 1000, 5000, 10000), (500, 2000, 10000)
 IN_ALL = {500: (64, 6), 1000: (128, 6), 2000: (256, 6), 5000: (512, 7), 10000: (1024, 7)}
 LARGEST_TABLE = 4000
 TABLE_SEEDS = 5
@@ -125,7 +125,8 @@ def readings(
     yield "hash", hash_join(spec, left, spec, right)
     totals = float(ELEMENTS), float(ELEMENTS)
     yield "skimmed-paper", est_skim_join_size(paper_side(spec, left), paper_side(spec, right), totals)
-    yield "ours, scan", skimmed_join(scanned_side(spec, left), scanned_side(spec, right))
+    if words in SCANNED_BUDGETS:
+        yield "ours, scan", skimmed_join(scanned_side(spec, left), scanned_side(spec, right))
     keys = [each.keys(min(words, LARGEST_TABLE), seed) for each in tables]
     yield "ours, table", skimmed_join(Side(spec, left, keys[0]), Side(spec, right, keys[1]))
     width, depth = IN_ALL[words]
@@ -163,17 +164,18 @@ class Errors:
             }
 
 
-def measure_hash_based(errors: Errors, seeds: int, budgets: tuple[int, ...], exponent: float) -> None:
-    """Note the errors of all methods but AGMS for one exponent."""
-    left = None
-    for setting in settings(exponent, (*GRID_SHIFTS, *MORE_SHIFTS.get(exponent, ()))):
-        left = left or Tables(setting.left, 1)
-        tables = left, Tables(setting.right, 2)
-        for words in budgets if setting.shift in GRID_SHIFTS else (MAIN_BUDGET,):
+def measure_hash_based(errors: Errors, seeds: int, words: int) -> None:
+    """Note the errors of all methods but AGMS with one budget."""
+    for exponent in EXPONENTS:
+        left = None
+        more = MORE_SHIFTS.get(exponent, ()) if words == MAIN_BUDGET else ()
+        for setting in settings(exponent, GRID_SHIFTS + more):
+            left = left or Tables(setting.left, 1)
+            tables = left, Tables(setting.right, 2)
             for seed in range(seeds):
                 for method, reading in readings(setting, tables, words, seed):
                     errors.add(method, words, setting, reading)
-        print(f"measured exponent {exponent} shift {setting.shift}", flush=True)
+        print(f"measured {words} words, exponent {exponent}", flush=True)
 
 
 def measure_agms(errors: Errors, seeds: int, budgets: tuple[int, ...]) -> None:
@@ -216,20 +218,27 @@ def main() -> None:
     parser.add_argument(
         "--agms-seeds", type=int, default=12, help="each makes 1 sketch of 10,000 words, 5 of 2,000"
     )
-    parser.add_argument("--quick", action="store_true", help="3 seeds and 2,000 words only, for a look")
+    parser.add_argument("--quick", action="store_true", help="3 seeds and 2,000 words only, without AGMS")
     options = parser.parse_args()
-    seeds, budgets = (3, (MAIN_BUDGET,)) if options.quick else (options.seeds, BUDGETS)
-    agms_seeds = 1 if options.quick else options.agms_seeds
     errors = Errors()
-    for exponent in EXPONENTS:
-        measure_hash_based(errors, seeds, budgets, exponent)
-    measure_agms(errors, agms_seeds, budgets)
+    measure_hash_based(errors, 3 if options.quick else options.seeds, MAIN_BUDGET)
+    write(errors)
+    if not options.quick:
+        measure_agms(errors, options.agms_seeds, (MAIN_BUDGET, *OTHER_BUDGETS))
+        write(errors)
+        for words in OTHER_BUDGETS:
+            measure_hash_based(errors, options.seeds, words)
+            write(errors)
+    report(DATA)
+
+
+def write(errors: Errors) -> None:
+    """Write the data file: after every budget, so that an interrupted run leaves what it has."""
     lines = list(errors.lines())
     with DATA.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
-    report(DATA)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,8 @@ def draw(lines: list[Line]) -> None:
             for words, grid in grids
             if grid
         ]
+        if not points:
+            continue
         axes[0].loglog(*zip(*points, strict=True), "o-", ms=3, color=colour, label=method)
         for axis, exponent in zip(axes[1:], ("1.0", "1.5"), strict=True):
             by_shift = sorted(

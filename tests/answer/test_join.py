@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join import Side, hash_join, skimmed_join
+from eddyline.answer.join import Side, _skim_without, _Stream, hash_join, skimmed_join
 from eddyline.answer.skimming import dense_in_range, places, refit_shrunk, skim_dense
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -52,6 +52,25 @@ def test_each_row_is_the_control_variate_of_what_the_other_rows_saw():
         counters = [side.spec.rows(side.counters).tolist() for side in (left, right)]
         expected = naive.left_out_estimate(left.spec, *counters, *dense, row)
         assert estimate == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("scanned", [(True, True), (True, False), (False, True)])
+def test_what_scanned_and_other_sides_lose_is_what_their_residuals_miss(scanned):
+    left, right = sides(2, zipf(1.0), zipf(1.0, shift=200))
+    spec = left.spec
+    left, right = (
+        Side(spec, side.counters, dense_in_range(spec, side.counters, 0, DOMAIN - 1), DOMAIN)
+        if scan
+        else side
+        for side, scan in zip((left, right), scanned, strict=True)
+    )
+    at = places(spec, left.candidates, right.candidates)
+    streams = [_Stream.of(side, spec.rows(side.counters).astype(float), at) for side in (left, right)]
+    for stream, skimmed in zip(streams, _skim_without(3, at, *streams), strict=True):
+        image = np.zeros_like(stream.rows)
+        for row in range(spec.depth):
+            np.add.at(image[row], at.buckets[:, row], at.signs[:, row] * skimmed.dense)
+        np.testing.assert_allclose(image + skimmed.residual, stream.rows, atol=1.0)
 
 
 @pytest.mark.parametrize("shift", [0, 30])

@@ -92,20 +92,20 @@ def skim_dense(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
 
 
 def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_out: int = -1) -> BoolArray:
-    """Return which keys a stream names, bool (n,): its own, and of scanned ones those that stand out here.
+    """Return which keys a stream names, bool (n,): its own, and whatever was taken off.
 
-    A scan chose its keys by looking at every row; choosing again, and more strictly, without the row left
-    out keeps that row's noise out of the choice.
+    Of own keys that come from a scan, only those count that most rows put beyond the noise: the scan looked
+    at every row, and choosing again, more strictly, keeps the noise of the row left out from the choice.
     """
+    taken: BoolArray = skimmed.dense != 0
     if population <= np.count_nonzero(own):
-        return own
+        return own | taken
     depth = len(skimmed.residual)
     bar = _bar(depth, depth - (left_out >= 0), _NAMED_BY_CHANCE / population)
     threshold = bar * kernel.noise_level(skimmed.residual, left_out)
     flags: BoolArray = np.empty(len(at.keys), dtype=np.bool_)
     kernel.agreeing(skimmed.residual, at.buckets, at.signs, left_out, threshold, flags)
-    chosen: BoolArray = own & ((skimmed.dense != 0) | flags)
-    return chosen
+    return (own & flags) | taken
 
 
 def _bar(depth: int, rows: int, chance: float) -> float:
@@ -120,8 +120,8 @@ def refit_shrunk(
 ) -> Skimmed:
     """Return the posterior means of the frequencies on the support, and the residual that they leave.
 
-    support, own: bool (n,), the keys to fit and those that the stream itself named; the others, which only
-    the other stream named, have a prior of their own. population: among how many keys a scan chose.
+    support, own: bool (n,), the keys to fit (all that were taken off among them) and those that the stream
+    itself named; the others, which only the other stream named, have a prior of their own. population: among how many keys a scan chose.
     """
     index = np.nonzero(support)[0]
     part, values, residual = at.subset(index), skimmed.dense[index], skimmed.residual.copy()
