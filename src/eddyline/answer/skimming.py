@@ -121,7 +121,8 @@ def refit_shrunk(
     """Return the posterior means of the frequencies on the support, and the residual that they leave.
 
     support, own: bool (n,), the keys to fit (all that were taken off among them) and those that the stream
-    itself named; the others, which only the other stream named, have a prior of their own. population: among how many keys a scan chose.
+    itself named; the others, which only the other stream named, have a prior of their own.
+    population: among how many keys a scan chose.
     """
     index = np.nonzero(support)[0]
     part, values, residual = at.subset(index), skimmed.dense[index], skimmed.residual.copy()
