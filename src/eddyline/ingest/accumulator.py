@@ -9,7 +9,8 @@ from eddyline.ingest.projection import Prepared, prepare, project
 from eddyline.plan.layout import Kept
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array, multiply
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.hashed_keys import KeyArray, key_array
 from eddyline.sketch.keys import BoolArray
 from eddyline.sketch.synopsis import empty_counters
 
@@ -19,6 +20,7 @@ class Accumulator:
 
     def __init__(self, kept: Sequence[Kept]) -> None:
         self.kept = tuple(kept)
+        self._groups = _grouped(kept)
         self.projection = project(kept)
         self.counters: dict[str, Int64Array] = {each.id: empty_counters(each.spec) for each in kept}
         self.hints: dict[str, Int64Array] = {
@@ -33,8 +35,11 @@ class Accumulator:
         if batch.num_rows == 0:
             return
         prepared = prepare(batch, self.projection)
-        for each in self.kept:
-            self._add(each, prepared)
+        for together in self._groups:
+            if len(together) > 1:
+                self._add_group(together, prepared)
+            else:
+                self._add(together[0], prepared)
         self.rows += batch.num_rows
         self.deletes += int(np.count_nonzero(prepared.weights < 0))
 
@@ -48,8 +53,37 @@ class Accumulator:
             return
         hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
         kept.spec.accumulate(self.counters[kept.id], hashed, weights)
+        self._observe(kept, hashed, weights)
+
+    def _add_group(self, together: list[Kept], prepared: Prepared) -> None:
+        """Add a batch to sketches of one spec on one key: hashed once, whatever their predicates and measures."""
+        spec = together[0].spec
+        assert isinstance(spec, HashSketchSpec)
+        hashed = key_array(*(prepared.keys[key][0] for key in together[0].keys))
+        places = spec.places(hashed)
+        for kept in together:
+            weights, counted = _weights(kept, prepared)
+            if counted is not None:
+                weights = np.where(counted, weights, 0)
+            spec.accumulate_at(self.counters[kept.id], places, weights)
+            if kept.candidates is not None and counted is not None:
+                self._observe(kept, hashed[:, counted], weights[counted])
+            else:
+                self._observe(kept, hashed, weights)
+
+    def _observe(self, kept: Kept, hashed: KeyArray, weights: Int64Array) -> None:
         if kept.candidates is not None:
-            candidates.observe(kept.candidates, self.hints[kept.id], hashed[0], weights)
+            keys = np.ascontiguousarray(hashed[0])
+            candidates.observe(kept.candidates, self.hints[kept.id], keys, weights)
+
+
+def _grouped(kept: Sequence[Kept]) -> list[list[Kept]]:
+    """Return the synopses that can share their hashing, together."""
+    groups: dict[object, list[Kept]] = {}
+    for each in kept:
+        shared = isinstance(each.spec, HashSketchSpec)
+        groups.setdefault((each.spec, each.keys) if shared else each.id, []).append(each)
+    return list(groups.values())
 
 
 def _weights(kept: Kept, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:

@@ -43,6 +43,35 @@ def hash_sketch_add(
 
 
 @njit(cache=True, nogil=True)
+def hash_sketch_places(
+    keys: np.ndarray, params: np.ndarray, family: int, width: int, out: np.ndarray
+) -> None:
+    """Fill out (uint32, (depth, n)) with each key's place in each row: 2 * bucket + (1 if its sign is -1)."""
+    edges, n = keys.shape
+    mask = _U(width - 1)
+    for p in range(out.shape[0]):
+        for i in range(n):
+            bucket = _U(0)
+            top = _U(0)
+            for e in range(edges):
+                word = hash_word(keys[e, i], params[e, p], family)
+                bucket += word & mask
+                top ^= word
+            out[p, i] = np.uint32((bucket & mask) << _U(1) | top >> _TOP)
+
+
+@njit(cache=True, nogil=True)
+def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.ndarray) -> None:
+    """Add weights to a hash sketch at places that are known: what `hash_sketch_add` does after hashing."""
+    for p in range(counters.shape[0]):
+        row = counters[p]
+        for i in range(places.shape[1]):
+            place = places[p, i]
+            negative = -np.int64(place & np.uint32(1))
+            row[place >> np.uint32(1)] += (weights[i] ^ negative) - negative
+
+
+@njit(cache=True, nogil=True)
 def hash_sketch_locate(
     keys: np.ndarray, params: np.ndarray, family: int, width: int, buckets: np.ndarray, signs: np.ndarray
 ) -> None:

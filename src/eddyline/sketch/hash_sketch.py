@@ -9,7 +9,12 @@ import msgspec
 import numpy as np
 
 from eddyline.errors import SketchError
-from eddyline.kernels.linear import hash_sketch_add, hash_sketch_locate
+from eddyline.kernels.linear import (
+    hash_sketch_add,
+    hash_sketch_add_at,
+    hash_sketch_locate,
+    hash_sketch_places,
+)
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
 from eddyline.sketch.families import Family, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
@@ -25,7 +30,9 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width & (self.width - 1):
-            raise SketchError(f"the width of a hash sketch is a power of two of at least 2, not {self.width}.")
+            raise SketchError(
+                f"the width of a hash sketch is a power of two of at least 2, not {self.width}."
+            )
         if self.depth < 1:
             raise SketchError(f"a hash sketch has at least one row, not {self.depth}.")
         kernel_id(self.hash)
@@ -54,6 +61,18 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
         check_headroom(counters, weights)
         params = parameters(self.hash, self.seeds, self.depth)
         hash_sketch_add(self.rows(counters), keys, weights, params, kernel_id(self.hash))
+
+    def places(self, keys: KeyArray) -> np.ndarray:
+        """Return where each key goes in each row, for `accumulate_at`: sketches of one spec hash a batch once."""
+        out = np.empty((self.depth, keys.shape[1]), dtype=np.uint32)
+        params = parameters(self.hash, self.seeds, self.depth)
+        hash_sketch_places(keys, params, kernel_id(self.hash), self.width, out)
+        return out
+
+    def accumulate_at(self, counters: Int64Array, places: np.ndarray, weights: Int64Array) -> None:
+        """Add weights at places in place, as `accumulate` does for the keys that the places are of."""
+        check_headroom(counters, weights)
+        hash_sketch_add_at(self.rows(counters), places, weights)
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""
