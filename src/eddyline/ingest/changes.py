@@ -7,6 +7,7 @@
 | change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1; delete, update_preimage -1 |
 | flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
 | debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
+| debezium:full | the same, from tables that all have REPLICA IDENTITY FULL | the same |
 
 `change_type:col` and `flink:col` read another column than the usual one. An update is a delete and an
 insert. A row whose change cannot be read is an error that shows the row, never a silent drop.
@@ -53,7 +54,9 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     if name == "flink":
         return ChangeFormat("words", column or "row_kind", FLINK_WEIGHTS)
     if name == "debezium":
-        return ChangeFormat("debezium", "op")
+        if column not in ("", "full"):
+            raise PlanError(f"stream {stream!r}: changes={spelling!r} is neither debezium nor debezium:full.")
+        return ChangeFormat("debezium", column)
     return ChangeFormat("weight", name)
 
 

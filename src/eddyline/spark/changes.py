@@ -6,37 +6,48 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from eddyline.errors import ChangeError
-from eddyline.ingest.changes import DEBEZIUM_OPS, ChangeFormat, change_format
+from eddyline.ingest.changes import ChangeFormat, change_format
 from eddyline.plan.layout import Stream
+from eddyline.spark.debezium import decode_debezium
+from eddyline.spark.marks import UNREADABLE, WEIGHT
 from eddyline.spark.schema import declared_columns, from_spark
 
-WEIGHT = "__eddyline_weight"
-UNREADABLE = "__eddyline_unreadable"
+CORRUPT = "_corrupt_record"
+"""The column where Spark's JSON and CSV readers leave the text of a record that they could not read."""
+
+
+def may_be_unreadable(stream: Stream, frame: DataFrame) -> bool:
+    """Return whether a frame can hold rows that cannot be read."""
+    return stream.changes is not None or CORRUPT in frame.columns
 
 
 def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return a frame of the named columns, WEIGHT (bigint) and UNREADABLE (the row as JSON, else NULL)."""
+    """Return a frame of the named columns, WEIGHT (bigint) and UNREADABLE (reason and row as JSON, else NULL)."""
     form = change_format(stream.name, stream.changes)
     if form.form == "debezium":
-        return _debezium(stream, frame, names)
+        return decode_debezium(stream, frame, form, names)
     columns = declared_columns(stream, frame, names)
-    if form.form == "insert":
-        return frame.select(
-            *columns, sf.lit(1).cast("bigint").alias(WEIGHT), sf.lit(None).cast("string").alias(UNREADABLE)
-        )
+    weight = sf.lit(1).cast("bigint")
+    reason = sf.lit(None).cast("string")
+    if form.form != "insert":
+        weight = _weight(stream, frame, form)
+        reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
+    told = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
+    if CORRUPT in frame.columns:
+        reason = sf.when(
+            sf.col(CORRUPT).isNotNull(), sf.lit("it is not a record of the declared columns")
+        ).otherwise(reason)
+        told = [*(told or frame.columns[:1]), CORRUPT]
+    shown = sf.to_json(sf.struct(reason.alias("reason"), *(sf.col(f"`{name}`") for name in told)))
+    return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(UNREADABLE))
+
+
+def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:
     if form.column not in frame.columns:
         raise ChangeError(
             f"stream {stream.name!r}: the frame has no column {form.column!r}, which carries the change; it has "
             f"{', '.join(frame.columns)}."
         )
-    weight = _weight(stream, frame, form)
-    shown = sf.to_json(
-        sf.struct(sf.col(form.column), *(sf.col(name) for name in names if name != form.column))
-    )
-    return frame.select(*columns, weight.alias(WEIGHT), sf.when(weight.isNull(), shown).alias(UNREADABLE))
-
-
-def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:
     column = sf.col(f"`{form.column}`")
     if form.form == "words":
         weight = sf.when(sf.lit(False), sf.lit(None).cast("bigint"))
@@ -50,36 +61,3 @@ def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:
             f"{frame.schema[form.column].dataType.simpleString()}, not an integer."
         )
     return column.cast("bigint")
-
-
-def _debezium(stream: Stream, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return the images of Debezium envelopes: before with weight -1, after with +1, as the op asks."""
-    if "payload" in frame.columns:
-        frame = frame.select("payload.*")
-    for name in ("op", "before", "after"):
-        if name not in frame.columns:
-            raise ChangeError(
-                f"stream {stream.name!r}: a Debezium frame has op, before and after; {name!r} is missing."
-            )
-    sides = {
-        "before": _image(stream, frame, names, "before", -1),
-        "after": _image(stream, frame, names, "after", 1),
-    }
-    nothing = sf.struct(
-        *(sf.lit(None).alias(name) for name in names), sf.lit(None).cast("bigint").alias(WEIGHT)
-    )
-    images = sf.when(sf.lit(False), sf.array(nothing))
-    for op, needed in DEBEZIUM_OPS.items():
-        there = sf.col("op") == op
-        for side in needed:
-            there = there & sf.col(side).isNotNull()
-        images = images.when(there, sf.array(*(sides[side] for side in needed)))
-    shown = sf.to_json(sf.struct("op", "before", "after"), {"ignoreNullFields": "false"})
-    unreadable = sf.when(images.isNull(), shown).alias(UNREADABLE)
-    exploded = frame.select(sf.explode_outer(images).alias("image"), unreadable)
-    return exploded.select("image.*", UNREADABLE)
-
-
-def _image(stream: Stream, frame: DataFrame, names: Sequence[str], side: str, weight: int) -> Column:
-    columns = declared_columns(stream, frame, names, prefix=f"{side}.")
-    return sf.struct(*columns, sf.lit(weight).cast("bigint").alias(WEIGHT))

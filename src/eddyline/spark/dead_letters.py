@@ -2,12 +2,13 @@
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
 from eddyline.plan.layout import Stream
 from eddyline.spark.causes import cause_of
-from eddyline.spark.changes import UNREADABLE, decode_changes
+from eddyline.spark.changes import decode_changes
+from eddyline.spark.marks import MARK, MARK_KEY, UNREADABLE
+from eddyline.spark.tasks import dead_letter_task
 
 
 def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: str, batch_id: int) -> None:
@@ -17,9 +18,10 @@ def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: st
     """
     target = f"{path.rstrip('/')}/{stream.name}/{query_id}/batch={batch_id}"
     names = [column.name for column in stream.columns]
-    rows = decode_changes(stream, frame, names).where(sf.col(UNREADABLE).isNotNull())
+    rows = decode_changes(stream, frame, names)
+    told = rows.select(*(name for name in (UNREADABLE, MARK, MARK_KEY) if name in rows.columns))
     try:
-        rows.select(sf.col(UNREADABLE).alias("value")).write.mode("overwrite").text(target)
+        told.mapInArrow(dead_letter_task, "value string").write.mode("overwrite").text(target)
     except PySparkException as error:
         raise PipelineError(
             f"stream {stream.name!r}: bad rows of batch {batch_id} cannot be written to {target}: {cause_of(error)}"

@@ -9,26 +9,26 @@ from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.projection import WEIGHT, Projection
 from eddyline.plan.layout import Measure, Stream
 from eddyline.sketch.keys import NULL_KEY
-from eddyline.spark import changes
+from eddyline.spark import changes, marks
 from eddyline.spark.schema import from_spark
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
-
-UNREADABLE = "unreadable"
 
 
 def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> DataFrame:
     """Return the projected frame of a stream: the columns of `ingest.projection`, and unreadable rows."""
     rows = changes.decode_changes(stream, frame, referenced(projection))
     _check_types(stream, rows, projection)
-    columns = [sf.col(changes.WEIGHT).alias(WEIGHT)]
+    columns = [sf.col(marks.WEIGHT).alias(WEIGHT)]
     for i, key in enumerate(projection.keys):
         columns += _key_columns(i, key)
     columns += [_flag(predicate).alias(f"f{i}") for i, predicate in enumerate(projection.predicates)]
     columns += [_measure(measure).alias(f"m{i}") for i, measure in enumerate(projection.measures)]
     columns += [sf.expr(part.text).isNotNull().alias(f"p{i}") for i, part in enumerate(projection.presence)]
-    if stream.changes is not None:
-        columns.append(sf.col(changes.UNREADABLE).alias(UNREADABLE))
+    if changes.may_be_unreadable(stream, frame):
+        columns.append(sf.col(marks.UNREADABLE))
+    if marks.MARK in rows.columns:
+        columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
     return rows.select(*columns)
 
 

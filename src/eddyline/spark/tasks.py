@@ -10,10 +10,11 @@ from eddyline.errors import EddylineError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import SHOWN_ROWS
 from eddyline.plan.layout import Kept
+from eddyline.spark.marks import UNREADABLE
 from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
-from eddyline.spark.projection import UNREADABLE
+from eddyline.spark.tombstones import Last, drop_tombstones
 
-FEED_ROWS = 1 << 18
+FEED_ROWS = 1 << 16
 
 
 def encode_kept(kept: tuple[Kept, ...]) -> bytes:
@@ -25,9 +26,11 @@ def sketch_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     """Yield the partial counters of one task: all its batches into all synopses, emitted once."""
     accumulator = Accumulator(msgspec.json.decode(kept, type=tuple[Kept, ...]))
     report = Report()
+    last: Last | None = None
     try:
         for table in _gathered(batches):
-            readable, seen = _split_unreadable(table)
+            records, last = drop_tombstones(table, last)
+            readable, seen = _split_unreadable(records)
             report += seen
             accumulator.feed(readable)
     except EddylineError as error:
@@ -48,6 +51,15 @@ def merge_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         yield from to_batches([report_row(failure(error))])
         return
     yield from to_batches(merger.rows())
+
+
+def dead_letter_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what is told of the rows that cannot be read, in a column `value`."""
+    last: Last | None = None
+    for batch in batches:
+        records, last = drop_tombstones(pa.Table.from_batches([batch]), last)
+        told = records.column(UNREADABLE)
+        yield from pa.table({"value": told.filter(pc.is_valid(told))}).to_batches()
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -1,0 +1,139 @@
+"""Debezium JSON as Kafka delivers it: with and without wrapper, tombstones, keys only, poison, dead letters."""
+
+import json
+import shutil
+
+import pytest
+
+import eddyline as el
+
+pytestmark = pytest.mark.spark
+DDL = "id BIGINT, k STRING, x DECIMAL(8,2), at TIMESTAMP"
+
+
+def plan(changes="debezium"):
+    return (
+        el.Workload(budget="64 KB", seed=2)
+        .stream("s", DDL, changes=changes)
+        .query("pairs", "SELECT COUNT(*) FROM s a JOIN s b USING (k)")
+        .query("total", "SELECT SUM(x) FROM s")
+        .query("n", "SELECT COUNT(*) FROM s WHERE at >= TIMESTAMP '2024-01-01 00:00:00'")
+        .plan()
+    )
+
+
+def row(number, k="a", x="1.50", at="2024-05-06T07:08:09Z"):
+    return {"id": number, "k": k, "x": x, "at": at, "undeclared": {"deep": [1]}}
+
+
+def record(op, before, after, *, wrapped=False, key=None):
+    envelope = {"op": op, "before": before, "after": after, "ts_ms": 5, "source": {"table": "t"}}
+    number = (after or before or {}).get("id") if key is None else key
+    body = {"schema": {"type": "struct"}, "payload": envelope} if wrapped else envelope
+    named = {"schema": {}, "payload": {"id": number}} if wrapped else {"id": number}
+    return json.dumps(named).encode(), json.dumps(body).encode()
+
+
+def kafka(spark, records):
+    """One partition, so that records keep their order as they do in a Kafka partition."""
+    return spark.createDataFrame(records, "key BINARY, value BINARY").coalesce(1)
+
+
+def changes(*, wrapped):
+    made = [
+        record("r", None, row(1), wrapped=wrapped),
+        record("c", None, row(2, "b"), wrapped=wrapped),
+        record("c", None, row(3, "a", "2.25"), wrapped=wrapped),
+        record("u", row(2, "b"), row(2, "a"), wrapped=wrapped),
+        record("d", row(1), None, wrapped=wrapped),
+    ]
+    return [*made, (made[-1][0], None)]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("with_key", [False, True])
+def test_json_gives_the_net_rows(spark, wrapped, with_key):
+    frame = kafka(spark, changes(wrapped=wrapped))
+    state = plan().sketch(spark, {"s": frame if with_key else frame.select("value")})
+    assert state.answer("total").value == 3.75
+    assert state.answer("pairs").value == 4
+    assert state.answer("n").value == 2
+    assert (state.snapshot.tallies["s"].rows, state.snapshot.tallies["s"].deletes) == (6, 2)
+
+
+def test_text_values_and_the_first_null_of_a_task_are_taken(spark):
+    frame = kafka(spark, [(b'{"id":9}', None), *changes(wrapped=False)])
+    state = plan().sketch(
+        spark, {"s": frame.selectExpr("CAST(key AS STRING) key", "CAST(value AS STRING) value")}
+    )
+    assert state.answer("total").value == 3.75
+
+
+BAD = {
+    "not JSON": ((b"{}", b"{not json"), "not JSON"),
+    "another type": (record("c", None, row(5) | {"id": "five"}), "not JSON of the declared"),
+    "unknown op": (record("t", None, None), "op is not"),
+    "update without before": (record("u", None, row(5)), "REPLICA IDENTITY FULL"),
+    "delete with the key alone": (record("d", {"id": 5}, None), "REPLICA IDENTITY FULL"),
+    "delete with NULLs beside the key": (
+        record("d", row(5, None, None, None) | {"undeclared": None}, None),
+        "only the key",
+    ),
+    "a column missing": (record("c", None, {"id": 5, "k": "z", "x": "1"}), "no column at"),
+    "a time as a number": (record("c", None, row(5, at=1_700_000_000_000)), "ISO text"),
+    "a NULL after an insert": ((b'{"id":2}', None), "does not follow the delete"),
+}
+
+
+def poisoned(spark, cases):
+    """The changes, with poison in between: each bad record after an insert."""
+    good = changes(wrapped=False)
+    poison = [record for case in cases for record in (BAD[case][0], record_pair(case))]
+    return kafka(spark, [good[0], good[1], *poison, *good[2:]])
+
+
+def record_pair(case):
+    """A row of no consequence to the answers, so that the next bad record follows an insert."""
+    return record("c", None, row(len(case) + 100, "z", "0.00", None))
+
+
+@pytest.mark.parametrize("case", ["another type", "update without before", "a NULL after an insert"])
+def test_poison_is_refused_with_its_reason(spark, case):
+    with pytest.raises(el.ChangeError, match=BAD[case][1]):
+        plan().sketch(spark, {"s": poisoned(spark, [case])})
+
+
+def test_poison_is_skipped_and_counted_or_written_to_dead_letters(spark, tmp_path):
+    frame = poisoned(spark, BAD)
+    with plan().start(spark, {"s": frame}, store=tmp_path / "skip", on_bad="skip") as run:
+        answer = run.answer("total")
+        assert answer.value == 3.75
+        assert (answer.freshness.rows, answer.freshness.bad) == (6 + len(BAD), len(BAD))
+        assert f"{len(BAD)} rows of stream 's'" in answer.notes[-1]
+        assert run.progress()["s"].bad == len(BAD)
+    letters = str(tmp_path / "letters")
+    for _ in range(2):  # the second time overwrites the first
+        where = tmp_path / "dead"
+        shutil.rmtree(where, ignore_errors=True)
+        with plan().start(spark, {"s": frame}, store=where, on_bad="dead-letter", dead_letter=letters) as run:
+            assert run.answer("total").value == 3.75
+    files = (tmp_path / "letters").glob("s/batch/batch=0/*.txt")
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert len(lines) == len(BAD)
+    for _, reason in BAD.values():
+        assert any(reason in line["reason"] for line in lines)
+
+
+def test_rows_of_full_images_may_be_null_beside_their_key(spark):
+    poison, _ = BAD["delete with NULLs beside the key"]
+    insert = record("c", None, row(5, None, None, None))
+    state = plan("debezium:full").sketch(spark, {"s": kafka(spark, [insert, poison])})
+    assert state == plan("debezium:full").empty()
+    with pytest.raises(el.PlanError, match="debezium:full"):
+        plan("debezium:half")
+
+
+def test_on_bad_is_checked(spark, tmp_path):
+    for settings in ({"on_bad": "ignore"}, {"on_bad": "dead-letter"}, {"dead_letter": "x"}):
+        with pytest.raises(el.PipelineError):
+            plan().start(spark, {"s": kafka(spark, [])}, store=tmp_path / "s", **settings)
