@@ -9,7 +9,7 @@ from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.coverage import key_of_columns
 from eddyline.plan.demands import METHODS, Demand, Method, terms_of
-from eddyline.plan.layout import Stream
+from eddyline.plan.layout import Layout, Stream
 from eddyline.plan.planner import Asked, make_layout
 from eddyline.plan.sizing import parse_bytes
 from eddyline.plan.specs import MOST_DISTINCT, Settings, budget_for_error
@@ -85,8 +85,12 @@ class Workload:
         self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
-    def plan(self) -> Plan:
-        """Return the plan: what to keep for all queries within the budget."""
+    def plan(self, *, keep: Layout | None = None) -> Plan:
+        """Return the plan: what to keep for all queries within the budget.
+
+        keep: the layout of a running store (`el.open(store).snapshot.layout`), whose synopses stay as they
+        are; those of added queries share what it leaves of the budget.
+        """
         if not self._asked and not self._samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
         settings, assumption = self._settings, ""
@@ -96,7 +100,9 @@ class Workload:
                 f"sized for a relative error of {self._error:.2g} at {settings.confidence:.0%}, if the joins are as "
                 "concentrated as self-joins; sparser joins will show wider intervals"
             )
-        layout = make_layout(list(self._streams.values()), self._asked.values(), settings, self._samples)
+        layout = make_layout(
+            list(self._streams.values()), self._asked.values(), settings, self._samples, keep
+        )
         return Plan(layout, assumption)
 
     def _demands(self) -> set[Demand]:

@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from eddyline.plan.demands import Demand, Method, terms_of
+from eddyline.plan.demands import Demand, Method, demand_of, terms_of
 from eddyline.plan.layout import Kept, Layout, Planned, Stream
 from eddyline.plan.specs import Settings, candidates_for, share_words, spec_for
 from eddyline.sql.query import AnyQuery
@@ -22,9 +23,17 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def make_layout(
-    streams: Sequence[Stream], asked: Iterable[Asked], settings: Settings, samples: Iterable[Demand] = ()
+    streams: Sequence[Stream],
+    asked: Iterable[Asked],
+    settings: Settings,
+    samples: Iterable[Demand] = (),
+    keep: Layout | None = None,
 ) -> Layout:
-    """Return the layout of a workload: never over budget, the same whatever the order of the queries."""
+    """Return the layout of a workload: never over budget, the same whatever the order of the queries.
+
+    keep: a layout whose synopses stay as they are, where they are still asked for; new ones share what is
+    left of the budget.
+    """
     queries = sorted(asked, key=lambda each: each.name)
     demands = {Demand(stream.name, "total") for stream in streams} | set(samples)
     skimmed: set[Demand] = set()
@@ -34,11 +43,24 @@ def make_layout(
         if each.method in SKIMMING:
             skimmed |= wanted
     ordered = sorted(demands, key=msgspec.json.encode)
-    shares = share_words(ordered, settings)
-    kept = tuple(_kept(demand, shares[demand], settings, skim=demand in skimmed) for demand in ordered)
+    held = _held(keep, demands, settings)
+    rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
+    shares = share_words([demand for demand in ordered if demand not in held], rest)
+    kept = tuple(
+        held[demand] if demand in held else _kept(demand, shares[demand], settings, skim=demand in skimmed)
+        for demand in ordered
+    )
     planned = tuple(_planned(each) for each in queries)
     by_name = tuple(sorted(streams, key=lambda stream: stream.name))
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
+
+
+def _held(keep: Layout | None, demands: set[Demand], settings: Settings) -> dict[Demand, Kept]:
+    """Return the synopses of an older layout that stay: those still asked for, if the seed is the same."""
+    if keep is None or keep.seed != settings.seed:
+        return {}
+    old = {demand_of(kept): kept for kept in keep.kept}
+    return {demand: kept for demand, kept in old.items() if demand in demands}
 
 
 def _planned(asked: Asked) -> Planned:
