@@ -25,7 +25,7 @@ def test_each_synopsis_is_what_it_would_be_alone():
         {
             **columns,
             "x": x,
-            "y": pa.array(y, mask=~there).cast(pa.decimal128(19, 0)).cast(pa.decimal128(6, 0), safe=False),
+            "y": pa.array(y, mask=~there).cast(pa.decimal128(19, 0)).cast(pa.decimal128(4, 0), safe=False),
         }
     )
     state = workload.plan().empty().update("t", table, weights)
