@@ -12,6 +12,7 @@ import numpy as np
 mpl.use("svg")
 import matplotlib.pyplot as plt
 
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "eddyline"})
 HERE = Path(__file__).parent
 FIG4 = ("A n B", "A - B", "(A - B) n C")
 SKETCHES = (64, 128, 256, 512)
@@ -70,6 +71,18 @@ def write_data(rows: list[Row]) -> None:
             writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
+def read_data() -> list[Row]:
+    """Return the rows of the data file."""
+    with (HERE / "data" / "set_expressions.csv").open(newline="") as file:
+        rows: list[Row] = list(csv.DictReader(file))
+    for row in rows:
+        row.update({name: int(row[name]) for name in ("sketches", "union", "seeds")})
+        row.update(
+            {name: float(row[name]) for name in ("share", *MEASURES) if name != "seeds" and row[name] != ""}
+        )
+    return rows
+
+
 def chosen(rows: list[Row], **wanted: object) -> list[Row]:
     """Return the rows that have these values."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
@@ -113,7 +126,7 @@ def draw(rows: list[Row]) -> None:
         axis.legend(fontsize=6)
     figure.tight_layout()
     (HERE / "plots").mkdir(exist_ok=True)
-    figure.savefig(HERE / "plots" / "set_expressions.svg")
+    figure.savefig(HERE / "plots" / "set_expressions.svg", metadata={"Date": None})
 
 
 def print_ratios(rows: list[Row]) -> None:
