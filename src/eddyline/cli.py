@@ -1,5 +1,6 @@
 """The command line: argument parsing and printing, nothing else."""
 
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,10 +16,13 @@ from rich.table import Table
 
 from eddyline.answer.estimate import Estimate, show
 from eddyline.api import doctor as checks
-from eddyline.api.batch_job import build_state, stored_state
-from eddyline.api.pipeline import load_pipeline
+from eddyline.api.batch_job import build_state, open_state, stored_layout, stored_state
+from eddyline.api.pipeline import Pipeline, load_pipeline
+from eddyline.api.run_job import HowToRun, run_pipeline
+from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.errors import EddylineError
+from eddyline.store import Reader, Store, verify
 
 app = typer.Typer(
     name="eddyline",
@@ -68,7 +72,7 @@ def plan(pipeline: PipelineFile) -> None:
 @app.command()
 @tells_errors
 def ask(
-    pipeline: PipelineFile,
+    pipeline: Annotated[str, typer.Argument(help="The pipeline file (TOML), or a store to ask.")],
     query: Annotated[
         list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
     ] = None,
@@ -77,19 +81,84 @@ def ask(
         bool, typer.Option("--refresh", help="Read the sources again even if the store has answers.")
     ] = False,
 ) -> None:
-    """Answer a pipeline's queries: from its store if it has one, else by one pass over its sources."""
-    loaded = load_pipeline(pipeline)
-    made = loaded.build().plan()
-    state = None if refresh else stored_state(loaded, made)
-    if state is None:
-        with working("starting Spark"):
-            spark = _session()
-        with working("one pass over the sources"):
-            state = build_state(spark, loaded, made)
-        spark.stop()
-    estimates = [state.answer(each, confidence=confidence) for each in query or loaded.queries]
+    """Answer a pipeline's queries: from its store if it has one, else by one pass over its sources.
+
+    A store answers while `eddyline run` keeps it current; so does its directory, given in place of the file.
+    """
+    if not pipeline.endswith(".toml") and Store.exists(pipeline):
+        state = open_state(pipeline)
+        names = [planned.name for planned in state.snapshot.layout.queries]
+    else:
+        loaded = load_pipeline(Path(pipeline))
+        state, names = _state_of(loaded, refresh=refresh), list(loaded.queries)
+    estimates = [state.answer(each, confidence=confidence) for each in query or names]
     out.print(_answers(estimates))
-    out.print(f"{state.nbytes:,} bytes of sketches")
+    fresh = f", {state.origin.freshness}" if state.origin else ""
+    out.print(f"{state.nbytes:,} bytes of sketches{fresh}", highlight=False)
+
+
+def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
+    made = pipeline.build().plan(keep=None if refresh else stored_layout(pipeline))
+    state = None if refresh else stored_state(pipeline, made)
+    if state is not None:
+        return state
+    with working("starting Spark"):
+        spark = _session()
+    with working("one pass over the sources"):
+        state = build_state(spark, pipeline, made)
+    spark.stop()
+    return state
+
+
+@app.command()
+@tells_errors
+def run(
+    pipeline: PipelineFile,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there now, then end.")] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over a store that another checkpoint fed.")
+    ] = False,
+    change_plan: Annotated[
+        bool, typer.Option("--change-plan", help="Keep what is unchanged of the store's plan, and go on.")
+    ] = False,
+    full_refresh: Annotated[
+        list[str] | None, typer.Option(help="A query whose streams are read again from their start.")
+    ] = None,
+    break_lock: Annotated[
+        bool, typer.Option("--break-lock", help="Let go of the lock of a writer that is known to be dead.")
+    ] = False,
+) -> None:
+    """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
+    loaded = load_pipeline(pipeline)
+    loaded.build()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with working("starting Spark"):
+        spark = _session()
+    how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
+    with run_pipeline(spark, loaded, how) as running, err.status("running") as status:
+        try:
+            while not running.await_termination(1.0):
+                status.update(f"running: {running.freshness}")
+        except KeyboardInterrupt:
+            status.update("stopping after the batches that were begun")
+            running.stop()
+        err.print(f"stopped at {running.freshness}", highlight=False)
+    spark.stop()
+
+
+@app.command(name="verify")
+@tells_errors
+def verify_store(store: Annotated[str, typer.Argument(help="The store's directory or URI.")]) -> None:
+    """Read every byte of a store and list what is wrong with it; exit code 1 if anything is."""
+    problems = verify(store)
+    for problem in problems:
+        harm = "" if problem.kind == "leftover" else "[red]"
+        out.print(f"{harm}{problem.kind}[/]" if harm else problem.kind, problem.file, end=": ")
+        out.print(problem.sentence, markup=False, highlight=False)
+    if any(problem.kind != "leftover" for problem in problems):
+        raise typer.Exit(1)
+    latest = Reader(store).latest()
+    out.print(f"sound: epoch {latest.number}, {len(latest.sections)} sections", highlight=False)
 
 
 @app.command()

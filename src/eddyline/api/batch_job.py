@@ -1,14 +1,17 @@
 """The batch job of a pipeline file: one pass over its sources, kept in its store if it names one."""
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from eddyline.api.durable import from_epoch, origin_of, stamp, to_sections
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
+from eddyline.api.run import BATCH_QUERY
 from eddyline.api.state import State
 from eddyline.errors import WrongRun
-from eddyline.store import Reader, Store
+from eddyline.plan.layout import Layout
+from eddyline.store import Reader, SourcePosition, Store, difference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +29,12 @@ def open_state(store: str | os.PathLike[str]) -> State:
     return State(snapshot, origin_of(epoch, snapshot.layout))
 
 
+def stored_layout(pipeline: Pipeline) -> Layout | None:
+    """Return the layout of the pipeline's store, None where there is no store yet."""
+    where = pipeline.workload.store
+    return None if where is None or not Store.exists(where) else open_state(where).snapshot.layout
+
+
 def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
     """Return the state in the pipeline's store, None where there is none; WrongRun if it is another plan's."""
     where = pipeline.workload.store
@@ -33,9 +42,11 @@ def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
         return None
     state = open_state(where)
     if state.snapshot.layout != plan.layout:
+        old, new = stamp(state.snapshot.layout), stamp(plan.layout)
+        lines = "\n  ".join(difference(old, new))
         raise WrongRun(
-            f"the store {where} was made by plan {state.snapshot.layout.digest[:12]} and the file now asks for "
-            f"plan {plan.layout.digest[:12]}: run `eddyline ask` with --refresh to build it anew."
+            f"the store {where} was made by another plan:\n  {lines}\nAsk the store itself (`eddyline ask {where}`), "
+            "let the run take the change (`eddyline run --change-plan`), or build it anew (`eddyline ask --refresh`)."
         )
     return state
 
@@ -45,7 +56,9 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
     from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
 
     frames = {
-        name: read_frame(spark, name, source.format, source.path, source.options, source.schema)
+        name: read_frame(
+            spark, name, source.format, source.path, source.options, source.schema, source.changes
+        )
         for name, source in pipeline.streams.items()
     }
     state = plan.sketch(spark, frames)
@@ -55,9 +68,19 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
 
 
 def save(where: str, plan: Plan, state: State) -> None:
-    """Write a state to a store, in place of what it held."""
+    """Write a state to a store, in place of what it held, as one batch of each stream."""
+    now = time.time()
+    sources = {
+        name: SourcePosition(BATCH_QUERY, 0, tally.rows, tally.deletes, 0, now)
+        for name, tally in state.snapshot.tallies.items()
+    }
     sections = to_sections(state.snapshot)
-    if Store.exists(where):
-        Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections).close()
-    else:
-        Store.create(where, stamp(plan.layout), RUN_ID, sections).close()
+    if not Store.exists(where):
+        Store.create(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
+        return
+    if any(at.query_id != BATCH_QUERY for at in Reader(where).latest().commit.sources.values()):
+        raise WrongRun(
+            f"the store {where} is kept current by a continuous run, which a pass over the sources would count "
+            "again: use `eddyline run --full-refresh`, or another directory."
+        )
+    Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()

@@ -10,6 +10,13 @@ changes = "change_type"          # optional
 format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
+batch = false                    # true: `eddyline run` reads it once, not as a stream
+
+[run]                            # optional: how `eddyline run` keeps the store current
+trigger = "10 seconds"           # by default a batch follows the last
+checkpoint = "checkpoints"       # by default in the store
+on_bad = "dead-letter"           # fail (default), skip, dead-letter
+dead_letter = "bad-rows"
 
 [queries]
 volume = "SELECT COUNT(*) FROM orders"
@@ -20,6 +27,7 @@ from pathlib import Path
 
 import msgspec
 
+from eddyline.api.run import OnBad
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.plan.demands import Method
@@ -33,6 +41,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str | None = None
     changes: str | None = None
     options: dict[str, str] = {}
+    batch: bool = False
 
 
 class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,12 +61,22 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str | None = None
 
 
+class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The [run] table of a pipeline file."""
+
+    trigger: str | None = None
+    checkpoint: str | None = None
+    on_bad: OnBad = "fail"
+    dead_letter: str | None = None
+
+
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pipeline file as it is written."""
 
     streams: dict[str, StreamSource]
     queries: dict[str, str | QueryText]
     workload: WorkloadSettings = WorkloadSettings()
+    run: RunSettings = RunSettings()
 
     def build(self) -> Workload:
         """Return the workload that the file declares."""
@@ -84,13 +103,18 @@ def load_pipeline(path: Path) -> Pipeline:
         raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
     folder = path.resolve().parent
     streams = {name: _resolved(source, folder) for name, source in pipeline.streams.items()}
-    settings = pipeline.workload
-    if settings.store is not None and "://" not in settings.store:
-        settings = msgspec.structs.replace(settings, store=str(folder / settings.store))
-    return msgspec.structs.replace(pipeline, streams=streams, workload=settings)
+    settings = msgspec.structs.replace(pipeline.workload, store=_path(pipeline.workload.store, folder))
+    run = msgspec.structs.replace(
+        pipeline.run,
+        checkpoint=_path(pipeline.run.checkpoint, folder),
+        dead_letter=_path(pipeline.run.dead_letter, folder),
+    )
+    return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run)
 
 
 def _resolved(source: StreamSource, folder: Path) -> StreamSource:
-    if source.path is None or "://" in source.path:
-        return source
-    return msgspec.structs.replace(source, path=str(folder / source.path))
+    return msgspec.structs.replace(source, path=_path(source.path, folder))
+
+
+def _path(path: str | None, folder: Path) -> str | None:
+    return path if path is None or "://" in path else str(folder / path)

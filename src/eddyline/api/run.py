@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.freshness import Freshness
 from eddyline.api.durable import from_epoch, origin_of, to_sections
 from eddyline.api.state import State
 from eddyline.errors import EddylineError
@@ -104,15 +105,20 @@ class Run:
         epoch = self._store.current
         return State(self._snapshot(epoch), origin_of(epoch, self._layout))
 
+    @property
+    def freshness(self) -> Freshness:
+        """How far all streams had come at the last commit."""
+        return origin_of(self._store.current, self._layout).freshness
+
     def answer(self, query: str, **settings: Any) -> Estimate:
         """Return the estimate of a query from the last commit; `settings` are those of `State.answer`."""
         return self.state().answer(query, **settings)
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""
-        epoch, now = self._store.current, time.time()
+        now = time.time()
         told = {}
-        for fresh in origin_of(epoch, self._layout).freshness.streams:
+        for fresh in self.freshness.streams:
             feed = self._feeds.get(fresh.stream)
             error = feed.error() if feed is not None else None
             told[fresh.stream] = StreamProgress(

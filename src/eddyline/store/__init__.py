@@ -3,7 +3,7 @@
 from eddyline.store.commit import Commit, Epoch, PlanStamp, SourcePosition
 from eddyline.store.filesystem import Where
 from eddyline.store.layout import COMMIT_STEPS
-from eddyline.store.plan_change import unchanged_names
+from eddyline.store.plan_change import difference, unchanged_names
 from eddyline.store.reader import Reader
 from eddyline.store.store import Sections, Store
 from eddyline.store.verify import Problem, verify
@@ -21,6 +21,7 @@ __all__ = [
     "SourcePosition",
     "Store",
     "Where",
+    "difference",
     "unchanged_names",
     "verify",
 ]

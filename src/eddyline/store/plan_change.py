@@ -42,5 +42,5 @@ def check_plan(where: str, old: PlanStamp, new: PlanStamp) -> None:
         f"the store {where} was made by another plan (hash {old.hash}, now {new.hash}):\n  "
         + "\n  ".join(lines)
         + f"\n{len(unchanged_names(old, new))} names are unchanged. Use the plan it was made by, another "
-        "directory, or Store.replace_plan, which keeps what is unchanged."
+        "directory, or change_plan=True (eddyline run --change-plan), which keeps what is unchanged."
     )

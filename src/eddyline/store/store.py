@@ -8,7 +8,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from eddyline.errors import StoreError
-from eddyline.store.commit import Commit, Content, Epoch, PlanStamp, make_epoch
+from eddyline.store.commit import Commit, Content, Epoch, PlanStamp, SourcePosition, make_epoch
 from eddyline.store.filesystem import Where
 from eddyline.store.layout import check_id, epoch_numbers
 from eddyline.store.plan_change import check_plan, kept_sections
@@ -41,9 +41,19 @@ class Store:
 
     @classmethod
     def create(
-        cls, where: Where, plan: PlanStamp, run_id: str, sections: Sections, *, options: Options = _DEFAULT
+        cls,
+        where: Where,
+        plan: PlanStamp,
+        run_id: str,
+        sections: Sections,
+        *,
+        sources: Mapping[str, SourcePosition] | None = None,
+        options: Options = _DEFAULT,
     ) -> Self:
-        """Return a new store whose epoch 0 has these sections; StoreError when there is one already."""
+        """Return a new store whose epoch 0 has these sections, built from the streams up to `sources`.
+
+        StoreError when there is a store already.
+        """
         check_id("run id", run_id)
         reader = Reader(where)
         with sentence(reader.where, "the store was not created"):
@@ -53,7 +63,8 @@ class Store:
             if reader.exists():
                 raise StoreError(f"there is a store at {reader.where}: open it, or choose another directory.")
             writer.sweep(above=-1)
-            first = Commit(epoch=0, parent=None, run_id=run_id, plan=plan, sources={}, sections={})
+            at = dict(sources or {})
+            first = Commit(epoch=0, parent=None, run_id=run_id, plan=plan, sources=at, sections={})
             writer.publish(make_epoch(first, sections), "the store was not created")
         return cls(writer, run_id)
 
@@ -76,20 +87,22 @@ class Store:
         fresh: Sections | Callable[[Epoch], Sections],
         *,
         forget: Collection[str] = (),
+        sources: Mapping[str, SourcePosition] | None = None,
         options: Options = _DEFAULT,
     ) -> Self:
         """Return the store under another plan: sections of unchanged names are kept, `fresh` ones set.
 
-        Positions of the streams stay, but for those to `forget`, which start over at batch 0: a fresh section
-        counts the batches from now on, unless its content was built from the earlier ones.
+        Positions of the streams stay, but for those to `forget`, which start over at batch 0, and those set
+        by `sources`: a fresh section counts the batches from now on, unless it was built from earlier ones.
         """
         check_id("run id", run_id)
         writer = _existing(where, options)
         with writer.closed_on_error():
             old = writer.current()
-            sources = {name: at for name, at in old.commit.sources.items() if name not in forget}
+            stay = {name: at for name, at in old.commit.sources.items() if name not in forget}
+            at = {**stay, **(sources or {})}
             commit = replace(
-                old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan, sources=sources
+                old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan, sources=at
             )
             changed = fresh(old) if callable(fresh) else fresh
             epoch = make_epoch(commit, {**kept_sections(old, plan), **changed})

@@ -1,0 +1,92 @@
+"""The continuous job of a pipeline file: its sources as streams, its store kept current."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eddyline.api.batch_job import stored_layout
+from eddyline.api.pipeline import Pipeline
+from eddyline.api.run import Run
+from eddyline.errors import PipelineError, PlanError
+from eddyline.plan.layout import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", "eddyline-postgres")
+"""Formats of sources that do not give their rows a second time."""
+
+
+@dataclass(frozen=True)
+class HowToRun:
+    """What the command line says of a run; `full_refresh` names queries."""
+
+    once: bool = False
+    adopt: bool = False
+    change_plan: bool = False
+    break_lock: bool = False
+    full_refresh: Collection[str] = ()
+
+
+def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Run:
+    """Return the run of a pipeline; queries added to its store keep what is there of the others."""
+    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+
+    store = pipeline.workload.store
+    if store is None:
+        raise PipelineError('a continuous run needs a store: add store = "state" to [workload].')
+    layout = stored_layout(pipeline)
+    refresh = _streams_of(pipeline, how.full_refresh)
+    plan = pipeline.build().plan(keep=None if layout is None else _without(layout, refresh))
+    frames = {
+        name: read_frame(
+            spark,
+            name,
+            source.format,
+            source.path,
+            source.options,
+            source.schema,
+            source.changes,
+            streaming=not source.batch,
+        )
+        for name, source in pipeline.streams.items()
+    }
+    return plan.start(
+        spark,
+        frames,
+        store=store,
+        trigger="available now" if how.once else pipeline.run.trigger,
+        checkpoint=pipeline.run.checkpoint,
+        adopt=how.adopt,
+        on_bad=pipeline.run.on_bad,
+        dead_letter=pipeline.run.dead_letter,
+        change_plan=how.change_plan or bool(refresh),
+        refresh=refresh,
+        break_lock=how.break_lock,
+    )
+
+
+def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:
+    """Return the streams that some queries read, or raise where a source does not give its rows again."""
+    if not queries:
+        return ()
+    layout = pipeline.build().plan().layout
+    planned = {each.name: each for each in layout.queries}
+    unknown = [name for name in queries if name not in planned]
+    if unknown:
+        raise PlanError(f"the pipeline has no query {unknown[0]!r}: its queries are {', '.join(planned)}.")
+    ids = {name for query in queries for term in planned[query].terms.values() for name in term}
+    streams = sorted({layout.by_id[name].stream for name in ids})
+    for name in streams:
+        if pipeline.streams[name].format in FORGETFUL:
+            raise PipelineError(
+                f"stream {name!r} cannot be rebuilt: a source of format {pipeline.streams[name].format!r} does not "
+                "give its rows a second time."
+            )
+    return tuple(streams)
+
+
+def _without(layout: Layout, streams: Collection[str]) -> Layout:
+    return msgspec.structs.replace(layout, kept=tuple(k for k in layout.kept if k.stream not in streams))
