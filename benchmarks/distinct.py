@@ -1,13 +1,14 @@
 """Speed of distinct counting: updates and answers per second, beside Apache DataSketches in the same run.
 
-    python benchmarks/distinct.py [--rows 2000000] [--repeat 3]
+    python benchmarks/distinct.py [--rows 2000000] [--repeat 3] [--spark]
 
 Prints one line for each structure with its rate and the ratio to theta. DataSketches' Python API takes one
 element at a time, so its rates hold a Python call for each; ours take an Arrow or NumPy batch. Only ours
-takes deletes.
+takes deletes. With --spark, the whole pass on Spark beside its approx_count_distinct, on the same rows.
 """
 
 import argparse
+import tempfile
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
@@ -16,12 +17,14 @@ from typing import NamedTuple
 import datasketches
 import numpy as np
 
+import eddyline as el
 from eddyline.answer.set_condition import Intersect, Member
 from eddyline.answer.set_expression import distinct_count, set_cardinality
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.distinct_compact import compact
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.peeling import PeelingSpec
+from eddyline.spark.session import local_session
 
 Spec = DistinctSpec | PeelingSpec
 MAX_DISTINCT = 1 << 30
@@ -107,6 +110,27 @@ def reading_rates(keys: np.ndarray, repeat: int) -> list[Rate]:
     ]
 
 
+def spark_rates(rows: int, repeat: int) -> list[Rate]:
+    """Return rows per second of whole Spark jobs on one Parquet file: its own HLL first, then our pass."""
+    spark = local_session()
+    plan = (
+        el.Workload(budget="200 KiB")
+        .stream("t", "k BIGINT")
+        .query("d", "SELECT COUNT(DISTINCT k) FROM t")
+        .plan()
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        spark.range(rows).selectExpr("xxhash64(id) AS k").write.parquet(f"{folder}/t.parquet")
+        frame = spark.read.parquet(f"{folder}/t.parquet")
+        peer = best(repeat, rows, lambda: frame.selectExpr("approx_count_distinct(k)").collect())
+        ours = best(repeat, rows, lambda: plan.sketch(spark, {"t": frame}))
+    spark.stop()
+    return [
+        Rate("approx_count_distinct", peer),
+        Rate("pass with 1 distinct sketch", ours, f"{plan.nbytes >> 10} KiB"),
+    ]
+
+
 def show(rates: list[Rate], *, unit: float, name: str, against: Rate | None = None) -> None:
     """Print rates, and their ratios to one of them."""
     for rate in rates:
@@ -121,11 +145,15 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--spark", action="store_true", help="time whole Spark jobs, too")
     options = parser.parse_args()
     keys = np.random.default_rng(1).integers(0, 1 << 62, options.rows)
     updates = update_rates(keys, options.repeat)
     show(updates, unit=1e6, name="M updates/s", against=updates[0])
     show(reading_rates(keys, options.repeat), unit=1.0, name="a second")
+    if options.spark:
+        jobs = spark_rates(10 * options.rows, options.repeat)
+        show(jobs, unit=1e6, name="M rows/s", against=jobs[0])
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ class Synopsis:
         return type(self)(self.spec, counters)
 
     def fold(self) -> Self:
-        """Return the synopsis at half its width."""
-        if not isinstance(self.spec, HashSketchSpec) or self.spec.width < 4:
-            raise SketchError("only a hash sketch of width 4 or more folds to half its width.")
+        """Return the synopsis at half its width (or cells): exactly the one built at that size."""
+        if not isinstance(self.spec, HashSketchSpec | DistinctSpec | PeelingSpec):
+            raise SketchError("this family of synopses has no width to fold.")
         return type(self)(self.spec.folded(), self.spec.fold(self.counters))
 
     def _check(self, other: Self) -> None:

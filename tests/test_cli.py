@@ -1,0 +1,120 @@
+"""The command line: pipeline files planned, asked and refused in one sentence."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from eddyline.cli import app
+
+PIPELINE = """
+[workload]
+budget = "64 KB"
+store = "state"
+[streams.orders]
+schema = "customer BIGINT, total DECIMAL(8,2)"
+changes = "change_type"
+format = "parquet"
+path = "orders.parquet"
+[streams.visits]
+schema = "customer BIGINT, weight INT"
+changes = "weight"
+format = "json"
+path = "visits.json"
+[queries]
+pairs = "SELECT COUNT(*) FROM orders o JOIN visits v USING (customer)"
+kept = "SELECT COUNT(*) FROM orders"
+[queries.reference]
+sql = "SELECT SUM(o.total) FROM orders o JOIN visits v USING (customer)"
+method = "hash"
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    orders = pa.table(
+        {
+            "customer": [1, 1, 2, 3, 3],
+            "total": pa.array([1, 2, 3, 4, 4])
+            .cast(pa.decimal128(19, 0))
+            .cast(pa.decimal128(8, 2), safe=False),
+            "_change_type": ["insert", "insert", "insert", "insert", "delete"],
+        }
+    )
+    pq.write_table(orders, tmp_path / "orders.parquet")
+    (tmp_path / "visits.json").write_text('{"customer": 1, "weight": 2}\n{"customer": 2, "weight": 1}\n')
+    path = tmp_path / "pipeline.toml"
+    path.write_text(PIPELINE)
+    return path
+
+
+def test_plan_explains_without_spark(pipeline):
+    result = run("plan", pipeline)
+    assert result.exit_code == 0
+    assert "pairs [skimmed] reads" in result.output
+    assert "reference [hash] reads" in result.output
+
+
+@pytest.mark.spark
+def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, monkeypatch):
+    monkeypatch.setattr("eddyline.cli._session", lambda: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    first = run("ask", pipeline)
+    assert first.exit_code == 0, first.output
+    assert re.search(r"pairs\s+5\b", first.output)
+    assert re.search(r"kept\s+3\s+3\s+3\s+exact", first.output)
+    monkeypatch.setattr("eddyline.cli._session", lambda: pytest.fail("the store should answer"))
+    again = run("ask", pipeline, "--query", "kept", "--query", "SELECT COUNT(*) FROM visits")
+    assert again.exit_code == 0, again.output
+    assert re.search(r"query\s+3\s+3\s+3\s+exact", again.output)
+    pipeline.write_text(PIPELINE.replace("[workload]", "[workload]\nseed = 9"))
+    changed = run("ask", pipeline)
+    assert changed.exit_code == 1
+    assert "--refresh" in changed.output
+    Path(pipeline.parent / "visits.json").write_text('{"customer": 1, "weight": "many"}\n')
+    monkeypatch.setattr("eddyline.cli._session", lambda: spark)
+    refused = run("ask", pipeline, "--refresh")
+    assert refused.exit_code == 1
+    assert "ChangeError" in refused.output
+
+
+BAD_FILES = {
+    "not TOML": ("streams = [", "is not right"),
+    "unknown setting": (PIPELINE.replace("budget", "budgit"), "budgit"),
+    "no schema": (PIPELINE.replace("schema", "schemer", 1), "schemer"),
+    "bad query": (PIPELINE.replace('COUNT(*) FROM orders"', 'MAX(total) FROM orders"'), "query 'kept'"),
+    "bad size": (PIPELINE.replace("64 KB", "64 parsecs"), "parsecs"),
+    "unknown method": (PIPELINE.replace('"hash"', '"guess"'), "guess"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_are_one_sentence(pipeline, case):
+    text, words = BAD_FILES[case]
+    pipeline.write_text(text)
+    result = run("plan", pipeline)
+    assert result.exit_code == 1
+    assert words in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_missing_file_is_one_sentence(tmp_path):
+    result = run("plan", tmp_path / "nope.toml")
+    assert result.exit_code == 1
+    assert "cannot be read" in result.output
+
+
+def test_every_command_is_documented():
+    documented = "".join(
+        path.read_text() for path in (Path(__file__).parent.parent / "docs" / "how-to").glob("*.md")
+    )
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        assert f"eddyline {name}" in documented, name
