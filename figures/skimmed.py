@@ -29,7 +29,7 @@ from skimmed_report import report
 
 from eddyline.answer.join import Side, hash_join, skimmed_join
 from eddyline.answer.reading import Reading
-from eddyline.answer.skimmed_paper import est_join_size, est_skim_join_size
+from eddyline.answer.skimmed_paper import BEST_MULTIPLE, est_join_size, est_skim_join_size
 from eddyline.answer.skimming import dense_in_range, scan
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
@@ -106,9 +106,9 @@ class Tables:
 
 
 def paper_side(spec: HashSketchSpec, counters: np.ndarray) -> Side:
-    """Return a side whose candidates are the domain values that pass the document's threshold 2 n / s1."""
+    """Return a side whose candidates are the domain values that pass the document's threshold 2 T'."""
     rows = spec.rows(counters).astype(np.float64)
-    return Side(spec, counters, scan(spec, rows, 0, DOMAIN - 1, 2 * ELEMENTS / spec.width))
+    return Side(spec, counters, scan(spec, rows, 0, DOMAIN - 1, 2 * BEST_MULTIPLE * ELEMENTS / spec.width))
 
 
 def scanned_side(spec: HashSketchSpec, counters: np.ndarray) -> Side:
