@@ -33,7 +33,7 @@ _ROUNDS = 10
 _SWEEPS = 10
 _CHUNK = 1 << 20
 _SCANNED_BY_CHANCE = 1_000  # keys that a scan lets pass by chance
-_NAMED_BY_CHANCE = 20  # keys that pass by chance when a row is left out
+_NAMED_BY_CHANCE = 100  # keys that pass by chance when a row is left out
 
 _LOWEST, _PER_OCTAVE, _BINS = -6.0, 8.0, 368  # x^2 / noise^2 from 2^-6 to 2^40, bins 9% wide
 
