@@ -20,6 +20,10 @@ QUERIES = {
     "money_in_view": "SELECT SUM(o.total) FROM orders o JOIN visits v ON o.customer = v.customer",
     "mean_basket_in_view": "SELECT AVG(o.total) FROM orders o, visits v WHERE o.customer = v.customer",
     "orders_of_one_customer": "SELECT COUNT(*) FROM orders a JOIN orders b ON a.customer = b.customer",
+    "buyers": "SELECT COUNT(DISTINCT customer) FROM orders",
+    "never_seen_for_long": (
+        "SELECT COUNT(*) FROM (SELECT customer FROM orders EXCEPT SELECT customer FROM visits WHERE seconds >= 240)"
+    ),
 }
 
 _ORDERS_SQL = """
@@ -76,7 +80,7 @@ def net_views(frames: dict[str, DataFrame]) -> None:
     for name, frame in (("orders", orders), ("visits", frames["visits"])):
         columns = [column for column in frame.columns if column != "weight"]
         net = frame.groupBy(*columns).sum("weight").where("`sum(weight)` > 0").select(*columns)
-        net.createOrReplaceTempView(name)
+        net.cache().createOrReplaceTempView(name)
 
 
 @dataclass(frozen=True)
