@@ -1,0 +1,121 @@
+"""A job over two streams of files, in a process of its own that may be killed at a step of a commit.
+
+python -m tests.spark.stream_job ROOT STORE [STEP NTH]: runs until all files are taken, and says in its last line
+how many batches came again; or is killed with -9 when its NTH commit reaches STEP.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import eddyline as el
+
+SCHEMA = "k BIGINT, s STRING, x INT, w BIGINT"
+KEYS = 40
+
+
+def plan():
+    return (
+        el.Workload(budget="64 KB", seed=5)
+        .stream("a", "k BIGINT, s STRING, x INT", changes="w")
+        .stream("b", "k BIGINT, s STRING, x INT", changes="w")
+        .query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")
+        .query("same", "SELECT SUM(a.x) FROM a JOIN b ON a.s = b.s AND a.k = b.k WHERE b.x > 10")
+        .query("rows_a", "SELECT COUNT(*) FROM a")
+        .query("kinds", "SELECT COUNT(DISTINCT s) FROM b")
+        .plan()
+    )
+
+
+def table(stream, number, rows=200):
+    rng = np.random.default_rng([number, ord(stream)])
+    k = rng.integers(0, KEYS, rows)
+    return pa.table(
+        {
+            "k": k,
+            "s": [f"s{v % 13}" for v in k],
+            "x": rng.integers(0, 50, rows).astype(np.int32),
+            "w": rng.choice([1, 1, 1, -1], rows),
+        }
+    )
+
+
+def write_files(root, files):
+    """Write the files of both streams, their times in order, so that every run takes them in one order."""
+    for stream in "ab":
+        folder = pathlib.Path(root) / stream
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(files):
+            path = folder / f"{number:03d}.parquet"
+            pq.write_table(table(stream, number), path)
+            os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def expected(files):
+    state = plan().empty()
+    for stream in "ab":
+        for number in range(files):
+            state.update(stream, table(stream, number))
+    return state
+
+
+def frames(spark, root):
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
+    return {stream: reader.parquet(f"{root}/{stream}") for stream in "ab"}
+
+
+def run_child(root, store, *kill, master="local[2]"):
+    """Run the job in a process group of its own, end what is left of it, and return (exit code, output)."""
+    child = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "tests.spark.stream_job", str(root), str(store), master, *map(str, kill)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True,
+    )  # fmt: skip
+    try:
+        out, err = child.communicate(timeout=400)
+    finally:
+        _end_group(child.pid)
+    return child.returncode, out, err
+
+
+def _end_group(group):
+    """Kill the JVM that a killed driver left, and wait until it is gone."""
+    for _ in range(200):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+
+
+def _main(root, store, master, step="", nth="0"):
+    from eddyline.api import start
+    from eddyline.spark.session import local_session
+
+    reached = 0
+    plain = start.Options
+
+    def fault(name):
+        nonlocal reached
+        if name == step:
+            reached += 1
+            if reached == int(nth):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    start.Options = lambda **given: plain(fault=fault, **given)
+    run = plan().start(
+        local_session(master), frames(local_session(master), root), store=store, trigger="available now"
+    )
+    run.await_termination()
+    print(run.repeats, flush=True)  # noqa: T201
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+"""Drivers killed with -9 at the steps of a commit, workers killed in a task: counters as if nothing happened."""
+
+import signal
+
+import pytest
+
+import eddyline as el
+from eddyline.store import COMMIT_STEPS, Reader, Store, verify
+from tests.spark.stream_job import expected, frames, plan, run_child, write_files
+
+pytestmark = pytest.mark.spark
+
+
+def killed_run(root, store, steps):
+    """Kill one driver after another, each in its first commit: the first one in the store's creation."""
+    for step in steps:
+        code, _, err = run_child(root, store, step, 1)
+        assert code == -signal.SIGKILL, err[-3000:]
+        if Store.exists(store):
+            assert {problem.kind for problem in verify(store)} <= {"leftover"}
+            assert el.open(store).answer("rows_a").freshness.epoch == Reader(store).current()
+
+
+def finish(spark, root, store):
+    """Take what is left and return how many batches came again."""
+    with plan().start(spark, frames(spark, root), store=store, trigger="available now") as run:
+        run.await_termination()
+    return run.repeats
+
+
+def compare(spark, root, store, files):
+    """Hold the counters to the Arrow path's, and every section to an uninterrupted run's."""
+    finish(spark, root, root / "other")
+    found, other = Reader(store).latest(), Reader(root / "other").latest()
+    assert el.open(store) == expected(files)
+    assert found.sections == other.sections
+    for stream in "ab":
+        one, two = found.commit.sources[stream], other.commit.sources[stream]
+        assert (one.rows, one.deletes, one.bad) == (two.rows, two.deletes, two.bad)
+        assert one.rows == files * 200
+    assert verify(store) == []
+
+
+def test_drivers_killed_in_commits(spark, tmp_path):
+    write_files(tmp_path, 2)
+    killed_run(
+        tmp_path, tmp_path / "state", ("collected", "epoch-half-written", "epoch-listed", "pointer-synced")
+    )
+    killed_run(tmp_path, tmp_path / "state", ("pointer-named",))
+    assert finish(spark, tmp_path, tmp_path / "state") == 1
+    compare(spark, tmp_path, tmp_path / "state", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_drivers_killed_sixty_times_at_every_step(spark, tmp_path):
+    write_files(tmp_path, 8)
+    killed_run(tmp_path, tmp_path / "state", COMMIT_STEPS * 5)
+    assert finish(spark, tmp_path, tmp_path / "state") == 1
+    compare(spark, tmp_path, tmp_path / "state", 8)
