@@ -3,6 +3,7 @@
 from math import ceil, floor, inf, isnan
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_term
 from eddyline.answer.ratio import ratio
 from eddyline.answer.reading import Reading
@@ -10,7 +11,7 @@ from eddyline.answer.set_query import answer_set
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Planned
-from eddyline.sql.query import Query, SetQuery
+from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 
 def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
@@ -20,6 +21,8 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     notes = _negative_notes(snapshot, planned)
     if isinstance(planned.query, SetQuery):
         return answer_set(snapshot, planned, confidence, notes)
+    if isinstance(planned.query, JoinDistinctQuery):
+        return answer_join_distinct(snapshot, planned, confidence, notes)
     return _aggregate(snapshot, planned, planned.query, confidence, notes)
 
 

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import msgspec
 
 from eddyline.plan.layout import Kept, Measure
-from eddyline.sql.query import AnyQuery, Expression, Key, Query, SetQuery
+from eddyline.sql.query import AnyQuery, Expression, JoinDistinctQuery, Key, Query, SetQuery
 
-SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling"]
+SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
 Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
@@ -26,18 +26,23 @@ class Demand(msgspec.Struct, frozen=True, order=True):
     measure: Measure | None = None
     presence: tuple[Expression, ...] = ()
     sample: int = 0
+    side: int = 0
 
 
 def demand_of(kept: Kept) -> Demand:
     """Return the demand that a kept synopsis satisfies."""
     family: SynopsisFamily = kept.spec.__struct_config__.tag  # type: ignore[assignment]
-    return Demand(kept.stream, family, kept.keys, kept.predicates, kept.measure, kept.presence, kept.sample)
+    return Demand(
+        kept.stream, family, kept.keys, kept.predicates, kept.measure, kept.presence, kept.sample, kept.side
+    )
 
 
 def terms_of(query: AnyQuery, method: Method) -> dict[str, tuple[Demand, ...]]:
     """Return the terms of a query: name to one demand per relation, or per member of a set expression."""
     if isinstance(query, SetQuery):
         return {"set": tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)}
+    if isinstance(query, JoinDistinctQuery):
+        return {"pairs": _sides(query)}
     if not query.joins:
         family: SynopsisFamily = "total"
     else:
@@ -51,6 +56,15 @@ def terms_of(query: AnyQuery, method: Method) -> dict[str, tuple[Demand, ...]]:
         if function == "avg" or family == "total":
             terms["count"] = _term(query, family, measured=False)
     return terms
+
+
+def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
+    """Return what a distinct count over a join keeps: of either side, its projected columns and its join key."""
+    keys = ((query.left, query.join.left_key), (query.right, query.join.right_key))
+    return tuple(
+        Demand(relation.stream, "join-distinct", key, relation.predicates, side=side)
+        for side, (relation, key) in enumerate(zip(query.relations, keys, strict=True))
+    )
 
 
 def _term(query: Query, family: SynopsisFamily, *, measured: bool) -> tuple[Demand, ...]:

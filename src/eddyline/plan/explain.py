@@ -3,8 +3,9 @@
 from eddyline.plan.demands import Demand, demand_of
 from eddyline.plan.layout import Kept, Layout
 from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.query import Query, SetQuery
+from eddyline.sql.query import Query
 
 
 def explain(layout: Layout, assumption: str = "") -> str:
@@ -21,11 +22,17 @@ def explain(layout: Layout, assumption: str = "") -> str:
     lines.append("\nqueries")
     for planned in layout.queries:
         reads = "; ".join(f"{term}: {' x '.join(ids)}" for term, ids in planned.terms.items())
-        method = "distinct" if isinstance(planned.query, SetQuery) else planned.method
+        method = planned.method if isinstance(planned.query, Query) else "distinct"
         if isinstance(planned.query, Query) and not planned.query.joins:
             method = "exact"
         lines.append(f"  {planned.name} [{method}] reads {reads}")
         lines.append(f"    {' '.join(planned.query.text.split())}")
+    for group in layout.windows:
+        seconds, panes = group.window.slide / 1e6, group.window.panes
+        lines.append(
+            f"\nwindow of {panes} x {seconds:g} s: {panes + 1} panes, {group.nbytes:,} bytes; each pane:"
+        )
+        lines += [f"  {line}".rstrip() for line in explain(group.layout).splitlines()]
     return "\n".join(lines)
 
 
@@ -53,7 +60,7 @@ def _shape(kept: Kept) -> str:
     spec = kept.spec
     if spec.words == 1:
         return "one exact counter"
-    if isinstance(spec, DistinctSpec | PeelingSpec):
+    if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
         return f"{spec.levels} levels of {spec.cells:,} cells"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape

@@ -89,5 +89,6 @@ def _kept(demand: Demand, words: int, settings: Settings, *, skim: bool) -> Kept
         measure=demand.measure,
         presence=demand.presence,
         sample=demand.sample,
+        side=demand.side,
         candidates=candidates,
     )

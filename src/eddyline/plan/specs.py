@@ -16,12 +16,15 @@ from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.families import Family, derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sketch.total import TotalSpec
 
 SMALLEST_HASH = MIN_DEPTH * MIN_WIDTH * HINT_SHARE // (HINT_SHARE - 1)
 MOST_DISTINCT = 1 << 30
+STEPPED = ("join-distinct", "distinct")
+"""Families that come in powers of two, the largest first."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -42,13 +45,15 @@ def least_words(demand: Demand, settings: Settings) -> int:
         return PeelingSpec.for_sample(demand.sample, settings.max_distinct, 0).words
     if demand.family == "distinct":
         return DistinctSpec.for_error(settings.max_distinct, 0.99, 0).words
+    if demand.family == "join-distinct":
+        return JoinDistinctSpec.for_error(0.99, settings.max_distinct, 0).words
     return SMALLEST_HASH
 
 
 def share_words(demands: Iterable[Demand], settings: Settings) -> dict[Demand, int]:
     """Return the words that each demand may take: exact counters and samples what they need, sketches equal shares.
 
-    Distinct sketches come in powers of two; what they leave over goes to the join sketches.
+    Some families come in powers of two, all of one size; what they leave over goes to the join sketches.
     """
     least = {demand: least_words(demand, settings) for demand in demands}
     left = settings.budget // 8
@@ -59,16 +64,15 @@ def share_words(demands: Iterable[Demand], settings: Settings) -> dict[Demand, i
         )
     shares = {demand: words for demand, words in least.items() if demand.family in ("total", "peeling")}
     left -= sum(shares.values())
-    open_demands = sorted(
-        set(least) - set(shares), key=lambda demand: (-least[demand], demand.family != "distinct")
-    )
-    for index, demand in enumerate(open_demands):
-        share = max(left // (len(open_demands) - index), least[demand])
-        if demand.family == "distinct":
-            share = DistinctSpec.for_budget(8 * share, settings.max_distinct, 0).words
-        shares[demand] = share
-        left -= share
-    return shares
+    waiting = [demand for demand in least if demand not in shares]
+    for family in STEPPED:
+        group = [demand for demand in waiting if demand.family == family]
+        if group:
+            words = spec_for(group[0], max(left // len(waiting), least[group[0]]), settings).words
+            shares.update(dict.fromkeys(group, words))
+            left -= words * len(group)
+            waiting = [demand for demand in waiting if demand.family != family]
+    return shares | {demand: left // len(waiting) for demand in waiting}
 
 
 def budget_for_error(error: float, demands: Iterable[Demand], settings: Settings) -> int:
@@ -79,7 +83,8 @@ def budget_for_error(error: float, demands: Iterable[Demand], settings: Settings
     join = words_for_error(error, settings.confidence) * HINT_SHARE // (HINT_SHARE - 1)
     standard_error = error / two_sided_z(settings.confidence)
     distinct = DistinctSpec.for_error(settings.max_distinct, standard_error, 0, share=0.5).words
-    needed = {"hash": 2 * join, "agms": join, "distinct": distinct}
+    pairs = JoinDistinctSpec.for_error(standard_error, settings.max_distinct, 0).words
+    needed = {"hash": 2 * join, "agms": join, "distinct": distinct, "join-distinct": pairs}
     each = [needed.get(demand.family, least_words(demand, settings)) for demand in demands]
     shared = [words for words, demand in zip(each, demands, strict=True) if demand.family in needed]
     return 8 * (sum(each) - sum(shared) + len(shared) * max(shared, default=0))
@@ -97,6 +102,9 @@ def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:
         return PeelingSpec.for_sample(
             demand.sample, settings.max_distinct, derive_seed(settings.seed, "peeling")
         )
+    if demand.family == "join-distinct":
+        seed = derive_seed(settings.seed, "join-distinct")
+        return JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
     seeds = tuple(derive_seed(settings.seed, "edge", index) for index in range(len(demand.keys)))
     if demand.family == "agms":
         return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds)

@@ -17,10 +17,11 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.total import TotalSpec
 
-Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec
+Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec
 
 
 class LinearSpec(Protocol):

@@ -97,4 +97,18 @@ class SetQuery(msgspec.Struct, frozen=True, tag="set"):
     expression: SetExpression
 
 
-AnyQuery = Query | SetQuery
+class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
+    """The number of distinct values over an equi-join of two relations, projected from either side.
+
+    form "semi" counts the left side alone: its right key is the join key.
+    """
+
+    text: str
+    form: Literal["two-sided", "semi", "full"]
+    relations: tuple[Relation, ...]
+    join: Join
+    left: Key
+    right: Key
+
+
+AnyQuery = Query | SetQuery | JoinDistinctQuery

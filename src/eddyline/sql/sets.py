@@ -6,16 +6,27 @@ from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.clauses import check_clauses
-from eddyline.sql.expressions import Source, check_allowed, fragment, unparenthesised
+from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.sql.join_distinct import read_join_distinct
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import check_meet, key_column
-from eddyline.sql.query import Expression, Key, SetExpression, SetLeaf, SetMember, SetNode, SetQuery
+from eddyline.sql.query import (
+    Expression,
+    JoinDistinctQuery,
+    Key,
+    SetExpression,
+    SetLeaf,
+    SetMember,
+    SetNode,
+    SetQuery,
+)
+from eddyline.sql.semi_joins import with_semi_joins_as_joins
 from eddyline.types import Column
 
 Streams = Mapping[str, tuple[Column, ...]]
 
 
-def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery | None:
+def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery | None:
     """Return the set query that a SELECT asks, or None where it asks something else."""
     aggregate = select.expressions[0] if len(select.expressions) == 1 else None
     aggregate = unparenthesised(
@@ -32,7 +43,9 @@ def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery 
         raise UnsupportedQuery(f"{fragment(aggregate)!r}: over a set expression only COUNT(*) is answered.")
     check_clauses(select, {"expressions", "from_"})
     inner = start.this.unnest()
-    if isinstance(inner, exp.Select) and not inner.args.get("distinct"):
+    if isinstance(inner, exp.Select) and inner.args.get("distinct"):
+        return _distinct_rows(text, inner, streams)
+    if isinstance(inner, exp.Select):
         raise UnsupportedQuery(
             f"{fragment(inner)!r} keeps duplicates: write SELECT DISTINCT, or count the stream itself."
         )
@@ -41,15 +54,39 @@ def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery 
     return SetQuery(text, tuple(members), expression)
 
 
-def _distinct_count(text: str, select: exp.Select, distinct: exp.Distinct, streams: Streams) -> SetQuery:
-    """Return COUNT(DISTINCT a, b): tuples without NULL, whatever the order of the columns."""
+def _distinct_count(
+    text: str, select: exp.Select, distinct: exp.Distinct, streams: Streams
+) -> SetQuery | JoinDistinctQuery:
+    """Return COUNT(DISTINCT a, b): tuples without NULL."""
     check_clauses(select, {"expressions", "from_", "joins", "where"})
+    outer, semi = with_semi_joins_as_joins(select, streams)
+    count = outer.find(exp.Distinct)
+    assert count is not None
+    return _counted(text, outer, count.expressions, streams, semi=semi, null_is_value=False)
+
+
+def _distinct_rows(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery:
+    """Return COUNT(*) over SELECT DISTINCT a, b: tuples with NULL among them."""
+    check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
+    outer, semi = with_semi_joins_as_joins(select, streams)
+    return _counted(text, outer, outer.expressions, streams, semi=semi, null_is_value=True)
+
+
+def _counted(
+    text: str, select: exp.Select, nodes: list[exp.Expr], streams: Streams, *, semi: bool, null_is_value: bool
+) -> SetQuery | JoinDistinctQuery:
+    """Return the number of distinct tuples of columns, whatever their order, over one stream or a join of two."""
     relations, joins, sources = read_from(select, streams)
+    for node in nodes if semi else []:
+        if relations_of(node, sources) - {0}:
+            raise SqlError(
+                f"{fragment(node)!r} is a column of the semi-join's other side, which the query cannot see."
+            )
     if joins:
-        raise UnsupportedQuery(f"COUNT({fragment(distinct)}) over a join is not answered by this version.")
-    columns = sorted(_columns(distinct.expressions, sources), key=lambda column: column.text)
-    member = SetMember(relations[0].stream, Key(tuple(dict.fromkeys(columns))), relations[0].predicates)
-    return SetQuery(text, (member,), SetLeaf(0))
+        return read_join_distinct(text, nodes, relations, joins, sources, null_is_value=null_is_value)
+    columns = sorted(_columns(nodes, sources), key=lambda column: column.text)
+    key = Key(tuple(dict.fromkeys(columns)), null_is_value)
+    return SetQuery(text, (SetMember(relations[0].stream, key, relations[0].predicates),), SetLeaf(0))
 
 
 def _columns(nodes: list[exp.Expr], sources: tuple[Source, ...]) -> list[Expression]:
