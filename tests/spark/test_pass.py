@@ -109,13 +109,15 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     """Partials of 50 tasks reach the driver merged: one row per touched chunk, one report."""
     from functools import partial
 
+    from eddyline.plan.windows import stream_spec
     from eddyline.spark.partials import DDL
-    from eddyline.spark.tasks import encode_kept, merge_task, sketch_task
+    from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 
     kept = plan.layout.kept_for("l")
     projected = project_frame(plan.layout.stream("l"), frames["l"].repartition(50), project(kept))
-    partials = projected.mapInArrow(partial(sketch_task, encode_kept(kept)), DDL)
-    merged = partials.repartition(3, "name", "chunk").mapInArrow(partial(merge_task, encode_kept(kept)), DDL)
+    spec = encode_spec(stream_spec(plan.layout, "l"))
+    partials = projected.mapInArrow(partial(sketch_task, spec), DDL)
+    merged = partials.repartition(3, "name", "chunk").mapInArrow(partial(merge_task, spec), DDL)
     rows = merged.where(~sf.col("name").startswith("r:")).groupBy("name", "chunk").count().collect()
     assert {row["count"] for row in rows} == {1}
 

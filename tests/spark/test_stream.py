@@ -147,5 +147,5 @@ def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
     with pytest.raises(el.PipelineError, match="stream 'b' stopped") as caught:
         run_all(spark, tmp_path, tmp_path / "state")
     assert "\n" not in str(caught.value)
-    with pytest.raises(el.PipelineError, match="stream 'b' cannot be started|stream 'b' stopped"):
+    with pytest.raises(el.PipelineError, match="cannot be started"):
         run_all(spark, tmp_path, tmp_path / "state2", checkpoint="nosuchscheme://checkpoints")

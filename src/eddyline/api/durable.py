@@ -12,10 +12,12 @@ import numpy as np
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
-from eddyline.ingest.snapshot import Snapshot, Tally
+from eddyline.ingest.pane_set import PaneSet
+from eddyline.ingest.snapshot import Snapshot, Tally, newest_word, panes_from, slot_words
 from eddyline.plan.demands import demand_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Kept, Layout
+from eddyline.sketch.counters import Int64Array
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
 _HINTS = "/hints"
@@ -27,7 +29,11 @@ def stamp(layout: Layout) -> PlanStamp:
     described = {
         kept.id: f"{describe(demand_of(kept))}; {kept.spec}; {kept.candidates}" for kept in layout.kept
     }
-    for planned in layout.queries:
+    for group in layout.windows:
+        described[group.id] = (
+            f"{group.window.panes} panes of {group.window.slide} us; plan {group.layout.digest}"
+        )
+    for planned in [*layout.queries, *(q for group in layout.windows for q in group.layout.queries)]:
         described[planned.name] = f"{' '.join(planned.query.text.split())} [{planned.method}]"
     return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
 
@@ -38,13 +44,28 @@ def to_sections(snapshot: Snapshot, streams: set[str] | None = None) -> dict[str
     for kept in snapshot.layout.kept:
         if streams is None or kept.stream in streams:
             sections |= _sections(snapshot, kept)
+    for panes in snapshot.windows.values():
+        if streams is None or streams & {stream.name for stream in panes.group.layout.streams}:
+            sections |= _pane_sections(panes)
     return sections
 
 
+def _pane_sections(panes: PaneSet) -> dict[str, bytes]:
+    """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
+    sections = {panes.group.id: _bytes(newest_word(panes))}
+    for slot in range(panes.group.window.panes + 1):
+        sections[f"{panes.group.id}/{slot}"] = _bytes(slot_words(panes, slot))
+    return sections
+
+
+def _bytes(words: Int64Array) -> bytes:
+    return words.astype("<i8", copy=False).tobytes()
+
+
 def _sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
-    sections = {kept.id: snapshot.counters[kept.id].astype("<i8", copy=False).tobytes()}
+    sections = {kept.id: _bytes(snapshot.counters[kept.id])}
     if kept.candidates is not None:
-        sections[kept.id + _HINTS] = snapshot.hints[kept.id].astype("<i8", copy=False).tobytes()
+        sections[kept.id + _HINTS] = _bytes(snapshot.hints[kept.id])
     return sections
 
 
@@ -60,7 +81,14 @@ def from_epoch(epoch: Epoch) -> Snapshot:
     tallies = dict(empty.tallies)
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
-    return Snapshot(layout, counters, hints, tallies)
+    windows = {}
+    for group in layout.windows:
+        slots = [
+            _words(epoch, f"{group.id}/{slot}", 1 + group.layout.nbytes // 8)
+            for slot in range(group.window.panes + 1)
+        ]
+        windows[group.id] = panes_from(group, _words(epoch, group.id, 1), slots)
+    return Snapshot(layout, counters, hints, tallies, windows)
 
 
 def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
@@ -78,6 +106,10 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
         begun = position is not None and position.rows > 0 and kept.stream not in refresh
         rows = position.rows if position is not None else 0
         sections[kept.id + _SINCE] = msgspec.json.encode(Since(epoch.number, rows)) if begun else b""
+    for panes in empty.windows.values():
+        streams = {stream.name for stream in panes.group.layout.streams}
+        if panes.group.id not in unchanged or streams & set(refresh):
+            sections |= _pane_sections(panes)
     return sections
 
 

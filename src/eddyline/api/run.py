@@ -85,12 +85,20 @@ class Run:
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
             return
         skip = self._on_bad != "fail"
-        added = sketch_stream(self._spark, self._layout, stream, frame, skip_bad=skip)
+        floor = self._snapshot(self._store.current).floor(stream)
+        added = sketch_stream(self._spark, self._layout, stream, frame, skip_bad=skip, floor=floor)
         if added.bad and self._dead_letter is not None:
             declared = self._layout.stream(stream)
             write_dead_letters(declared, frame, self._dead_letter, query_id, batch_id)
         self._store.commit(
-            stream, query_id, batch_id, change, rows=added.rows, deletes=added.deletes, bad=added.bad
+            stream,
+            query_id,
+            batch_id,
+            change,
+            rows=added.rows,
+            deletes=added.deletes,
+            bad=added.bad,
+            late=added.late,
         )
 
     def _snapshot(self, epoch: Epoch) -> Snapshot:

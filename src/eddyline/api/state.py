@@ -1,22 +1,24 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, window_note
 from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.errors import PlanError
-from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
+from eddyline.plan.windows import stream_spec
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
@@ -45,7 +47,9 @@ class State:
         rows, counts = read_table(
             of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
         )
-        partial = Accumulator(layout.kept_for(stream))
+        partial = StreamPass(
+            stream_spec(layout, stream, self.snapshot.floor(stream)), layout.stream(stream).event_time
+        )
         partial.feed(project_table(of, rows, counts, partial.projection))
         self.snapshot = self.snapshot.plus_stream(stream, partial)
         self.origin = None
@@ -53,12 +57,18 @@ class State:
 
     def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
         """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover."""
-        planned = find_planned(self.snapshot.layout, query, method)
-        estimate = answer(self.snapshot, planned, self._confidence(confidence))
+        snapshot, note = self.snapshot, ""
+        panes = self.snapshot.panes_of(query)
+        if panes is not None:
+            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), window_note(panes.bounds)
+        planned = find_planned(snapshot.layout, query, method)
+        estimate = answer(snapshot, planned, self._confidence(confidence))
+        if note:
+            estimate = replace(estimate, notes=(note, *estimate.notes))
         if self.origin is None:
             return estimate
         read = dict.fromkeys(name for ids in planned.terms.values() for name in ids)
-        return self.origin.told(estimate, [self.snapshot.layout.by_id[name] for name in read])
+        return self.origin.told(estimate, [snapshot.layout.by_id[name] for name in read])
 
     def frequent(
         self,

@@ -9,10 +9,12 @@ from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.coverage import key_of_columns
 from eddyline.plan.demands import METHODS, Demand, Method, terms_of
-from eddyline.plan.layout import Layout, Stream
-from eddyline.plan.planner import Asked, make_layout
+from eddyline.plan.layout import Layout, Stream, Window
+from eddyline.plan.planner import Asked
 from eddyline.plan.sizing import parse_bytes
 from eddyline.plan.specs import MOST_DISTINCT, Settings, budget_for_error
+from eddyline.plan.window_planner import check_event_times, layout_with_windows
+from eddyline.plan.windows import parse_window
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
@@ -50,19 +52,37 @@ class Workload:
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
         self._samples: list[Demand] = []
+        self._windows: dict[str, Window] = {}
 
-    def stream(self, name: str, schema: str, *, changes: str | None = None) -> Self:
-        """Declare a stream: its columns, and how its rows say what they change."""
+    def stream(
+        self, name: str, schema: str, *, changes: str | None = None, event_time: str | None = None
+    ) -> Self:
+        """Declare a stream: its columns, how its rows say what they change, and which column is their time."""
         if not NAME.fullmatch(name):
             raise PlanError(f"stream name {name!r} is not a plain identifier of at most 64 characters.")
         if name.lower() in (known.lower() for known in self._streams):
             raise PlanError(f"stream {name!r} is declared twice.")
         change_format(name, changes)
-        self._streams[name] = Stream(name, parse_schema(name, schema), changes)
+        columns = parse_schema(name, schema)
+        kinds = {column.name: column.type.kind for column in columns}
+        if event_time is not None and kinds.get(event_time) not in ("timestamp", "timestamp_ntz"):
+            raise PlanError(f"stream {name!r}: event_time={event_time!r} is not a TIMESTAMP column of it.")
+        self._streams[name] = Stream(name, columns, changes, event_time)
         return self
 
-    def query(self, name: str, sql: str, *, method: Method = "skimmed") -> Self:
-        """Ask a query by name; it is checked against the declared streams at once."""
+    def query(
+        self,
+        name: str,
+        sql: str,
+        *,
+        method: Method = "skimmed",
+        window: str | None = None,
+        slide: str | None = None,
+    ) -> Self:
+        """Ask a query by name; it is checked against the declared streams at once.
+
+        window: over the last "1 hour" of event time, complete, moving on by `slide` ("5 minutes").
+        """
         if not NAME.fullmatch(name):
             raise PlanError(f"query name {name!r} is not a plain identifier of at most 64 characters.")
         if name in self._asked:
@@ -74,6 +94,11 @@ class Workload:
         except SqlError as error:
             raise type(error)(f"query {name!r}: {error}") from error
         self._asked[name] = Asked(name, parsed, method)
+        if window is not None:
+            self._windows[name] = parse_window(window, slide)
+            check_event_times(self._asked[name], self._streams)
+        elif slide is not None:
+            raise PlanError(f"query {name!r}: a slide needs a window.")
         return self
 
     def sample(self, stream: str, *columns: str, size: int = 1000, where: str | None = None) -> Self:
@@ -100,8 +125,8 @@ class Workload:
                 f"sized for a relative error of {self._error:.2g} at {settings.confidence:.0%}, if the joins are as "
                 "concentrated as self-joins; sparser joins will show wider intervals"
             )
-        layout = make_layout(
-            list(self._streams.values()), self._asked.values(), settings, self._samples, keep
+        layout = layout_with_windows(
+            self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep
         )
         return Plan(layout, assumption)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.ingest.projection import Prepared, prepare, project
+from eddyline.ingest.projection import Prepared, Projection, prepare, project
 from eddyline.plan.layout import Kept
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array, multiply
@@ -18,17 +18,16 @@ from eddyline.sketch.synopsis import empty_counters
 class Accumulator:
     """Counters, hints and row counts of one stream while its batches go by."""
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
+    def __init__(self, kept: Sequence[Kept], projection: Projection | None = None) -> None:
         self.kept = tuple(kept)
         self._groups = _grouped(kept)
-        self.projection = project(kept)
+        self.projection = project(kept) if projection is None else projection
         self.counters: dict[str, Int64Array] = {each.id: empty_counters(each.spec) for each in kept}
         self.hints: dict[str, Int64Array] = {
             each.id: candidates.empty(each.candidates) for each in kept if each.candidates is not None
         }
         self.rows = 0
         self.deletes = 0
-        self.bad = 0
 
     def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add one projected batch to every synopsis."""

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError, SketchError
 from eddyline.ingest.changes import change_format, decode
-from eddyline.ingest.projection import WEIGHT, Projection
+from eddyline.ingest.projection import TIME, WEIGHT, Projection
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
 from eddyline.sql.arrow_eval import evaluate
@@ -49,6 +49,8 @@ def project_table(stream: Stream, rows: pa.Table, weights: Int64Array, projectio
         columns[f"m{i}"] = value(measure.expression.text).cast(to_arrow(measure.expression.type))
     for i, part in enumerate(projection.presence):
         columns[f"p{i}"] = pc.is_valid(value(part.text))
+    if projection.event_time is not None:
+        columns[TIME] = table.column(projection.event_time).cast(pa.int64())
     return pa.table(columns)
 
 
@@ -65,7 +67,8 @@ def referenced(projection: Projection) -> list[str]:
     texts += [conjunct for predicate in projection.predicates for conjunct in predicate]
     texts += [measure.expression.text for measure in projection.measures]
     texts += [part.text for part in projection.presence]
-    return sorted({name for text in texts for name in columns_of(text)})
+    times = {projection.event_time} if projection.event_time is not None else set()
+    return sorted({name for text in texts for name in columns_of(text)} | times)
 
 
 def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:

@@ -1,8 +1,8 @@
 """What a stream's rows are projected to: the distinct keys, predicates and measures of all its synopses.
 
 A projected batch has one column each: key `k<i>` (or its parts `k<i>_<j>`), predicate `f<i>`, measure
-`m<i>`, presence `p<i>`, and the weight `w`. Spark computes them in the JVM, the Arrow path with
-`sql.arrow_eval`; what follows is the same code for both.
+`m<i>`, presence `p<i>`, the weight `w`, and for windows the event time `t` in microseconds. Spark
+computes them in the JVM, the Arrow path with `sql.arrow_eval`; what follows is the same code for both.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unsc
 from eddyline.sql.query import Expression, Key
 
 WEIGHT = "w"
+TIME = "t"
 _FLOAT_LIMIT = 2.0**62
 
 
@@ -29,15 +30,17 @@ class Projection:
     predicates: tuple[tuple[str, ...], ...]
     measures: tuple[Measure, ...]
     presence: tuple[Expression, ...]
+    event_time: str | None = None
 
 
-def project(kept: Sequence[Kept]) -> Projection:
-    """Return the projection that serves all of a stream's synopses."""
+def project(kept: Sequence[Kept], event_time: str | None = None) -> Projection:
+    """Return the projection that serves all of a stream's synopses, with the rows' event time if it is named."""
     return Projection(
         keys=tuple(dict.fromkeys(key for each in kept for key in each.keys)),
         predicates=tuple(dict.fromkeys(each.predicates for each in kept if each.predicates)),
         measures=tuple(dict.fromkeys(each.measure for each in kept if each.measure is not None)),
         presence=tuple(dict.fromkeys(part for each in kept for part in each.presence)),
+        event_time=event_time,
     )
 
 

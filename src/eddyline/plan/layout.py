@@ -24,6 +24,7 @@ class Stream(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[Column, ...]
     changes: str | None = None
+    event_time: str | None = None
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -43,6 +44,7 @@ class Kept(msgspec.Struct, frozen=True):
 
     keys: one key per join edge of the sketched relation. presence: expressions that must not be
     NULL for a row to count (the measure of an AVG, seen by its COUNT). sample: keys that a sample was asked for.
+    side: of a distinct count over a join.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Kept(msgspec.Struct, frozen=True):
     measure: Measure | None = None
     presence: tuple[Expression, ...] = ()
     sample: int = 0
+    side: int = 0
     candidates: CandidateSpec | None = None
 
     @property
@@ -70,6 +73,26 @@ class Planned(msgspec.Struct, frozen=True):
     terms: dict[str, tuple[str, ...]]
 
 
+class Window(msgspec.Struct, frozen=True, order=True):
+    """A window over event time: so many panes of `slide` microseconds."""
+
+    slide: int
+    panes: int
+
+
+class WindowGroup(msgspec.Struct, frozen=True):
+    """Queries with one window on the same streams, and the layout of each of their panes."""
+
+    id: str
+    window: Window
+    layout: "Layout"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all panes that are kept, the one that fills among them, and of their numbers."""
+        return 8 + (self.window.panes + 1) * (8 + self.layout.nbytes)
+
+
 class Layout(msgspec.Struct, frozen=True, dict=True):
     """Everything that a plan keeps."""
 
@@ -78,11 +101,12 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     streams: tuple[Stream, ...]
     kept: tuple[Kept, ...]
     queries: tuple[Planned, ...]
+    windows: tuple[WindowGroup, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept, row counts of the streams among it."""
-        return sum(kept.nbytes for kept in self.kept)
+        """Bytes of everything kept, row counts of the streams and panes of windows among it."""
+        return sum(kept.nbytes for kept in self.kept) + sum(group.nbytes for group in self.windows)
 
     @cached_property
     def by_id(self) -> dict[str, Kept]:

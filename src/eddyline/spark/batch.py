@@ -11,14 +11,14 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import unreadable
-from eddyline.ingest.projection import project
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout
+from eddyline.plan.windows import stream_spec
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
-from eddyline.spark.tasks import encode_kept, merge_task, sketch_task
+from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
@@ -47,24 +47,24 @@ def sketch_stream(
     frame: DataFrame,
     *,
     skip_bad: bool = False,
-) -> Accumulator:
+    floor: int | None = None,
+) -> StreamPass:
     """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row.
 
-    skip_bad: rows whose change cannot be read are only counted, in `Accumulator.bad`.
+    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`. floor: rows of an earlier
+    event time (in microseconds) are late for every window.
     """
-    kept = layout.kept_for(name)
-    specs = encode_kept(kept)
-    projected = project_frame(layout.stream(name), frame, project(kept))
+    stream, spec = layout.stream(name), stream_spec(layout, name, floor)
+    specs = encode_spec(spec)
+    projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
-    merge_tasks = min(1 + sum(each.nbytes for each in kept) // _MERGE_BYTES, _MERGE_TASKS)
+    merge_tasks = min(1 + layout.nbytes // _MERGE_BYTES, _MERGE_TASKS)
     merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
-    merger = Merger(kept)
+    merger = Merger(spec)
     for row in from_batch(merged.toArrow()):
         merger.take(*row)
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:
         total = merger.report.rows + merger.report.unreadable
         raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
-    whole = merger.accumulator()
-    whole.bad = merger.report.unreadable
-    return whole
+    return merger.stream_pass()

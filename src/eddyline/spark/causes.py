@@ -2,8 +2,13 @@
 
 import re
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+SPARK_ERRORS = (PySparkException, Py4JError)
 _STACK = re.compile(r"\s+(SQLSTATE: \w+|at \[source .*|JVM stacktrace:)", re.DOTALL)
-_PREFIX = re.compile(r"^\s*(\[[A-Z_.0-9]+\] |org\.apache\.spark\.\S+: |java\.\S+: |Job aborted.*?: )+")
+_PREFIX = re.compile(r"^\s*(\[[A-Z_.0-9]+\] |org\.apache\.\S+: |java\.\S+: |Job aborted.*?: )+")
+_CALL = re.compile(r"An error occurred while calling ")
 _PYTHON = re.compile(r"^\w*(?:\.\w+)*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
@@ -12,6 +17,7 @@ def cause_of(error: BaseException) -> str:
     text = str(error)
     inside = _PYTHON.findall(text)
     line = inside[-1] if "Traceback (most recent call last)" in text and inside else text
-    line = next((part for part in line.strip().splitlines() if part.strip()), type(error).__name__)
+    lines = [part for part in line.strip().splitlines() if part.strip() and not _CALL.match(part)]
+    line = lines[0].lstrip(": ") if lines else type(error).__name__
     line = _PREFIX.sub("", _STACK.split(line)[0]).strip()
     return line if line.endswith(".") else f"{line}."

@@ -1,11 +1,10 @@
 """Dead letters: rows whose change could not be read, written where someone can look at them."""
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from eddyline.errors import PipelineError
 from eddyline.plan.layout import Stream
-from eddyline.spark.causes import cause_of
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import decode_changes
 from eddyline.spark.marks import MARK, MARK_KEY, UNREADABLE
 from eddyline.spark.tasks import dead_letter_task
@@ -22,7 +21,7 @@ def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: st
     told = rows.select(*(name for name in (UNREADABLE, MARK, MARK_KEY) if name in rows.columns))
     try:
         told.mapInArrow(dead_letter_task, "value string").write.mode("overwrite").text(target)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise PipelineError(
             f"stream {stream.name!r}: bad rows of batch {batch_id} cannot be written to {target}: {cause_of(error)}"
         ) from error

@@ -1,6 +1,7 @@
 """Partial results between tasks: rows of (name, chunk, block), merged wherever they meet."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -10,7 +11,9 @@ from eddyline import errors
 from eddyline.errors import EddylineError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import SHOWN_ROWS
-from eddyline.plan.layout import Kept
+from eddyline.ingest.projection import TIME
+from eddyline.ingest.stream_pass import StreamPass
+from eddyline.plan.windows import StreamSpec
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
 
@@ -19,24 +22,36 @@ DDL = "name string, chunk int, block binary"
 _SCHEMA = pa.schema([("name", pa.string()), ("chunk", pa.int32()), ("block", pa.binary())])
 _COUNTERS, _HINTS, _REPORT = "c:", "h:", "r:"
 _OUTPUT_ROWS = 64
+_PANE = re.compile(r"@(-?\d+)@")
+"""In the name of a block of a pane, between the window group and the synopsis: the pane's number."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What tasks tell beside counters: rows, deletes, unreadable rows, and an error of ours if one struck."""
+    """What tasks tell beside counters: rows, deletes, unreadable and late rows, an error of ours if one struck.
+
+    newest: the newest pane of each window group.
+    """
 
     rows: int = 0
     deletes: int = 0
     unreadable: int = 0
     shown: tuple[str, ...] = ()
     error: tuple[str, str] | None = None
+    late: int = 0
+    newest: dict[str, int] = {}
 
     def __add__(self, other: "Report") -> "Report":
+        newest = dict(self.newest)
+        for group, number in other.newest.items():
+            newest[group] = max(number, newest.get(group, number))
         return Report(
             self.rows + other.rows,
             self.deletes + other.deletes,
             self.unreadable + other.unreadable,
             (*self.shown, *other.shown)[:SHOWN_ROWS],
             self.error or other.error,
+            self.late + other.late,
+            newest,
         )
 
     def raise_error(self) -> None:
@@ -54,8 +69,10 @@ def failure(error: EddylineError) -> Report:
 class Merger:
     """Adds up blocks of one stream's synopses, whatever part of them it is given."""
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
-        self.kept = {each.id: each for each in kept}
+    def __init__(self, spec: StreamSpec) -> None:
+        self.spec = spec
+        self.kept = {each.id: each for each in spec.kept}
+        self.kept |= {f"{pane.group}@{each.id}": each for pane in spec.panes for each in pane.kept}
         self.blocks: dict[tuple[str, int], Int64Array] = {}
         self.report = Report()
 
@@ -71,7 +88,7 @@ class Merger:
         self.blocks[name, chunk] = values
 
     def _combine(self, name: str, chunk: int, left: Int64Array, right: Int64Array) -> Int64Array:
-        kept = self.kept[name[2:]]
+        kept = self.kept[_PANE.sub("@", name[2:])]
         if name.startswith(_HINTS):
             assert kept.candidates is not None
             return candidates.merge(kept.candidates, left, right)
@@ -83,25 +100,41 @@ class Merger:
         for (name, chunk), values in self.blocks.items():
             yield name, chunk, values.astype("<i8", copy=False).tobytes()
 
-    def accumulator(self) -> Accumulator:
-        """Return everything taken as an accumulator of the stream."""
-        whole = Accumulator(tuple(self.kept.values()))
+    def stream_pass(self) -> StreamPass:
+        """Return everything taken as a pass over the stream."""
+        added = StreamPass(self.spec, TIME)
+        groups = {pane.group: pane for pane in self.spec.panes}
+        added.newest = dict(self.report.newest)
         for (name, chunk), values in self.blocks.items():
-            target = (whole.hints if name.startswith(_HINTS) else whole.counters)[name[2:]]
+            whole, identifier = added.whole, name[2:]
+            if match := _PANE.search(identifier):
+                whole = added.pane(groups[identifier[: match.start()]], int(match[1]))
+                identifier = identifier[match.end() :]
+            target = (whole.hints if name.startswith(_HINTS) else whole.counters)[identifier]
             target[chunk * CHUNK_WORDS : chunk * CHUNK_WORDS + len(values)] = values
-        whole.rows, whole.deletes = self.report.rows, self.report.deletes
-        return whole
+        for pane in self.spec.panes:
+            if pane.group in added.newest:
+                added.drop_old(pane)
+        added.whole.rows, added.whole.deletes = self.report.rows, self.report.deletes
+        added.late, added.bad = self.report.late, self.report.unreadable
+        return added
 
 
-def partial_rows(accumulator: Accumulator) -> Iterator[tuple[str, int, bytes]]:
-    """Yield an accumulator's counters in chunks, untouched chunks left out, and its hints whole."""
+def partial_rows(added: StreamPass) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the counters of a pass in chunks, untouched chunks left out, and its hints whole."""
+    yield from _accumulated(added.whole, "")
+    for (group, number), accumulator in added.panes.items():
+        yield from _accumulated(accumulator, f"{group}@{number}@")
+
+
+def _accumulated(accumulator: Accumulator, prefix: str) -> Iterator[tuple[str, int, bytes]]:
     for name, counters in accumulator.counters.items():
         for chunk in range(-(-len(counters) // CHUNK_WORDS)):
             values = counters[chunk * CHUNK_WORDS : (chunk + 1) * CHUNK_WORDS]
             if values.any():
-                yield _COUNTERS + name, chunk, values.astype("<i8", copy=False).tobytes()
+                yield _COUNTERS + prefix + name, chunk, values.astype("<i8", copy=False).tobytes()
     for name, hints in accumulator.hints.items():
-        yield _HINTS + name, 0, hints.astype("<i8", copy=False).tobytes()
+        yield _HINTS + prefix + name, 0, hints.astype("<i8", copy=False).tobytes()
 
 
 def report_row(report: Report) -> tuple[str, int, bytes]:

@@ -6,7 +6,7 @@ from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
-from eddyline.ingest.projection import WEIGHT, Projection
+from eddyline.ingest.projection import TIME, WEIGHT, Projection
 from eddyline.plan.layout import Measure, Stream
 from eddyline.sketch.keys import NULL_KEY
 from eddyline.spark import changes, marks
@@ -25,11 +25,20 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     columns += [_flag(predicate).alias(f"f{i}") for i, predicate in enumerate(projection.predicates)]
     columns += [_measure(measure).alias(f"m{i}") for i, measure in enumerate(projection.measures)]
     columns += [sf.expr(part.text).isNotNull().alias(f"p{i}") for i, part in enumerate(projection.presence)]
+    if projection.event_time is not None:
+        columns.append(_micros(stream, projection.event_time).alias(TIME))
     if changes.may_be_unreadable(stream, frame):
         columns.append(sf.col(marks.UNREADABLE))
     if marks.MARK in rows.columns:
         columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
     return rows.select(*columns)
+
+
+def _micros(stream: Stream, name: str) -> Column:
+    """Return an event time in microseconds; one without a zone counts as UTC."""
+    kind = next(column.type.kind for column in stream.columns if column.name == name)
+    value = sf.col(f"`{name}`")
+    return sf.unix_micros(value if kind == "timestamp" else sf.to_utc_timestamp(value, sf.current_timezone()))
 
 
 def _flag(predicate: tuple[str, ...]) -> Column:

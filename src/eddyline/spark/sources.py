@@ -1,11 +1,10 @@
 """Sources: frames of a pipeline's streams, by Spark's own readers."""
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import change_format
-from eddyline.spark.causes import cause_of
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
 
 _TEXT = ("csv", "json")
@@ -38,7 +37,7 @@ def read_frame(
         elif streaming and chosen in _FILES and path is not None:
             reader = reader.schema(spark.read.format(chosen).options(**options).load(path).schema)
         return reader.load(path) if path is not None else reader.load()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise PipelineError(
             f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
         ) from error

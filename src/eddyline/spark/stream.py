@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.spark.causes import cause_of
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -46,7 +45,7 @@ class StreamFeed:
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", checkpoint)
         try:
             self._query = writer.trigger(**_trigger(trigger)).start()
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise PipelineError(f"stream {self.stream!r} cannot be started: {cause_of(error)}") from error
         self._named.set()
 
@@ -94,7 +93,7 @@ class StreamFeed:
         if self._query is not None and self._query.isActive:
             try:
                 self._query.awaitTermination(timeout)  # type: ignore[arg-type]
-            except PySparkException:
+            except SPARK_ERRORS:
                 return True  # `error` tells it
         return not self.active
 

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import EddylineError
-from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import SHOWN_ROWS
-from eddyline.plan.layout import Kept
+from eddyline.ingest.projection import TIME
+from eddyline.ingest.stream_pass import StreamPass
+from eddyline.plan.windows import StreamSpec
 from eddyline.spark.marks import UNREADABLE
 from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
 from eddyline.spark.tombstones import Last, drop_tombstones
@@ -17,14 +18,14 @@ from eddyline.spark.tombstones import Last, drop_tombstones
 FEED_ROWS = 1 << 16
 
 
-def encode_kept(kept: tuple[Kept, ...]) -> bytes:
-    """Return a stream's synopses as bytes that travel to the executors."""
-    return msgspec.json.encode(kept)
+def encode_spec(spec: StreamSpec) -> bytes:
+    """Return what a pass fills as bytes that travel to the executors."""
+    return msgspec.json.encode(spec)
 
 
-def sketch_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def sketch_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the partial counters of one task: all its batches into all synopses, emitted once."""
-    accumulator = Accumulator(msgspec.json.decode(kept, type=tuple[Kept, ...]))
+    added = StreamPass(msgspec.json.decode(spec, type=StreamSpec), TIME)
     report = Report()
     last: Last | None = None
     try:
@@ -32,17 +33,17 @@ def sketch_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
             records, last = drop_tombstones(table, last)
             readable, seen = _split_unreadable(records)
             report += seen
-            accumulator.feed(readable)
+            added.feed(readable)
     except EddylineError as error:
         yield from to_batches([report_row(failure(error))])
         return
-    report += Report(accumulator.rows, accumulator.deletes)
-    yield from to_batches([report_row(report), *partial_rows(accumulator)])
+    report += Report(added.rows, added.deletes, late=added.late, newest=added.newest)
+    yield from to_batches([report_row(report), *partial_rows(added)])
 
 
-def merge_task(kept: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield one block for each (name, chunk) that reaches this task."""
-    merger = Merger(msgspec.json.decode(kept, type=tuple[Kept, ...]))
+    merger = Merger(msgspec.json.decode(spec, type=StreamSpec))
     try:
         for batch in batches:
             for row in from_batch(batch):

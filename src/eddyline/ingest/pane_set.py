@@ -1,0 +1,83 @@
+"""The panes of a window group: snapshots by pane number, the newest few of them.
+
+What is kept depends only on the rows, not on their order: a pane is dropped once one lies `panes` + 1 further
+on. Panes of two states add up pane by pane.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from eddyline.ingest.accumulator import Accumulator
+from eddyline.plan.layout import WindowGroup
+
+if TYPE_CHECKING:
+    from eddyline.ingest.snapshot import Snapshot
+
+Make = Callable[..., "Snapshot"]
+
+
+@dataclass(frozen=True, eq=False)
+class PaneSet:
+    """The panes of one group; `newest` is None before the first row."""
+
+    group: WindowGroup
+    newest: int | None = None
+    panes: "Mapping[int, Snapshot]" = field(default_factory=dict)
+
+    def _advanced(self, newest: int | None, panes: "Mapping[int, Snapshot]") -> Self:
+        if newest is None:
+            return self
+        oldest = newest - self.group.window.panes
+        return type(self)(self.group, newest, {n: pane for n, pane in sorted(panes.items()) if n >= oldest})
+
+    def plus_pass(
+        self, stream: str, newest: int | None, added: Mapping[int, Accumulator], empty: "Snapshot"
+    ) -> Self:
+        """Return the panes after adding what a pass over one stream saw of them."""
+        panes = dict(self.panes)
+        for number, partial in added.items():
+            panes[number] = panes.get(number, empty).plus_accumulated(stream, partial)
+        known = [each for each in (self.newest, newest) if each is not None]
+        return self._advanced(max(known, default=None), panes)
+
+    def combined(
+        self, other: Self, combine: "Callable[[Snapshot, Snapshot], Snapshot]", empty: "Snapshot"
+    ) -> Self:
+        """Return the panes of both, combined pane by pane."""
+        panes = {
+            number: combine(self.panes.get(number, empty), other.panes.get(number, empty))
+            for number in self.panes.keys() | other.panes.keys()
+        }
+        known = [each for each in (self.newest, other.newest) if each is not None]
+        return self._advanced(max(known, default=None), panes)
+
+    def same(self, other: Self, empty: "Snapshot") -> bool:
+        """Return whether both hold the same panes; one without rows is as good as none."""
+        return self.newest == other.newest and all(
+            self.panes.get(number, empty) == other.panes.get(number, empty)
+            for number in self.panes.keys() | other.panes.keys()
+        )
+
+    @property
+    def floor(self) -> int | None:
+        """The time, in microseconds, before which rows fall into no pane any more."""
+        return (
+            None if self.newest is None else (self.newest - self.group.window.panes) * self.group.window.slide
+        )
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The last complete window, from and to microseconds since 1970: it ends where the newest pane begins."""
+        if self.newest is None:
+            return None
+        slide = self.group.window.slide
+        return (self.newest - self.group.window.panes) * slide, self.newest * slide
+
+    def summed(self, empty: "Snapshot") -> "Snapshot":
+        """Return the snapshot of the last complete window: the sum of its panes."""
+        total = empty
+        for number, pane in self.panes.items():
+            if number != self.newest:
+                total = total + pane
+        return total

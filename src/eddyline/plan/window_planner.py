@@ -1,0 +1,90 @@
+"""Layouts with windows: queries with one window on the same streams share panes, each pane a small layout.
+
+The budget holds all panes: a group of sketches gets its share by the number of its sketches, and a pane the
+share divided by the number of panes that are kept. Groups of exact counters take what they need.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from eddyline.errors import PlanError
+from eddyline.plan.demands import Demand, terms_of
+from eddyline.plan.layout import Layout, Stream, Window, WindowGroup
+from eddyline.plan.planner import Asked, make_layout
+from eddyline.plan.specs import Settings, least_words
+from eddyline.plan.windows import group_id
+
+
+def demands_of(asked: Iterable[Asked]) -> set[Demand]:
+    """Return what some queries ask to be kept."""
+    terms = (terms_of(each.query, each.method) for each in asked)
+    return {demand for each in terms for demands in each.values() for demand in demands}
+
+
+def check_event_times(asked: Asked, streams: Mapping[str, Stream]) -> None:
+    """Raise PlanError unless every stream that a windowed query reads has an event time."""
+    for name in sorted({demand.stream for demand in demands_of([asked])}):
+        if streams[name].event_time is None:
+            raise PlanError(
+                f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
+                "w.stream(..., event_time=column)."
+            )
+
+
+def layout_with_windows(
+    streams: Mapping[str, Stream],
+    asked: Sequence[Asked],
+    windows: Mapping[str, Window],
+    settings: Settings,
+    samples: Sequence[Demand],
+    keep: Layout | None,
+) -> Layout:
+    """Return the layout of a workload, the panes of its windowed queries (by name in `windows`) included."""
+    plain = [each for each in asked if each.name not in windows]
+    grouped: dict[tuple[Window, tuple[str, ...]], list[Asked]] = {}
+    for each in asked:
+        if each.name in windows:
+            names = tuple(sorted({demand.stream for demand in demands_of([each])}))
+            grouped.setdefault((windows[each.name], names), []).append(each)
+    sketches = {key: _sketches(demands_of(members)) for key, members in grouped.items()}
+    unit = settings.budget // max(_sketches(demands_of(plain) | set(samples)) + sum(sketches.values()), 1)
+    groups = tuple(
+        _group(
+            window, [streams[name] for name in names], members, unit * sketches[window, names], settings, keep
+        )
+        for (window, names), members in sorted(grouped.items(), key=lambda item: item[0])
+    )
+    rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups), 0))
+    return replace(make_layout(list(streams.values()), plain, rest, samples, keep), windows=groups)
+
+
+def _sketches(demands: set[Demand]) -> int:
+    return sum(demand.family != "total" for demand in demands)
+
+
+def _group(
+    window: Window,
+    streams: list[Stream],
+    asked: list[Asked],
+    budget: int,
+    settings: Settings,
+    keep: Layout | None,
+) -> WindowGroup:
+    """Return a group of windowed queries within a budget, or the one that is kept if it has the same queries."""
+    name = group_id(window, [stream.name for stream in streams])
+    old = next((group for group in keep.windows if group.id == name), None) if keep is not None else None
+    wanted = {(each.name, each.query.text, each.method) for each in asked}
+    if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
+        return old
+    demands = demands_of(asked) | {Demand(stream.name, "total") for stream in streams}
+    least = 8 * sum(least_words(demand, settings) for demand in demands)
+    each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
+    if each < least:
+        panes = window.panes + 1
+        raise PlanError(
+            f"the window of {', '.join(sorted(a.name for a in asked))} keeps {panes} panes of at least {least:,} bytes "
+            f"each, {panes * least:,} together, and its share of the budget is {budget:,}: raise the budget, or "
+            "choose a longer slide."
+        )
+    return WindowGroup(name, window, make_layout(streams, asked, replace(settings, budget=each)))

@@ -1,0 +1,83 @@
+"""Windows over event time: panes of the slide's length, each with synopses of its own.
+
+A window is a whole number of panes. Its synopses are the sum of those of its panes, because they are linear; a
+pane that no window reaches any more is dropped. One pane more than the window is kept: the newest, which is
+still filling.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from eddyline.errors import PlanError
+from eddyline.plan.layout import Kept, Layout, Window
+
+MOST_PANES = 10_000
+_UNITS = {
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_DURATION = re.compile(r"\s*(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
+
+
+class PaneSpec(msgspec.Struct, frozen=True):
+    """What one stream adds to the panes of a window group."""
+
+    group: str
+    window: Window
+    kept: tuple[Kept, ...]
+
+
+class StreamSpec(msgspec.Struct, frozen=True):
+    """Everything that a pass over one stream fills; rows with an event time before `floor` are late."""
+
+    kept: tuple[Kept, ...]
+    panes: tuple[PaneSpec, ...] = ()
+    floor: int | None = None
+
+
+def parse_duration(text: str) -> int:
+    """Return the microseconds of "5 minutes", "1 hour", "30 seconds".
+
+    >>> parse_duration("5 minutes")
+    300000000
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or match[2].lower() not in _UNITS or int(match[1]) == 0:
+        raise PlanError(
+            f"{text!r} is not a length of time: write for example '30 seconds', '5 minutes' or '1 hour'."
+        )
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def parse_window(window: str, slide: str | None) -> Window:
+    """Return the window of a query; without a slide it tumbles."""
+    size = parse_duration(window)
+    step = size if slide is None else parse_duration(slide)
+    if size % step or size // step > MOST_PANES:
+        raise PlanError(
+            f"a window of {window} is not 1 to {MOST_PANES:,} slides of {slide}: choose a slide that divides it."
+        )
+    return Window(step, size // step)
+
+
+def group_id(window: Window, streams: Sequence[str]) -> str:
+    """Return the id of the panes that queries with one window on the same streams share."""
+    content = msgspec.json.encode((window.slide, window.panes, sorted(streams)))
+    return f"window-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
+
+
+def stream_spec(layout: Layout, stream: str, floor: int | None = None) -> StreamSpec:
+    """Return what a pass over a stream fills."""
+    panes = tuple(
+        PaneSpec(group.id, group.window, group.layout.kept_for(stream))
+        for group in layout.windows
+        if any(each.name == stream for each in group.layout.streams)
+    )
+    return StreamSpec(layout.kept_for(stream), panes, floor)
