@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
+from tests.api.test_join_distinct import FORMS, R_SCHEMA, S_SCHEMA, R, S
 from tests.api.test_sets import DDL, SCHEMA, SETS
 from tests.spark.frames import ALL_TYPES_DDL, all_types
 
@@ -56,3 +57,31 @@ def test_elements_of_every_type_are_the_same_on_both_paths(spark):
     assert plan.sketch(spark, {"t": frame}) == (state := plan.empty().update("t", table))
     for name in names:
         assert state.answer(f"of_{name}").value == frame.select(name).distinct().count()
+
+
+def test_distinct_counts_over_joins_are_exact_as_spark_has_them(spark):
+    workload = el.Workload(budget="4 MB", seed=2, max_distinct=1 << 14).stream("r", R).stream("s", S)
+    for name, text in FORMS.items():
+        workload.query(name, text)
+    rng = np.random.default_rng(4)
+    pick = lambda values: [values[i] for i in rng.integers(0, len(values), 120)]  # noqa: E731
+    tables = {
+        "r": pa.table(
+            {"a": pick([None, *range(9)]), "b": pick([None, *range(30)]), "d": pick([None, "u", "x"])},
+            schema=R_SCHEMA,
+        ),
+        "s": pa.table(
+            {"b": pick([None, *range(30)]), "c": pick([None, *"xyz"]), "d": pick([None, "u", "x"])},
+            schema=S_SCHEMA,
+        ),
+    }
+    plan, frames = workload.plan(), {}
+    arrow = plan.empty()
+    for (name, table), schema in zip(tables.items(), (R, S), strict=True):
+        arrow.update(name, table)
+        frames[name] = spark.createDataFrame(table, schema=schema)
+        frames[name].createOrReplaceTempView(name)
+    state = plan.sketch(spark, frames)
+    assert state == arrow
+    for name, text in FORMS.items():
+        assert state.answer(name).value == spark.sql(text).collect()[0][0], name
