@@ -1,0 +1,101 @@
+"""Pairs of heavy x's: those with too many tuples for any sample on x, seen in the samples on b.
+
+How many pairs such an a forms with the c's of the other side is modelled: its joined triples W are counted, and
+each tuple of a c is one of them with the same chance phi, in a share 1/rho of the pairs (rho phi there), where
+rho matches the second moment of the witnesses seen. rho = 1 is independence. Intervals allow for the model.
+Deviation: algorithms.md leaves these values to a fallback.
+"""
+
+from math import inf
+
+import numpy as np
+
+from eddyline.answer.join_distinct_pairs import Estimate, Samples
+from eddyline.answer.join_distinct_samples import Side, chosen, join, thinned_b, without
+from eddyline.answer.reading import FloatArray
+from eddyline.sketch.join_distinct import Tuples
+
+_UNSURE = 0.3  # the relative error that is allowed for the model's share of repeated witnesses
+
+
+def light_samples(samples: Samples) -> Samples:
+    """Return the samples without heavy x's on either side."""
+    b_left, b_right = (
+        without(sample, side.heavy)
+        for sample, side in ((samples.b_left, samples.left), (samples.b_right, samples.right))
+    )
+    one, two = chosen(b_left, np.isin(b_left.b, b_right.b)), chosen(b_right, np.isin(b_right.b, b_left.b))
+    return Samples(samples.left, samples.right, samples.joined, one, two)
+
+
+def total(light: Estimate, heavy: Estimate) -> Estimate:
+    """Return the sum of the two parts of an answer."""
+    if heavy.value == 0:
+        return light
+    if light.variance == inf:
+        return Estimate(heavy.value, heavy.variance + 0.25, heavy.witnesses, heavy.method, thin=True)
+    value = light.value + heavy.value
+    variance = (light.variance * light.value**2 + heavy.variance * heavy.value**2) / value**2
+    witnesses = light.witnesses + heavy.witnesses
+    return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin)
+
+
+def _degrees(side: Side, b_rate: float, *, with_heavy: bool) -> tuple[FloatArray, FloatArray]:
+    """Return numbers of tuples of the x's of a side, and how many x's each stands for."""
+    light = np.unique(side.by_x.x, return_counts=True)[1].astype(np.float64)
+    weights = np.full(len(light), side.distinct / max(len(light), 1))
+    if not with_heavy or len(side.heavy) == 0:
+        return light, weights
+    shown = side.by_b.x[np.isin(side.by_b.x, side.heavy)]
+    heavy = np.unique(shown, return_counts=True)[1] / max(side.by_b.rate, b_rate)
+    return np.concatenate([light, heavy]), np.concatenate([weights, np.ones(len(heavy))])
+
+
+def _pairs(triples: FloatArray, degrees: FloatArray, weights: FloatArray, rho: float) -> float:
+    """Return the modelled number of pairs of x's that have so many triples each."""
+    phi = np.minimum(triples / max(float((weights * degrees).sum()), 1.0), 1.0)
+    inner = np.log1p(-np.minimum(rho * phi, 1 - 1e-9))
+    kinds, at = np.unique(degrees, return_inverse=True)
+    numbers = np.bincount(at, weights)
+    return float(((1 - np.exp(np.outer(inner, kinds))) @ numbers).sum()) / rho
+
+
+def _part(heavy: Tuples, others: Tuples, side: Side, boost: float, *, with_heavy: bool) -> Estimate:
+    """Return the pairs of the heavy x's of one side (as sampled on b) with the x's of the other."""
+    one, two = thinned_b(heavy, others)
+    joined = join(one, two)
+    if joined.triples == 0:
+        return Estimate(0.0, 0.0, 0, "heavy x")
+    rate, j = one.rate, joined.witnesses.astype(np.float64)
+    triples = np.bincount(joined.a, j) / rate
+    degrees, weights = _degrees(side, rate, with_heavy=with_heavy)
+    phi = triples / max(float((weights * degrees).sum()), 1.0)
+    expected = float((phi**2).sum()) * float((weights * degrees * (degrees - 1)).sum())
+    seen = float((j * (j - 1)).sum()) / rate**2
+    rho = max(1.0, seen / expected) if expected > 0 else 1.0
+    all_triples = boost * float(triples.sum())
+    value = min(max(_pairs(boost * triples, degrees, weights, rho), joined.pairs), all_triples)
+    by_b = np.unique(joined.b, return_counts=True)[1].astype(np.float64)
+    variance = (1 - rate) * float((by_b**2).sum()) / joined.triples**2
+    variance += (_UNSURE * (1 - value / all_triples)) ** 2 + (_UNSURE * (1 - 1 / boost)) ** 2
+    return Estimate(value, variance, joined.triples, "heavy x")
+
+
+def heavy_pairs(samples: Samples, triples: Estimate) -> Estimate:
+    """Return the number of distinct pairs with a heavy x on either side."""
+    left, right = samples.left, samples.right
+    if len(left.heavy) + len(right.heavy) == 0:
+        return Estimate(0.0, 0.0, 0, "heavy x")
+    values, one = np.unique(samples.b_left.b, return_counts=True)
+    two = np.unique(samples.b_right.b, return_counts=True)[1]
+    shown = float((one * two).sum()) / samples.r
+    boost = max(1.0, triples.value / shown) if len(values) else 1.0
+    is_left, is_right = np.isin(samples.b_left.x, left.heavy), np.isin(samples.b_right.x, right.heavy)
+    first = _part(chosen(samples.b_left, is_left), samples.b_right, right, boost, with_heavy=True)
+    light = chosen(samples.b_left, ~is_left)
+    second = _part(chosen(samples.b_right, is_right), light, left, boost, with_heavy=False)
+    value = first.value + second.value
+    if value == 0:
+        return first
+    variance = (first.variance**0.5 * first.value + second.variance**0.5 * second.value) ** 2 / value**2
+    return Estimate(value, variance, first.witnesses + second.witnesses, "heavy x")
