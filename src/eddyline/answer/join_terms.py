@@ -16,7 +16,7 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 WIDEST_SCAN = 1 << 20
-"""The widest range of integer keys that is scanned for dense ones rather than looked up in the table."""
+"""The widest range of integer keys that is scanned for dense ones where the table names none."""
 
 
 def read_term(snapshot: Snapshot, ids: tuple[str, ...], method: str) -> Reading:
@@ -55,13 +55,12 @@ def candidate_keys(
 ) -> tuple[UInt64Array, int]:
     """Return (keys that may be dense, size of the range that was scanned for them or 0)."""
     assert kept.candidates is not None
+    named = candidates.keys(kept.candidates, hints)
     bounds = candidates.key_range(kept.candidates, hints)
-    if bounds is None:
-        return np.empty(0, dtype=np.uint64), 0
+    if len(named) or bounds is None or bounds[1] - bounds[0] >= WIDEST_SCAN:
+        return named, 0
     low, high = bounds
-    if high - low + 1 <= WIDEST_SCAN:
-        return dense_in_range(spec, counters, low, high), high - low + 1
-    return candidates.keys(kept.candidates, hints), 0
+    return dense_in_range(spec, counters, low, high), high - low + 1
 
 
 def reduced(
