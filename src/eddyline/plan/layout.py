@@ -108,6 +108,12 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         """Bytes of everything kept, row counts of the streams and panes of windows among it."""
         return sum(kept.nbytes for kept in self.kept) + sum(group.nbytes for group in self.windows)
 
+    @property
+    def query_names(self) -> list[str]:
+        """The names of all queries, windowed ones last."""
+        windowed = [planned.name for group in self.windows for planned in group.layout.queries]
+        return [*(planned.name for planned in self.queries), *windowed]
+
     @cached_property
     def by_id(self) -> dict[str, Kept]:
         """The synopses by their ids."""
