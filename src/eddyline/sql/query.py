@@ -97,6 +97,9 @@ class SetQuery(msgspec.Struct, frozen=True, tag="set"):
     expression: SetExpression
 
 
+Form = Literal["two-sided", "semi", "full"]
+
+
 class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
     """The number of distinct values over an equi-join of two relations, projected from either side.
 
@@ -104,7 +107,7 @@ class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
     """
 
     text: str
-    form: Literal["two-sided", "semi", "full"]
+    form: Form
     relations: tuple[Relation, ...]
     join: Join
     left: Key

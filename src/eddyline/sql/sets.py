@@ -35,7 +35,7 @@ def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery 
     if not isinstance(aggregate, exp.Count):
         return None
     if isinstance(aggregate.this, exp.Distinct):
-        return _distinct_count(text, select, aggregate.this, streams)
+        return _distinct_count(text, select, streams)
     start = select.args.get("from_")
     if start is None or not isinstance(start.this, exp.Subquery):
         return None
@@ -54,9 +54,7 @@ def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery 
     return SetQuery(text, tuple(members), expression)
 
 
-def _distinct_count(
-    text: str, select: exp.Select, distinct: exp.Distinct, streams: Streams
-) -> SetQuery | JoinDistinctQuery:
+def _distinct_count(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery:
     """Return COUNT(DISTINCT a, b): tuples without NULL."""
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     outer, semi = with_semi_joins_as_joins(select, streams)
