@@ -21,14 +21,13 @@ def parse_bytes(size: str | int) -> int:
     >>> parse_bytes("8 MB")
     8000000
     """
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return size
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
-    if match is None or match[2].upper() not in _UNITS:
+    number = int(float(match[1]) * _UNITS.get(match[2].upper(), 0)) if match else 0
+    if number <= 0:
         raise PlanError(
             f"budget {size!r} is not a size: write a number of bytes, or for example '64 KB' or '8 MB'."
         )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return number
 
 
 def shape_for(words: int) -> tuple[int, int]:
