@@ -10,7 +10,7 @@ random order. Widths are powers of two, so "2,000 words in 7 rows" is 7 x 256 = 
                     budget and at most 4,000
     ours, in all    sketch and table together within the budget
 
-    python figures/skimmed.py [--seeds 50] [--agms-seeds 12] [--quick]
+    python figures/skimmed.py [--seeds 50] [--agms-seeds 10] [--quick]
 
 writes data/skimmed.csv (one line per method, budget, exponent and shift) and plots/skimmed.svg.
 """
@@ -216,7 +216,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument(
-        "--agms-seeds", type=int, default=12, help="each makes 1 sketch of 10,000 words, 5 of 2,000"
+        "--agms-seeds", type=int, default=10, help="each makes 1 sketch of 10,000 words, 5 of 2,000"
     )
     parser.add_argument("--quick", action="store_true", help="3 seeds and 2,000 words only, without AGMS")
     options = parser.parse_args()
