@@ -47,7 +47,7 @@ def tells_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except EddylineError as error:
             err.print(f"[red]{type(error).__name__}[/red]: ", end="")
-            err.print(str(error), markup=False, highlight=False)
+            err.print(str(error), markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error
 
     return wrapped
@@ -87,7 +87,7 @@ def ask(
     """
     if not pipeline.endswith(".toml") and Store.exists(pipeline):
         state = open_state(pipeline)
-        names = [planned.name for planned in state.snapshot.layout.queries]
+        names = state.snapshot.layout.query_names
     else:
         loaded = load_pipeline(Path(pipeline))
         state, names = _state_of(loaded, refresh=refresh), list(loaded.queries)
@@ -164,8 +164,8 @@ def verify_store(store: Annotated[str, typer.Argument(help="The store's director
 @app.command()
 @tells_errors
 def demo(
-    rows: Annotated[int, typer.Option(help="Rows inserted into each stream.", min=1_000)] = 300_000,
-    budget: Annotated[str, typer.Option(help="Memory for all sketches.")] = "128 KB",
+    rows: Annotated[int, typer.Option(help="Rows inserted into each stream.", min=1_000)] = 200_000,
+    budget: Annotated[str, typer.Option(help="Memory for all sketches.")] = "256 KB",
 ) -> None:
     """Generate two skewed change streams and print estimates beside the exact answers."""
     with working("starting Spark"):

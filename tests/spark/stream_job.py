@@ -71,17 +71,38 @@ def frames(spark, root):
     return {stream: reader.parquet(f"{root}/{stream}") for stream in "ab"}
 
 
-def run_child(root, store, *kill, master="local[2]"):
-    """Run the job in a process group of its own, end what is left of it, and return (exit code, output)."""
+def run_child(root, store, *kill, master="local[2]", break_tasks=""):
+    """Run the job in a process group of its own, end what is left of it, and return (code, output, errors)."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.stream_job", root, store, master, *kill]
     child = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tests.spark.stream_job", str(root), str(store), master, *map(str, kill)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True,
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "BREAK_TASKS": str(break_tasks)},
     )  # fmt: skip
     try:
         out, err = child.communicate(timeout=400)
     finally:
         _end_group(child.pid)
     return child.returncode, out, err
+
+
+def breaking(frame, folder):
+    """Return the frame, read through a task that dies once and fails once, after half of its rows."""
+
+    def rows(batches):
+        for batch in batches:
+            yield batch.slice(0, batch.num_rows // 2)
+            for name in ("killed", "failed"):
+                try:
+                    (pathlib.Path(folder) / name).touch(exist_ok=False)
+                except FileExistsError:
+                    continue
+                if name == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise RuntimeError("this task fails")
+            yield batch.slice(batch.num_rows // 2)
+
+    pathlib.Path(folder).mkdir(exist_ok=True)
+    return frame.mapInArrow(rows, frame.schema)
 
 
 def _end_group(group):
@@ -109,9 +130,11 @@ def _main(root, store, master, step="", nth="0"):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     start.Options = lambda **given: plain(fault=fault, **given)
-    run = plan().start(
-        local_session(master), frames(local_session(master), root), store=store, trigger="available now"
-    )
+    spark = local_session(master)
+    streams = frames(spark, root)
+    if folder := os.environ.get("BREAK_TASKS"):
+        streams["a"] = breaking(streams["a"], folder)
+    run = plan().start(spark, streams, store=store, trigger="available now")
     run.await_termination()
     print(run.repeats, flush=True)  # noqa: T201
     os._exit(0)

@@ -41,20 +41,33 @@ def compare(spark, root, store, files):
     assert verify(store) == []
 
 
-def test_drivers_killed_in_commits(spark, tmp_path):
+def test_drivers_killed_in_commits(request, tmp_path):
     write_files(tmp_path, 2)
     killed_run(
         tmp_path, tmp_path / "state", ("collected", "epoch-half-written", "epoch-listed", "pointer-synced")
     )
     killed_run(tmp_path, tmp_path / "state", ("pointer-named",))
+    spark = request.getfixturevalue("spark")
     assert finish(spark, tmp_path, tmp_path / "state") == 1
     compare(spark, tmp_path, tmp_path / "state", 2)
 
 
+def test_a_python_worker_killed_in_a_task_and_a_task_that_fails(tmp_path):
+    """With retries allowed, as on a cluster, the counters are as if nothing happened."""
+    write_files(tmp_path, 2)
+    code, _, err = run_child(
+        tmp_path, tmp_path / "state", master="local[2,4]", break_tasks=tmp_path / "broken"
+    )
+    assert code == 0, err[-3000:]
+    assert {file.name for file in (tmp_path / "broken").iterdir()} == {"killed", "failed"}
+    assert el.open(tmp_path / "state") == expected(2)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_drivers_killed_sixty_times_at_every_step(spark, tmp_path):
+def test_drivers_killed_sixty_times_at_every_step(request, tmp_path):
     write_files(tmp_path, 8)
     killed_run(tmp_path, tmp_path / "state", COMMIT_STEPS * 5)
+    spark = request.getfixturevalue("spark")
     assert finish(spark, tmp_path, tmp_path / "state") == 1
     compare(spark, tmp_path, tmp_path / "state", 8)

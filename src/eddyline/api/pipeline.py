@@ -7,6 +7,7 @@ store = "state"
 [streams.orders]
 schema = "o_orderkey BIGINT, o_custkey BIGINT"
 changes = "change_type"          # optional
+event_time = "o_time"            # optional: the TIMESTAMP column that windows go by
 format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
@@ -20,6 +21,7 @@ dead_letter = "bad-rows"
 
 [queries]
 volume = "SELECT COUNT(*) FROM orders"
+recent = { sql = "SELECT COUNT(*) FROM orders", window = "1 hour", slide = "5 minutes" }   # needs event_time
 """
 
 import tomllib
@@ -40,6 +42,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     path: str | None = None
     changes: str | None = None
+    event_time: str | None = None
     options: dict[str, str] = {}
     batch: bool = False
 
@@ -49,6 +52,8 @@ class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sql: str
     method: Method = "skimmed"
+    window: str | None = None
+    slide: str | None = None
 
 
 class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,10 +90,10 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             budget=settings.budget, error=settings.error, confidence=settings.confidence, seed=settings.seed
         )
         for name, source in self.streams.items():
-            workload.stream(name, source.schema, changes=source.changes)
+            workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)
         for name, query in self.queries.items():
             asked = QueryText(query) if isinstance(query, str) else query
-            workload.query(name, asked.sql, method=asked.method)
+            workload.query(name, asked.sql, method=asked.method, window=asked.window, slide=asked.slide)
         return workload
 
 

@@ -2,21 +2,23 @@
 
 import re
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 _STACK = re.compile(r"\s+(SQLSTATE: \w+|at \[source .*|JVM stacktrace:)", re.DOTALL)
 _PREFIX = re.compile(r"^\s*(\[[A-Z_.0-9]+\] |org\.apache\.\S+: |java\.\S+: |Job aborted.*?: )+")
+_END = re.compile(r"\n\s*(?:SQLSTATE:|=== Streaming Query ===|\tat )")
 _CALL = re.compile(r"An error occurred while calling ")
-_PYTHON = re.compile(r"^\w*(?:\.\w+)*(?:Error|Exception): (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)*: (.+)$", re.MULTILINE)
 
 
 def cause_of(error: BaseException) -> str:
     """Return the reason of a Spark error in one line: the Python error inside it, or its first line."""
     text = str(error)
-    inside = _PYTHON.findall(text)
-    line = inside[-1] if "Traceback (most recent call last)" in text and inside else text
+    _, _, trace = text.partition("Traceback (most recent call last):")
+    inside = _PYTHON.findall(_END.split(trace)[0])
+    line = inside[-1] if inside else text
     lines = [part for part in line.strip().splitlines() if part.strip() and not _CALL.match(part)]
     line = lines[0].lstrip(": ") if lines else type(error).__name__
     line = _PREFIX.sub("", _STACK.split(line)[0]).strip()

@@ -6,6 +6,7 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import change_format
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
+from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 
 _TEXT = ("csv", "json")
 _FILES = ("csv", "json", "parquet", "orc")
@@ -31,6 +32,9 @@ def read_frame(
     chosen = "text" if debezium and form == "json" else form
     reader = spark.readStream if streaming else spark.read
     reader = reader.format(chosen).options(**options)
+    if form == FORMAT:
+        spark.dataSource.register(PostgresChanges)
+        reader = reader.schema(f"{schema}, `{CHANGE}` STRING")
     try:
         if chosen in _TEXT and "inferSchema" not in options:
             reader = reader.schema(_text_schema(stream, schema, changes))

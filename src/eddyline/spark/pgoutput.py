@@ -1,0 +1,119 @@
+"""Messages of PostgreSQL's pgoutput plugin, protocol version 1, of one table.
+
+Documented in PostgreSQL's manual, "Logical Replication Message Formats". An update is a row taken away and a
+row put in; the old row must come whole, which REPLICA IDENTITY FULL sees to.
+"""
+
+import datetime as dt
+import struct
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql.types import DataType
+
+from eddyline.errors import ChangeError
+
+Row = dict[str, str | None]
+Change = tuple[str, Row]
+_UNCHANGED = object()
+
+
+class Transactions:
+    """The transactions of some messages, each with the place in the log where it ends."""
+
+    def __init__(self, messages: list[bytes], table: str) -> None:
+        self._messages = messages
+        self._table = table
+        self._columns: dict[int, list[str]] = {}
+
+    def all(self) -> Iterator[tuple[int, list[Change]]]:
+        """Yield (end, changes) of each transaction, in the order of their commits."""
+        changes: list[Change] = []
+        for message in self._messages:
+            kind = message[:1]
+            if kind == b"B":
+                changes = []
+            elif kind == b"R":
+                self._relation(message)
+            elif kind in b"IUD":
+                changes += self._changes(kind, message)
+            elif kind == b"T" and self._truncates(message):
+                raise ChangeError(f"{self._table} was truncated, which names no rows: build the state anew.")
+            elif kind == b"C":
+                _flags, _commit, end, _time = struct.unpack_from("!BQQQ", message, 1)
+                yield end, changes
+                changes = []
+
+    def _relation(self, message: bytes) -> None:
+        (identifier,) = struct.unpack_from("!I", message, 1)
+        schema, at = _text(message, 5)
+        name, at = _text(message, at)
+        (count,) = struct.unpack_from("!H", message, at + 1)
+        at += 3
+        columns = []
+        for _ in range(count):
+            column, at = _text(message, at + 1)
+            columns.append(column)
+            at += 8
+        if f"{schema}.{name}" == self._table:
+            self._columns[identifier] = columns
+
+    def _truncates(self, message: bytes) -> bool:
+        (count,) = struct.unpack_from("!I", message, 1)
+        return any(each in self._columns for each in struct.unpack_from(f"!{count}I", message, 6))
+
+    def _changes(self, kind: bytes, message: bytes) -> list[Change]:
+        (identifier,) = struct.unpack_from("!I", message, 1)
+        columns = self._columns.get(identifier)
+        if columns is None:
+            return []
+        tuples, at = {}, 5
+        while at < len(message):
+            letter = message[at : at + 1]
+            tuples[letter], at = _tuple(message, at + 1, columns)
+        if kind != b"I" and b"O" not in tuples:
+            raise ChangeError(
+                f"a change of {self._table} holds only the key of the old row: ALTER TABLE {self._table} "
+                "REPLICA IDENTITY FULL."
+            )
+        old, new = tuples.get(b"O", {}), tuples.get(b"N", {})
+        new = {name: old[name] if value is _UNCHANGED else value for name, value in new.items()}
+        words = {b"I": (), b"D": (("delete", old),), b"U": (("update_preimage", old),)}[kind]
+        after = {b"I": "insert", b"U": "update_postimage"}.get(kind)
+        return [*words, *([(after, new)] if after else [])]
+
+
+def _text(message: bytes, at: int) -> tuple[str, int]:
+    end = message.index(b"\0", at)
+    return message[at:end].decode(), end + 1
+
+
+def _tuple(message: bytes, at: int, columns: list[str]) -> tuple[dict[str, Any], int]:
+    (count,) = struct.unpack_from("!H", message, at)
+    at += 2
+    row: dict[str, Any] = {}
+    for name in columns[:count]:
+        kind, at = message[at : at + 1], at + 1
+        row[name] = _UNCHANGED if kind == b"u" else None
+        if kind == b"t":
+            (length,) = struct.unpack_from("!I", message, at)
+            row[name] = message[at + 4 : at + 4 + length].decode()
+            at += 4 + length
+    return row, at
+
+
+_CONVERTERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), int),
+    **dict.fromkeys(("float", "double"), float),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), dt.datetime.fromisoformat),
+    "decimal": Decimal,
+    "boolean": "t".__eq__,
+    "date": dt.date.fromisoformat,
+    "binary": lambda text: bytes.fromhex(text.removeprefix("\\x")),
+}
+
+
+def convert(value: str | None, kind: DataType) -> Any:
+    """Return a value of PostgreSQL's text form as Spark takes it."""
+    return None if value is None else _CONVERTERS.get(kind.typeName(), str)(value)

@@ -1,0 +1,131 @@
+"""Two tables of a real PostgreSQL server: inserts, updates and deletes, the join answered live."""
+
+import random
+import time
+
+import psycopg
+import pytest
+
+import eddyline as el
+from eddyline.spark.sources import read_frame
+from tests.spark.postgres_server import server
+
+pytestmark = pytest.mark.spark
+TABLES = {
+    "orders": "id BIGINT, customer BIGINT, total DECIMAL(10,2), note STRING",
+    "visits": "id BIGINT, customer BIGINT, at TIMESTAMP, long BOOLEAN",
+}
+CREATE = {
+    "orders": "id bigint PRIMARY KEY, customer bigint, total numeric(10,2), note text",
+    "visits": "id bigint PRIMARY KEY, customer bigint, at timestamptz, long boolean",
+}
+JOIN = "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer"
+QUERIES = {
+    "pairs": JOIN,
+    "long": f"{JOIN} WHERE v.long",
+    "money": "SELECT SUM(total) FROM orders WHERE note IS NOT NULL",
+}
+
+
+@pytest.fixture(scope="module")
+def dsn(tmp_path_factory):
+    with server(tmp_path_factory.mktemp("postgres")) as where:
+        yield where
+
+
+def plan():
+    workload = el.Workload(budget="256 KB", seed=4)
+    for name, schema in TABLES.items():
+        workload.stream(name, schema, changes="change_type")
+    for name, text in QUERIES.items():
+        workload.query(name, text)
+    return workload.plan()
+
+
+def frames(spark, dsn):
+    options = {"dsn": dsn, "max_changes": "150"}
+    return {
+        name: read_frame(
+            spark,
+            name,
+            "eddyline-postgres",
+            None,
+            {**options, "table": name},
+            schema,
+            "change_type",
+            streaming=True,
+        )
+        for name, schema in TABLES.items()
+    }
+
+
+def work(connection, rng, count):
+    """Insert, update and delete rows of both tables, several in a transaction."""
+    for _ in range(count):
+        with connection.transaction():
+            for _ in range(rng.randint(1, 8)):
+                _change(connection, rng)
+
+
+def _change(connection, rng):
+    table, what = rng.choice(["orders", "visits"]), rng.random()
+    if what < 0.6:
+        number, customer = rng.randrange(1 << 40), int(rng.paretovariate(1))
+        if table == "orders":
+            values = (number, customer, rng.randrange(10**6) / 100, rng.choice([None, "ö", "a" * 3000]))
+        else:
+            values = (number, customer, "2024-01-02T03:04:05.678+02", rng.choice([None, True, False]))
+        connection.execute(f"INSERT INTO {table} VALUES (%s, %s, %s, %s)", values)
+    elif what < 0.8:
+        connection.execute(
+            f"UPDATE {table} SET customer = customer + 1 WHERE id IN (SELECT id FROM {table} LIMIT 1)"
+        )
+    else:
+        connection.execute(f"DELETE FROM {table} WHERE id IN (SELECT min(id) FROM {table})")
+
+
+def settled(run, connection):
+    """Wait until the run has all rows; the exact counts of both tables say when."""
+    for _ in range(300):
+        exact = {t: connection.execute(f"SELECT COUNT(*) FROM {t}").fetchone()[0] for t in TABLES}
+        if run.error() is not None:
+            raise run.error()
+        if all(run.state().answer(f"SELECT COUNT(*) FROM {t}").value == n for t, n in exact.items()):
+            return
+        time.sleep(0.2)
+    pytest.fail(f"the run has not caught up: {run.progress()}")
+
+
+def check(run, connection):
+    for name, text in QUERIES.items():
+        exact = connection.execute(text).fetchone()[0]
+        answer = run.answer(name)
+        assert answer.low <= float(exact) <= answer.high or abs(answer.value - float(exact)) < 0.01, (
+            name,
+            exact,
+        )
+
+
+def test_a_join_of_two_tables_is_answered_live(spark, dsn, tmp_path):
+    rng = random.Random(1)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for table, columns in CREATE.items():
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+        with pytest.raises(el.PipelineError, match="REPLICA IDENTITY FULL"):
+            plan().start(spark, frames(spark, dsn), store=tmp_path / "refused").await_termination()
+        for table in TABLES:
+            connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+            connection.execute(f"CREATE PUBLICATION eddyline_public_{table} FOR TABLE {table}")
+            connection.execute(
+                f"SELECT pg_create_logical_replication_slot('eddyline_public_{table}', 'pgoutput')"
+            )
+        work(connection, rng, 40)
+        for _ in range(2):  # the second run goes on where the first one stopped
+            with plan().start(
+                spark, frames(spark, dsn), store=tmp_path / "state", trigger="200 milliseconds"
+            ) as run:
+                work(connection, rng, 30)
+                settled(run, connection)
+                check(run, connection)
+            work(connection, rng, 20)
+        assert el.open(tmp_path / "state").answer("pairs").freshness.deletes > 20
