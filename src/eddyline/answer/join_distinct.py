@@ -43,7 +43,7 @@ from eddyline.answer.reading import two_sided_z
 from eddyline.answer.set_reading import FEW_WITNESSES, SetReading
 
 Form = Literal["two-sided", "semi", "full"]
-_MARGIN = 1.15  # because variances are estimated and the smallest is chosen
+_MARGIN = 1.25  # because variances are estimated and the smallest is chosen
 _MUCH_WORSE = 5.0  # times the smaller variance
 _SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
 _WIDEST = 8.0  # of the exponent of an interval
@@ -62,7 +62,11 @@ def samples_of(left: JdSide, right: JdSide) -> Samples:
 
 def join_distinct(left: JdSide, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
     """Return the cardinality of a projection of the join of two streams."""
-    samples = samples_of(left, right)
+    return read_form(samples_of(left, right), right, form, confidence)
+
+
+def read_form(samples: Samples, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
+    """Return the cardinality of one form from the samples of both sides, decoded and joined once for all."""
     seen = _seen(samples, form)
     if samples.left.whole and samples.right.whole and samples.p * samples.q == 1:
         return SetReading(float(seen), float(seen), float(seen), exact=True, witnesses=seen)

@@ -70,7 +70,7 @@ def _any_joins(x: np.ndarray, chance: FloatArray) -> FloatArray:
 
 
 def joining_x(samples: Samples, member: Membership) -> Estimate:
-    """Return the share of sampled x that join, times the number of x."""
+    """Return the share of sampled x that join, times the number of x; and the heavy x's seen to join."""
     left = samples.left
     if len(left.by_x.x) == 0:
         return Estimate(0.0, inf, 0, "semi by x")
@@ -82,7 +82,8 @@ def joining_x(samples: Samples, member: Membership) -> Estimate:
     spread = (1 - left.by_x.rate) * float(joins.var()) + float((joins * (1 - joins)).mean())
     slope = float((shifted - joins).mean()) / mean
     variance = spread / (number * mean**2) + slope**2 + left.distinct_variance
-    return Estimate(left.distinct * mean, variance, int((joins > 0.5).sum()), "semi by x")
+    heavy = int(np.isin(left.heavy, samples.b_left.x).sum())
+    return Estimate(left.distinct * mean + heavy, variance, int((joins > 0.5).sum()), "semi by x")
 
 
 def joining_tuples(samples: Samples, member: Membership) -> Estimate:
@@ -120,7 +121,8 @@ def x_per_tuple(samples: Samples, member: Membership, tuples: Estimate) -> Estim
     if tuples.value == 0:
         return Estimate(0.0, inf, 0, "semi by b")
     if member.chance.sum() < _FEWEST_JOINS:
-        return Estimate(tuples.value, tuples.variance + 1, tuples.witnesses, "semi by b", thin=True)
+        value = min(tuples.value, left.distinct + len(left.heavy))
+        return Estimate(value, tuples.variance + 1, tuples.witnesses, "semi by b", thin=True)
     joins, times = _any_joins(x, member.chance), np.bincount(x, member.chance)
     share = float(joins.sum() / times.sum())
     u = joins - times * share
