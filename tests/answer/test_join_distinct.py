@@ -131,6 +131,17 @@ def test_streams_that_do_not_join_read_as_nothing():
         assert reading.note is not None
 
 
+def test_sides_may_differ_in_size():
+    # errors of about 10%: 60% is six standard errors
+    sides = random_sides(10)
+    truth = answers(*sides)
+    one, two = JoinDistinctSpec.sized(768, 2**30, 3, 0), JoinDistinctSpec.sized(1536, 2**20, 3, 1)
+    assert one.levels != two.levels
+    both = side_of(one, *sides[0]), side_of(two, *sides[1])
+    for form in FORMS:
+        assert join_distinct(*both, form).value == pytest.approx(truth[form], rel=0.6)
+
+
 def test_joins_too_large_to_list_are_thinned(monkeypatch):
     monkeypatch.setattr("eddyline.answer.join_distinct_samples.MOST_TRIPLES", 2000)
     sides = [(np.arange(500), np.arange(500) % 50) for _ in range(2)]

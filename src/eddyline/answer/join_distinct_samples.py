@@ -70,9 +70,9 @@ def chosen(sample: Tuples, inside: np.ndarray) -> Tuples:
 
 def check_sides(left: JoinDistinctSpec, right: JoinDistinctSpec) -> None:
     """Raise unless the two sides sample the same join values, and their own x independently."""
-    if (left.seed, left.levels) != (right.seed, right.levels):
+    if left.seed != right.seed:
         raise IncompatibleSpecs(
-            f"these join-distinct synopses differ in seed or levels and cannot be joined: {left} and {right}; "
+            f"these join-distinct synopses differ in their seeds and cannot be joined: {left} and {right}; "
             "build both from one plan."
         )
     if left.side == right.side:
@@ -88,12 +88,21 @@ def restrict(sample: Tuples, keep: np.ndarray, rates: np.ndarray) -> Tuples:
     return chosen(sample, kept[sample.levels])._replace(complete=kept, rate=rate)
 
 
+def _lowered(sample: Tuples, levels: int) -> Tuples:
+    """Return the sample as if its table had so many levels, the last holding all further ones."""
+    complete = sample.complete[:levels].copy()
+    complete[-1] = sample.complete[levels - 1 :].all()
+    lowered = sample._replace(levels=np.minimum(sample.levels, levels - 1), complete=complete)
+    return chosen(lowered, complete[lowered.levels])
+
+
 def common_b(left: Side, right: Side, rates: np.ndarray) -> tuple[Tuples, Tuples]:
     """Return both samples on b at the levels that are known on both sides, those values alone that join.
 
-    A side that is wholly known is known at every level, whatever level its tuples were decoded from.
+    A side that is wholly known is known at every level, whatever level its tuples were decoded from. `rates` are
+    those of the levels of the table that has fewer.
     """
-    one, two = left.by_b, right.by_b
+    one, two = (_lowered(side.by_b, len(rates)) for side in (left, right))
     if not right.whole:
         one = one if left.whole else restrict(one, two.complete, rates)
     if not left.whole:

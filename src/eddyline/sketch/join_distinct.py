@@ -8,8 +8,8 @@ counters, as levelled peeling tables:
     x alone    distinct x, a finer count of them than `by x` gives where an x has many tuples
 
 and a counting filter of the join values. A tuple enters the tables as 32-bit fingerprints of x and b.
-Sides share `seed` and `levels`; `side` (0 or 1) keeps the samples on x of the two sides independent even where
-both sides hold the same values, as in a self-join.
+Sides share `seed`, and may differ in size; `side` (0 or 1) keeps the samples on x of the two sides independent
+even where both sides hold the same values, as in a self-join.
 
 Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are read back whole.
 Paper: join-distinct; see `jd_sketch` for its own synopsis. This one is algorithms.md, section 6.
@@ -114,13 +114,13 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
         """Return the spec whose two-sided answer is expected within `error` (a relative standard error).
 
         Hints: `tuples`, distinct tuples of a side, and the `answer` that is expected. The sample holds about
-        0.9 cells/tuples of the values of either side, so that answer (0.9 cells/tuples)^2 pairs are seen;
-        without hints as many pairs as tuples and a sample of 1% are assumed.
+        0.9 cells/tuples of the values of either side, so that answer (0.9 cells/tuples)^2 pairs are seen, and
+        they are taken to be worth half as many independent ones. Without hints: what random joins of 10^5
+        tuples took in figures/join_distinct.py, an error of 3/sqrt(cells); selective joins take more.
         """
         if not 0 < error < 1:
             raise SketchError(f"an error is between 0 and 1, not {error}.")
-        ratio = tuples / answer**0.5 if tuples and answer else 1.1 / error  # then cells = 1.7/error^2
-        wanted = 1.5 * ratio / error / 0.9
+        wanted = 1.5 * tuples / answer**0.5 / error / 0.9 if tuples and answer else 9 / error**2
         third = 1 << max(6, ceil(log2(wanted / 3)))
         return cls.sized(min(3 * third, _LARGEST), max_distinct, seed, side)
 
