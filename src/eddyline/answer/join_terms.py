@@ -1,7 +1,6 @@
 """One term of a join query: the synopses of its relations, read by the query's method."""
 
 import msgspec
-import numpy as np
 
 from eddyline.answer import skimmed_paper
 from eddyline.answer.join import Side, hash_join, skimmed_join
