@@ -112,9 +112,7 @@ def test_missing_file_is_one_sentence(tmp_path):
 
 
 def test_every_command_is_documented():
-    documented = "".join(
-        path.read_text() for path in (Path(__file__).parent.parent / "docs" / "how-to").glob("*.md")
-    )
+    documented = "".join(path.read_text() for path in (Path(__file__).parent.parent / "docs").rglob("*.md"))
     for command in app.registered_commands:
         name = command.name or command.callback.__name__
         assert f"eddyline {name}" in documented, name
