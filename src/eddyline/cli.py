@@ -131,7 +131,7 @@ def run(
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
     loaded = load_pipeline(pipeline)
     loaded.build()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with working("starting Spark"):
         spark = _session()
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
@@ -143,6 +143,7 @@ def run(
             status.update("stopping after the batches that were begun")
             running.stop()
         err.print(f"stopped at {running.freshness}", highlight=False)
+    signal.signal(signal.SIGTERM, before)
     spark.stop()
 
 

@@ -55,6 +55,8 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
     """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
     from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
 
+    if pipeline.workload.store is not None:
+        check_no_run(pipeline.workload.store)
     frames = {
         name: read_frame(
             spark, name, source.format, source.path, source.options, source.schema, source.changes
@@ -78,9 +80,16 @@ def save(where: str, plan: Plan, state: State) -> None:
     if not Store.exists(where):
         Store.create(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
         return
+    check_no_run(where)
+    Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
+
+
+def check_no_run(where: str) -> None:
+    """Raise WrongRun if a continuous run feeds the store."""
+    if not Store.exists(where):
+        return
     if any(at.query_id != BATCH_QUERY for at in Reader(where).latest().commit.sources.values()):
         raise WrongRun(
             f"the store {where} is kept current by a continuous run, which a pass over the sources would count "
             "again: use `eddyline run --full-refresh`, or another directory."
         )
-    Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
