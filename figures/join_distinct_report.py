@@ -95,11 +95,11 @@ def draw(ours: list[Row], small: list[Row]) -> None:
             )
         axis.set(title=f"ours, {form}, 10^5 tuples a side")
     for index, shape in enumerate(shapes):
-        for method, style in (("ours", "-"), ("witness", "--"), ("document", ":")):
+        for method, style in (("ours", "-"), ("witness", "--"), ("document", ":"), ("each b", "x")):
             mine = chosen(small, form="two-sided", shape=shape, method=method)
             xs, ys = [r["bytes"] for r in mine], [100 * r["median_error"] for r in mine]
             axes[3].plot(xs, ys, style, color=f"C{index}", marker="o", ms=3)
-    axes[3].set(title="two-sided, 5,000 tuples: ours -, document : and better read --")
+    axes[3].set(title="two-sided, 3,000 tuples: ours -, document :, better read --, each b x")
     axes[3].set_ylabel("median error, %")
     for form, mark in zip(FORMS, "osx", strict=True):
         mine = chosen(ours, form=form)
@@ -120,7 +120,7 @@ def draw(ours: list[Row], small: list[Row]) -> None:
 
 def print_rows(ours: list[Row], small: list[Row]) -> None:
     """Print the tables."""
-    for title, rows in (("10^5 tuples a side", ours), ("5,000 tuples a side", small)):
+    for title, rows in (("10^5 tuples a side", ours), ("3,000 tuples a side", small)):
         print(title)
         for row in sorted(rows, key=lambda r: (FORMS.index(r["form"]), r["shape"], r["bytes"])):
             cover = f"{100 * row['coverage']:4.0f}% covered {100 * row['flagged']:4.0f}% flagged"

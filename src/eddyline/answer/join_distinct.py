@@ -14,7 +14,8 @@ relative variance is taken, with the interval m exp(+-z se/m).
 Paper: join-distinct; `jd_paper` has its own estimators. algorithms.md, section 6.
 """
 
-from math import exp, inf, sqrt
+from dataclasses import replace
+from math import exp, inf, prod, sqrt
 from typing import Literal
 
 import numpy as np
@@ -96,7 +97,10 @@ def _estimate(samples: Samples, right: JdSide, form: Form) -> Estimate:
     if form == "full":
         return combined(full_by_pairs(samples), triples)
     light = _two_sided(light_samples(samples))
-    return light if samples.r == 0 else total(light, heavy_pairs(samples, triples))
+    best = light if samples.r == 0 else total(light, heavy_pairs(samples, triples))
+    sides = (samples.left, samples.right)
+    most = prod(side.distinct + len(side.heavy) for side in sides)
+    return replace(best, value=min(best.value, most))
 
 
 def _two_sided(samples: Samples) -> Estimate:

@@ -8,7 +8,9 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.join_distinct import JoinDistinctSpec, Tuples
+from eddyline.sketch.peeling import DistinctSample
 
+_MOSTLY = 0.5  # the rate at which the sample of distinct x needs no help
 _FEWEST_SIGHTS = 6  # of a heavy x in the sample on b
 MOST_TRIPLES = 4_000_000  # joined sampled triples held at once; beyond it the samples are thinned
 
@@ -47,9 +49,18 @@ def decode(side: JdSide) -> Side:
     heavy = _heavy_x(by_b, spec.cells)
     by_x = without(by_x, heavy)
     distinct = spec.distinct_x(counters)
-    own, others = len(np.unique(by_x.x)), len(distinct.keys) - len(heavy) * distinct.rate
+    number, variance = _light_number(by_x, distinct, len(heavy))
+    return Side(by_x, by_b, number, variance, heavy, False)
+
+
+def _light_number(by_x: Tuples, distinct: DistinctSample, heavy: int) -> tuple[float, float]:
+    """Return the number of x's that are not heavy, and its relative variance, from both samples of them."""
+    own, others = len(np.unique(by_x.x)), len(distinct.keys) - heavy * distinct.rate
+    if distinct.rate >= _MOSTLY:
+        return max(others / distinct.rate, float(own)), (1 - distinct.rate) / max(others, 1)
     number, rate = max(own + others, float(own)), by_x.rate + distinct.rate
-    return Side(by_x, by_b, number / rate, (1 - min(rate, 1)) / max(number, 1), heavy, False)
+    spread = by_x.rate * (1 - by_x.rate) + distinct.rate * (1 - distinct.rate)
+    return number / rate, spread / (rate * max(number, 1))
 
 
 def _heavy_x(by_b: Tuples, cells: int) -> np.ndarray:

@@ -19,27 +19,36 @@ _FEWEST_JOINS = 0.5  # expected among the sampled tuples, for an estimate to res
 
 
 class Membership(NamedTuple):
-    """The chance that each sampled left tuple joins; and that chance with the fitted share one error higher."""
+    """The chance that each sampled left tuple joins; and that chance with the fitted share off by its error."""
 
     chance: FloatArray
     shifted: FloatArray
 
 
-def _fitted_share(known: np.ndarray, seen: np.ndarray, fill: float) -> tuple[float, float]:
-    """Return the share of values that join, with its standard error: known ones, and filter bits of others."""
-    low, high = 0.0, 1.0
-    hits, misses = float(known.sum()), float((~known).sum() + (~seen).sum())
+def _fitted_share(hits: float, misses: float, seen: np.ndarray, fill: float) -> tuple[float, float]:
+    """Return the share of values that join, with its standard error: from known ones, and filter bits of others."""
+    low, high, known = 0.0, 1.0, hits + misses
     for _ in range(50):  # the slope of the likelihood falls with the share
         share = (low + high) / 2
-        slope = hits / share - misses / (1 - share)
+        slope = hits / share - (misses + float((~seen).sum())) / (1 - share)
         slope += float(seen.sum()) * (1 - fill) / (share + (1 - share) * fill)
         low, high = (share, high) if slope > 0 else (low, share)
     bit = share + (1 - share) * fill
-    spread = max(share * (1 - share), 0.25 / max(len(known) + len(seen), 1))
-    from_known = len(known) / spread
-    from_seen = len(seen) * (1 - fill) ** 2 / max(bit * (1 - bit), 1e-6) if fill < 1 else 0.0
-    information = from_known + from_seen
+    spread = max(share * (1 - share), 0.25 / max(known + len(seen), 1))
+    information = known / spread
+    if fill < 1:
+        information += len(seen) * (1 - fill) ** 2 / max(bit * (1 - bit), 1e-6)
     return share, min(0.5, information**-0.5) if information else 0.5
+
+
+def _known_values(samples: Samples, right: JdSide) -> tuple[float, float]:
+    """Return how many join values of the left sample on b join and do not, weighted by their tuples."""
+    b = samples.left.by_b.b
+    known = b[samples.right.by_b.complete[right.spec.by_b.level_of(b)]]
+    if len(known) == 0:
+        return 0.0, 0.0
+    share, number = float(np.isin(known, samples.right.by_b.b).mean()), len(np.unique(known))
+    return share * number, (1 - share) * number
 
 
 def membership(samples: Samples, right: JdSide) -> Membership:
@@ -51,12 +60,14 @@ def membership(samples: Samples, right: JdSide) -> Membership:
     known = side.by_b.complete[right.spec.by_b.level_of(b)]
     maybe = right.spec.filter_holds(right.counters, b)
     first = np.unique(b, return_index=True)[1]
-    known_values, unknown_values = first[known[first]], first[~known[first]]
     fill = right.spec.filter_fill(right.counters)
-    share, error = _fitted_share(present[known_values], maybe[unknown_values], fill)
+    hits, misses = _known_values(samples, right)
+    hits += float(present[first[known[first]]].sum())
+    misses += float((~present[first[known[first]]]).sum())
+    share, error = _fitted_share(hits, misses, maybe[first[~known[first]]], fill)
     unknown, lucky = maybe & ~known, int((present & ~known).sum())
     chances = []
-    for own in (share, min(share + error, 1.0)):
+    for own in (share, share + error if share < 0.5 else share - error):
         odds = own / (own + (1 - own) * fill) if own > 0 else 0.0
         others = max(odds * int(unknown.sum()) - lucky, 0.0) / max(int(unknown.sum()) - lucky, 1)
         chances.append(np.where(present, 1.0, np.where(unknown, others, 0.0)))
@@ -79,7 +90,9 @@ def joining_x(samples: Samples, member: Membership) -> Estimate:
     number, mean = len(joins), float(joins.mean())
     if number * mean < _FEWEST_JOINS:
         return Estimate(0.0, inf, 0, "semi by x")
-    spread = (1 - left.by_x.rate) * float(joins.var()) + float((joins * (1 - joins)).mean())
+    least = (number * mean + 0.5) / (number + 1)  # none seen that fails to join does not mean that all do
+    spread = max((1 - left.by_x.rate) * float(joins.var()), (1 - left.by_x.rate) * least * (1 - least))
+    spread += float((joins * (1 - joins)).mean())
     slope = float((shifted - joins).mean()) / mean
     variance = spread / (number * mean**2) + slope**2 + left.distinct_variance
     heavy = int(np.isin(left.heavy, samples.b_left.x).sum())
