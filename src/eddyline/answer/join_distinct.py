@@ -131,7 +131,7 @@ def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
 
 def _reading(best: Estimate, seen: int, confidence: float) -> SetReading:
     """Return the reading of the chosen estimate; few witnesses widen it, as their variance is less known."""
-    error = sqrt(best.variance * (1 + 6 / max(best.witnesses, 1)))
+    error = sqrt(best.variance * (1 + 6 * max(best.variance, 1 / max(best.witnesses, 1))))
     half = min(_MARGIN * two_sided_z(confidence) * error, _WIDEST)
     value = max(best.value, float(seen))
     low, high = max(best.value * exp(-half), float(seen)), max(value, best.value * exp(half))

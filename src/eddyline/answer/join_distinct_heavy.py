@@ -40,15 +40,10 @@ def total(light: Estimate, heavy: Estimate) -> Estimate:
     return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin)
 
 
-def _degrees(side: Side, b_rate: float, *, with_heavy: bool) -> tuple[FloatArray, FloatArray]:
-    """Return numbers of tuples of the x's of a side, and how many x's each stands for."""
+def _degrees(side: Side) -> tuple[FloatArray, FloatArray]:
+    """Return numbers of tuples of the x's of a side that are not heavy, and how many x's each stands for."""
     light = np.unique(side.by_x.x, return_counts=True)[1].astype(np.float64)
-    weights = np.full(len(light), side.distinct / max(len(light), 1))
-    if not with_heavy or len(side.heavy) == 0:
-        return light, weights
-    shown = side.by_b.x[np.isin(side.by_b.x, side.heavy)]
-    heavy = np.unique(shown, return_counts=True)[1] / max(side.by_b.rate, b_rate)
-    return np.concatenate([light, heavy]), np.concatenate([weights, np.ones(len(heavy))])
+    return light, np.full(len(light), side.distinct / max(len(light), 1))
 
 
 def _pairs(triples: FloatArray, degrees: FloatArray, weights: FloatArray, rho: float) -> float:
@@ -60,15 +55,15 @@ def _pairs(triples: FloatArray, degrees: FloatArray, weights: FloatArray, rho: f
     return float(((1 - np.exp(np.outer(inner, kinds))) @ numbers).sum()) / rho
 
 
-def _part(heavy: Tuples, others: Tuples, side: Side, boost: float, *, with_heavy: bool) -> Estimate:
-    """Return the pairs of the heavy x's of one side (as sampled on b) with the x's of the other."""
+def _with_light(heavy: Tuples, others: Tuples, side: Side, boost: float) -> Estimate:
+    """Return the pairs of the heavy x's of one side (as sampled on b) with the others of the other side."""
     one, two = thinned_b(heavy, others)
     joined = join(one, two)
     if joined.triples == 0:
         return Estimate(0.0, 0.0, 0, "heavy x")
     rate, j = one.rate, joined.witnesses.astype(np.float64)
     triples = np.bincount(joined.a, j) / rate
-    degrees, weights = _degrees(side, rate, with_heavy=with_heavy)
+    degrees, weights = _degrees(side)
     phi = triples / max(float((weights * degrees).sum()), 1.0)
     expected = float((phi**2).sum()) * float((weights * degrees * (degrees - 1)).sum())
     seen = float((j * (j - 1)).sum()) / rate**2
@@ -91,11 +86,27 @@ def heavy_pairs(samples: Samples, triples: Estimate) -> Estimate:
     shown = float((one * two).sum()) / samples.r
     boost = max(1.0, triples.value / shown) if len(values) else 1.0
     is_left, is_right = np.isin(samples.b_left.x, left.heavy), np.isin(samples.b_right.x, right.heavy)
-    first = _part(chosen(samples.b_left, is_left), samples.b_right, right, boost, with_heavy=True)
-    light = chosen(samples.b_left, ~is_left)
-    second = _part(chosen(samples.b_right, is_right), light, left, boost, with_heavy=False)
-    value = first.value + second.value
+    heavy_left, light_left = chosen(samples.b_left, is_left), chosen(samples.b_left, ~is_left)
+    heavy_right, light_right = chosen(samples.b_right, is_right), chosen(samples.b_right, ~is_right)
+    parts = [
+        _with_light(heavy_left, light_right, right, boost),
+        _with_light(heavy_right, light_left, left, boost),
+        _both_heavy(heavy_left, heavy_right, len(left.heavy) * len(right.heavy)),
+    ]
+    value = sum(part.value for part in parts)
     if value == 0:
-        return first
-    variance = (first.variance**0.5 * first.value + second.variance**0.5 * second.value) ** 2 / value**2
-    return Estimate(value, variance, first.witnesses + second.witnesses, "heavy x")
+        return parts[0]
+    error = sum(part.value * part.variance**0.5 for part in parts) / value
+    return Estimate(value, error**2, sum(part.witnesses for part in parts), "heavy x")
+
+
+def _both_heavy(left: Tuples, right: Tuples, most: int) -> Estimate:
+    """Return the pairs of two heavy x's: those seen to join, and as many more as pairs seen once and twice tell.
+
+    Heavy x's that join have many join values in common, so that most such pairs are seen.
+    """
+    j = join(*thinned_b(left, right)).witnesses
+    once, twice = int((j == 1).sum()), int((j == 2).sum())
+    more = once * (once - 1) / (2 * (twice + 1))
+    value = min(len(j) + more, float(most))
+    return Estimate(value, (more / value) ** 2 if value else 0.0, len(j), "heavy x")
