@@ -10,7 +10,7 @@ from eddyline.plan.layout import Kept
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.keys import BoolArray
 from eddyline.sketch.synopsis import empty_counters
 
@@ -52,7 +52,7 @@ class Accumulator:
             return
         hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
         kept.spec.accumulate(self.counters[kept.id], hashed, weights)
-        self._observe(kept, hashed, weights)
+        self._observe(kept, prepared, counted)
 
     def _add_group(self, together: list[Kept], prepared: Prepared) -> None:
         """Add a batch to sketches of one spec on one key: hashed once, whatever their predicates and measures."""
@@ -65,15 +65,16 @@ class Accumulator:
             if counted is not None:
                 weights = np.where(counted, weights, 0)
             spec.accumulate_at(self.counters[kept.id], places, weights)
-            if kept.candidates is not None and counted is not None:
-                self._observe(kept, hashed[:, counted], weights[counted])
-            else:
-                self._observe(kept, hashed, weights)
+            self._observe(kept, prepared, counted)
 
-    def _observe(self, kept: Kept, hashed: KeyArray, weights: Int64Array) -> None:
-        if kept.candidates is not None:
-            keys = np.ascontiguousarray(hashed[0])
-            candidates.observe(kept.candidates, self.hints[kept.id], keys, weights)
+    def _observe(self, kept: Kept, prepared: Prepared, counted: BoolArray | None) -> None:
+        """Show the candidate table the rows that count, weighed as rows: its votes are too small for measures."""
+        if kept.candidates is None:
+            return
+        keys, weights = prepared.keys[kept.keys[0]][0].view(np.uint64), prepared.weights
+        if counted is not None:
+            keys, weights = keys[counted], weights[counted]
+        candidates.observe(kept.candidates, self.hints[kept.id], keys, weights)
 
 
 def _grouped(kept: Sequence[Kept]) -> list[list[Kept]]:
