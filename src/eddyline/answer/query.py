@@ -104,7 +104,7 @@ def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
         net = int(snapshot.counters[rows.id][0])
         if net < 0:
             notes.append(
-                f"stream {name!r} has a net count of {net:,}: rows were deleted that were never inserted."
+                f"stream {name!r} has a net count of {net:,}: rows were deleted whose inserts are not in it."
             )
     return notes
 

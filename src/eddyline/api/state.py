@@ -68,7 +68,8 @@ class State:
         if self.origin is None:
             return estimate
         read = dict.fromkeys(name for ids in planned.terms.values() for name in ids)
-        return self.origin.told(estimate, [snapshot.layout.by_id[name] for name in read])
+        origin = self.origin if panes is None else Origin(self.origin.freshness)
+        return origin.told(estimate, [snapshot.layout.by_id[name] for name in read])
 
     def frequent(
         self,
