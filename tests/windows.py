@@ -12,7 +12,7 @@ DDL = "k BIGINT, x INT, ts TIMESTAMP"
 TABLES = (0, 2, 9, 11, 4, 23, 30)
 
 
-def plan():
+def plan(keep=None):
     window = {"window": "15 minutes", "slide": "5 minutes"}
     return (
         el.Workload(budget="400 KB", seed=3)
@@ -22,7 +22,7 @@ def plan():
         .query("total", "SELECT SUM(x) FROM a WHERE k < 30", **window)
         .query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k", **window)
         .query("n_all", "SELECT COUNT(*) FROM a")
-        .plan()
+        .plan(keep=keep)
     )
 
 

@@ -57,6 +57,11 @@ def test_memory_is_planned_for():
         window.plan()
 
 
+def test_a_kept_plan_keeps_its_windows():
+    made = plan()
+    assert plan(keep=made.layout).layout == made.layout
+
+
 def test_empty_and_undated_rows():
     state = plan().empty()
     assert state.answer("n").value == 0
@@ -82,6 +87,9 @@ def test_declarations_are_checked():
     ):
         with pytest.raises(el.PlanError, match=told):
             workload().query("q", sql, **settings)
+    wanted = el.Workload(error=0.1).stream("a", "ts TIMESTAMP", event_time="ts")
+    with pytest.raises(el.PlanError, match="give a budget"):
+        wanted.query("q", "SELECT COUNT(*) FROM a", window="1 hour").plan()
     with pytest.raises(el.PlanError, match="TIMESTAMP"):
         el.Workload().stream("a", "k BIGINT", event_time="k")
     assert parse_window("1 hour", "5 minutes").panes == 12

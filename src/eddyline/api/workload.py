@@ -93,12 +93,13 @@ class Workload:
             parsed = parse_query(sql, {stream.name: stream.columns for stream in self._streams.values()})
         except SqlError as error:
             raise type(error)(f"query {name!r}: {error}") from error
-        self._asked[name] = Asked(name, parsed, method)
+        asked = Asked(name, parsed, method)
         if window is not None:
+            check_event_times(asked, self._streams)
             self._windows[name] = parse_window(window, slide)
-            check_event_times(self._asked[name], self._streams)
         elif slide is not None:
             raise PlanError(f"query {name!r}: a slide needs a window.")
+        self._asked[name] = asked
         return self
 
     def sample(self, stream: str, *columns: str, size: int = 1000, where: str | None = None) -> Self:
@@ -120,6 +121,8 @@ class Workload:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
         settings, assumption = self._settings, ""
         if self._error is not None:
+            if self._windows:
+                raise PlanError("windows are planned within a budget, not for an error: give a budget.")
             settings = replace(settings, budget=budget_for_error(self._error, self._demands(), settings))
             assumption = (
                 f"sized for a relative error of {self._error:.2g} at {settings.confidence:.0%}, if the joins are as "
