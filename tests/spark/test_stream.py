@@ -144,8 +144,12 @@ def test_added_queries_keep_what_is_there_and_say_since_when_they_count(spark, t
 def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
     write_files(tmp_path, 1)
     (tmp_path / "b" / "broken.parquet").write_bytes(b"this is no parquet file")
+    run = plan().start(spark, frames(spark, tmp_path), store=tmp_path / "state")
     with pytest.raises(el.PipelineError, match="stream 'b' stopped") as caught:
-        run_all(spark, tmp_path, tmp_path / "state")
+        run.await_termination()
     assert "\n" not in str(caught.value)
+    assert run.progress()["b"].error == str(caught.value)
+    assert "counts no further" in run.answer("rows_a").notes[-1]
+    assert not run.active
     with pytest.raises(el.PipelineError, match="cannot be started"):
         run_all(spark, tmp_path, tmp_path / "state2", checkpoint="nosuchscheme://checkpoints")

@@ -6,7 +6,7 @@ position in one epoch. Spark delivers it again after a crash; the store knows it
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -120,7 +120,12 @@ class Run:
 
     def answer(self, query: str, **settings: Any) -> Estimate:
         """Return the estimate of a query from the last commit; `settings` are those of `State.answer`."""
-        return self.state().answer(query, **settings)
+        estimate, error = self.state().answer(query, **settings), self.error()
+        if error is None:
+            return estimate
+        return replace(
+            estimate, notes=(*estimate.notes, f"the run has failed and counts no further: {error}")
+        )
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""
