@@ -16,7 +16,9 @@ KEYS = st.integers(-(2**63), 2**63 - 1)
 WEIGHTS = st.integers(-1000, 1000)
 FAMILIES = st.sampled_from(["mix", "poly4"])
 ONE_EDGE = st.one_of(
-    st.builds(HashSketchSpec, st.sampled_from([2, 8, 32]), st.integers(1, 4), st.tuples(st.integers(0, 9)), FAMILIES),
+    st.builds(
+        HashSketchSpec, st.sampled_from([2, 8, 32]), st.integers(1, 4), st.tuples(st.integers(0, 9)), FAMILIES
+    ),
     st.builds(AgmsSpec, st.integers(1, 6), st.integers(1, 3), st.tuples(st.integers(0, 9)), FAMILIES),
 )
 ROWS = st.lists(st.tuples(KEYS, WEIGHTS), max_size=30)
@@ -79,7 +81,12 @@ def test_total_is_the_net_sum():
 
 @pytest.mark.parametrize(
     "other",
-    [HashSketchSpec(8, 2, (2,)), HashSketchSpec(8, 3, (1,)), HashSketchSpec(8, 2, (1,), "poly4"), AgmsSpec(8, 2, (1,))],
+    [
+        HashSketchSpec(8, 2, (2,)),
+        HashSketchSpec(8, 3, (1,)),
+        HashSketchSpec(8, 2, (1,), "poly4"),
+        AgmsSpec(8, 2, (1,)),
+    ],
 )
 def test_mismatched_specs_raise(other):
     mine = Synopsis(HashSketchSpec(8, 2, (1,)))
@@ -99,7 +106,10 @@ def test_overflow_is_an_error_and_changes_nothing():
     lowest = Synopsis(spec) - full
     with pytest.raises(SketchError, match="overflow"):
         lowest - full - full
-    assert full.counters.tolist() == Synopsis(spec).update(np.array([1]), weights=np.array([2**62])).counters.tolist()
+    assert (
+        full.counters.tolist()
+        == Synopsis(spec).update(np.array([1]), weights=np.array([2**62])).counters.tolist()
+    )
 
 
 def test_every_flipped_or_missing_byte_is_noticed():

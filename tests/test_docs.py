@@ -1,0 +1,44 @@
+"""Docs: every example in a docstring runs, every link leads somewhere, every file named in the docs is there."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import eddyline
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(eddyline.__path__, "eddyline.")
+    if not module.name.startswith("eddyline.spark")
+)
+
+
+def test_examples_in_docstrings_run():
+    results = [doctest.testmod(importlib.import_module(name)) for name in MODULES]
+    assert sum(result.attempted for result in results) >= 8
+    assert [name for name, result in zip(MODULES, results, strict=True) if result.failed] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_the_docs_name_are_there(page):
+    named = re.findall(
+        r"`((?:tests|figures|benchmarks|examples|scripts)/[\w./-]+)`", page.read_text(encoding="utf-8")
+    )
+    rooms = re.findall(
+        r"`((?:kernels|sketch|sql|plan|ingest|spark|store|answer|api)/\w+\.py)`",
+        page.read_text(encoding="utf-8"),
+    )
+    for name in [*named, *(f"src/eddyline/{room}" for room in rooms)]:
+        assert (ROOT / name).exists(), name
