@@ -11,7 +11,8 @@ counters of 4 bytes, and their levels are those that the data needs (fewer than 
 JD sketches are built with keys of 12 bits here, which changes their speed and not their errors. Where JDEstimator
 fails, 0 is taken. `witness` is the document's sketch with our readings of it: any identical pair of singletons
 for an intersection, and all indices of the bitmaps by maximum likelihood. `each b` is its alternative with FM
-synopses for each join value (counters of 4 bytes), read in that same way.
+synopses for each join value (counters of 4 bytes), read in that same way. The document's semi-join counts distinct
+(a, b) and is held to that count; ours counts distinct a.
 """
 
 import argparse
@@ -74,6 +75,12 @@ def document_side(form: Form, side: int, tuples: Tuples) -> np.ndarray:
     return np.stack([b, b]) if form == "semi" and side == 1 else np.stack([x, b])
 
 
+def document_answers(sides: list[Tuples]) -> dict[str, int]:
+    """Return the exact answers of the document's forms: its semi-join counts the tuples (a, b) that join."""
+    left, right = sides
+    return {**answers(left, right), "semi": int(np.isin(left[1], right[1]).sum())}
+
+
 def document_bytes(sketches: int, copies: int) -> int:
     """Return the bytes of two JD sketches with 65 counters of 4 bytes a signature."""
     return 2 * copies * sketches * LEVELS * LEVELS * 65 * 4
@@ -104,7 +111,7 @@ def run_alternative(
     errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[Form, ...]
 ) -> None:
     """Note the errors of the document's alternative, with synopses for every join value."""
-    truth = answers(*sides)
+    truth = document_answers(sides)
     values = int(max(side[1].max() for side in sides)) + 1
     for form in forms:
         specs = [ThetaBSpec(values, 2 * COPIES, LEVELS, seed, side) for side in (0, 1)]
