@@ -88,7 +88,7 @@ def document_bytes(sketches: int, copies: int) -> int:
 
 def run_document(errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[Form, ...]) -> None:
     """Note the errors of the document's method on one pair of streams, with all its sketches and with half."""
-    truth = answers(*sides)
+    truth = document_answers(sides)
     specs = [JdSketchSpec(COPIES, SKETCHES, LEVELS, LEVELS, seed, side, key_bits=KEY_BITS) for side in (0, 1)]
     for form in forms:
         both = []
