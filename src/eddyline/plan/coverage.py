@@ -25,8 +25,7 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
     if named is not None:
         return named if method in (None, named.method) else bind(layout, named.name, named.query.text, method)
     if " " not in query.strip():
-        names = ", ".join(planned.name for planned in layout.queries)
-        raise PlanError(f"the plan has no query {query!r}: its queries are {names}.")
+        raise PlanError(f"the plan has no query {query!r}: its queries are {', '.join(layout.query_names)}.")
     return bind(layout, "query", query, method)
 
 
