@@ -72,25 +72,6 @@ def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.nda
 
 
 @njit(cache=True, nogil=True)
-def hash_sketch_locate(
-    keys: np.ndarray, params: np.ndarray, family: int, width: int, buckets: np.ndarray, signs: np.ndarray
-) -> None:
-    """Fill buckets (int32) and signs (int8), both (depth, n), with where each key goes in each row."""
-    edges, n = keys.shape
-    mask = _U(width - 1)
-    for p in range(buckets.shape[0]):
-        for i in range(n):
-            bucket = _U(0)
-            top = _U(0)
-            for e in range(edges):
-                word = hash_word(keys[e, i], params[e, p], family)
-                bucket += word & mask
-                top ^= word
-            buckets[p, i] = np.int32(bucket & mask)
-            signs[p, i] = np.int8(1) - np.int8(2) * np.int8(top >> _TOP)
-
-
-@njit(cache=True, nogil=True)
 def agms_add(
     counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int
 ) -> None:

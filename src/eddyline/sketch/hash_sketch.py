@@ -9,12 +9,7 @@ import msgspec
 import numpy as np
 
 from eddyline.errors import SketchError
-from eddyline.kernels.linear import (
-    hash_sketch_add,
-    hash_sketch_add_at,
-    hash_sketch_locate,
-    hash_sketch_places,
-)
+from eddyline.kernels.linear import hash_sketch_add, hash_sketch_add_at, hash_sketch_places
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
 from eddyline.sketch.families import Family, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
@@ -93,9 +88,5 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
 
     def locate(self, keys: KeyArray) -> tuple[np.ndarray, np.ndarray]:
         """Return (buckets int32, signs int8), both (depth, n): where each key goes in each row."""
-        n = keys.shape[1]
-        buckets = np.empty((self.depth, n), dtype=np.int32)
-        signs = np.empty((self.depth, n), dtype=np.int8)
-        params = parameters(self.hash, self.seeds, self.depth)
-        hash_sketch_locate(keys, params, kernel_id(self.hash), self.width, buckets, signs)
-        return buckets, signs
+        places = self.places(keys)
+        return (places >> 1).astype(np.int32), (1 - 2 * (places & 1).astype(np.int8))
