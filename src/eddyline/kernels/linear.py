@@ -50,14 +50,20 @@ def hash_sketch_places(
     edges, n = keys.shape
     mask = _U(width - 1)
     for p in range(out.shape[0]):
-        for i in range(n):
-            bucket = _U(0)
-            top = _U(0)
-            for e in range(edges):
-                word = hash_word(keys[e, i], params[e, p], family)
-                bucket += word & mask
-                top ^= word
-            out[p, i] = np.uint32((bucket & mask) << _U(1) | top >> _TOP)
+        if edges == 1:
+            row_params = params[0, p]
+            for i in range(n):
+                word = hash_word(keys[0, i], row_params, family)
+                out[p, i] = np.uint32((word & mask) << _U(1) | word >> _TOP)
+        else:
+            for i in range(n):
+                bucket = _U(0)
+                top = _U(0)
+                for e in range(edges):
+                    word = hash_word(keys[e, i], params[e, p], family)
+                    bucket += word & mask
+                    top ^= word
+                out[p, i] = np.uint32((bucket & mask) << _U(1) | top >> _TOP)
 
 
 @njit(cache=True, nogil=True)
