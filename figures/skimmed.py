@@ -27,9 +27,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from skimmed_report import report
 
+from eddyline.answer.agms import est_join_size
 from eddyline.answer.join import Side, hash_join, skimmed_join
 from eddyline.answer.reading import Reading
-from eddyline.answer.skimmed_paper import BEST_MULTIPLE, est_join_size, est_skim_join_size
+from eddyline.answer.skimmed_paper import BEST_MULTIPLE, est_skim_join_size
 from eddyline.answer.skimming import dense_in_range, scan
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
@@ -192,7 +193,7 @@ def measure_agms(errors: Errors, seeds: int, budgets: tuple[int, ...]) -> None:
             for start in range(0, len(atomic) - spec.words + 1, words):
                 part = atomic[start : start + spec.words].T
                 for pair, one, two in zip(pairs, part, part[len(pairs) :], strict=False):
-                    errors.add("agms", words, pair, est_join_size(spec, one, spec, two))
+                    errors.add("agms", words, pair, est_join_size([(spec, one), (spec, two)]))
         print(f"measured AGMS seed {seed}", flush=True)
 
 

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.join import Side
-from eddyline.answer.skimmed_paper import est_join_size, est_skim_join_size, est_sub_join_size, skim_dense
+from eddyline.answer.agms import est_join_size
+from eddyline.answer.skimmed_paper import est_skim_join_size, est_sub_join_size, skim_dense
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -25,7 +26,7 @@ def test_est_join_size_is_the_median_of_mean_products(left, right):
     spec = AgmsSpec(width=4, depth=5, seeds=(9,))
     keys = np.arange(300)
     one, two = Synopsis(spec).update(keys, weights=left), Synopsis(spec).update(keys, weights=right)
-    reading = est_join_size(spec, one.counters, spec, two.counters)
+    reading = est_join_size([(spec, one.counters), (spec, two.counters)])
     rows = spec.rows(one.counters).tolist(), spec.rows(two.counters).tolist()
     assert reading.value == pytest.approx(naive.est_join_size(*rows))
 
@@ -67,4 +68,4 @@ def test_other_seeds_are_refused():
         est_skim_join_size(Side(SPEC, zeros), Side(other, zeros))
     agms = AgmsSpec(4, 5, (1,)), AgmsSpec(4, 5, (2,))
     with pytest.raises(IncompatibleSpecs):
-        est_join_size(agms[0], zeros[:20], agms[1], zeros[:20])
+        est_join_size([(agms[0], zeros[:20]), (agms[1], zeros[:20])])

@@ -13,6 +13,7 @@ from eddyline.answer.skimming import (
 from eddyline.errors import SketchError
 from eddyline.kernels.skimming import noise_level
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.synopsis import Synopsis
 from tests import naive_skimmed as naive
 from tests.answer.zipf import DOMAIN, counters_of, heaviest, zipf
 
@@ -109,6 +110,10 @@ def test_too_wide_a_range_is_refused():
         dense_in_range(SPEC, np.zeros(SPEC.words, dtype=np.int64), 0, LARGEST_SCAN)
 
 
-def test_sketches_of_several_edges_are_refused():
-    with pytest.raises(SketchError, match="one join key"):
-        places(HashSketchSpec(8, 3, (1, 2)), np.arange(3, dtype=np.uint64))
+def test_places_of_tuples_are_where_their_updates_go():
+    spec = HashSketchSpec(8, 3, (1, 2))
+    tuples = np.array([[5, 5, 1], [7, 7, 2]], dtype=np.uint64)
+    at = places(spec, tuples)
+    assert at.keys.tolist() == [[1, 5], [2, 7]]
+    rows = spec.rows(Synopsis(spec).update(np.array([5]), np.array([7]), weights=np.array([9])).counters)
+    assert all(rows[p, at.buckets[1, p]] * at.signs[1, p] == 9 for p in range(3))

@@ -29,14 +29,14 @@ def test_each_synopsis_is_what_it_would_be_alone():
         }
     )
     state = workload.plan().empty().update("t", table, weights)
-    sketches = [kept for kept in state.snapshot.layout.kept if kept.keys]
-    assert len({(kept.spec, kept.keys) for kept in sketches}) < len(sketches), "some share their hashing"
+    sketches = [kept for kept in state.snapshot.layout.kept if kept.demand.keys]
+    assert len({(kept.spec, kept.demand.keys) for kept in sketches}) < len(sketches), "some share their hashing"
     for kept in sketches:
-        (key,) = kept.keys
-        (predicate,) = kept.predicates
+        (key,) = kept.demand.keys
+        (predicate,) = kept.demand.predicates
         _, operator, bound = predicate.split()
         rows = x >= int(bound) if operator == ">=" else x > int(bound)
-        if kept.measure is not None:
+        if kept.demand.measure is not None:
             rows, measure = rows & there, 100 * y
         else:
             measure = np.ones(n, dtype=np.int64)

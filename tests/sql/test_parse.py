@@ -34,16 +34,18 @@ def read(text):
 )
 def test_spellings_of_one_join(text):
     query = read(text)
-    (join,) = query.joins
-    assert (join.left_key.columns[0].text, join.right_key.columns[0].text) == ("`o_orderkey`", "`l_orderkey`")
+    left, right = query.links[0].members
+    assert (left.key.columns[0].text, right.key.columns[0].text) == ("`o_orderkey`", "`l_orderkey`")
     assert (query.aggregate.function, query.aggregate.factors) == ("count", ())
     assert [relation.stream for relation in query.relations] == ["orders", "lineitem"]
 
 
 def test_using_joins_by_the_shared_column():
-    (join,) = read("SELECT COUNT(*) FROM orders JOIN lineitem USING (status)").joins
-    assert join.left_key == join.right_key
-    assert join.left_key.columns[0].text == "`status`"
+    ((left, right),) = [
+        link.members for link in read("SELECT COUNT(*) FROM orders JOIN lineitem USING (status)").links
+    ]
+    assert left.key == right.key
+    assert left.key.columns[0].text == "`status`"
 
 
 def test_predicates_go_to_their_relation_in_a_normal_form():
@@ -58,8 +60,8 @@ def test_composite_keys_and_self_joins():
     query = read(
         "SELECT COUNT(*) FROM orders a JOIN orders b ON a.status = b.status AND b.o_custkey = a.o_custkey"
     )
-    (join,) = query.joins
-    assert [key.text for key in join.left_key.columns] == ["`o_custkey`", "`status`"]
+    (link,) = query.links
+    assert [key.text for key in link.members[0].key.columns] == ["`o_custkey`", "`status`"]
     assert [relation.alias for relation in query.relations] == ["a", "b"]
 
 
@@ -90,7 +92,9 @@ REFUSED = {
     "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o_orderkey <=> l_orderkey": "NOT DISTINCT",
     JOIN + " WHERE o.status = 'F' OR l_qty = 1": "OR",
     "SELECT COUNT(*) FROM orders, lineitem": "cross product",
-    JOIN + " JOIN orders o2 ON o2.o_orderkey = o.o_orderkey": "3 relations",
+    JOIN + " JOIN orders o2 ON o2.o_custkey = o.o_custkey AND o2.status = l.status": "form a cycle",
+    "SELECT COUNT(DISTINCT o.status) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey JOIN orders p ON "
+    "p.o_orderkey = o.o_orderkey": "3 relations",
     "SELECT COUNT(*) FROM orders GROUP BY status": "GROUP BY",
     "SELECT COUNT(*) FROM orders HAVING COUNT(*) > 1": "HAVING",
     "SELECT COUNT(*) FROM orders ORDER BY 1": "ORDER BY",
@@ -156,10 +160,10 @@ def test_wrong_text_says_what_and_where(text):
 
 
 def test_casts_make_types_meet():
-    (join,) = read(
+    (link,) = read(
         "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o.o_custkey = CAST(l.status AS BIGINT)"
-    ).joins
-    assert str(join.right_key.columns[0].type) == "BIGINT"
+    ).links
+    assert str(link.members[1].key.columns[0].type) == "BIGINT"
 
 
 @pytest.mark.parametrize(

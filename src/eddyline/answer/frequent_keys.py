@@ -11,7 +11,6 @@ from eddyline.answer.join_terms import candidate_keys
 from eddyline.answer.key_values import value_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.demands import demand_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Kept
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -34,12 +33,12 @@ def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str
         if (
             isinstance(kept.spec, HashSketchSpec)
             and kept.candidates
-            and kept.measure is None
-            and not kept.presence
+            and kept.demand.measure is None
+            and not kept.demand.presence
         ):
-            if kept.keys == (key,) and kept.predicates == predicates:
+            if kept.demand.keys == (key,) and kept.demand.predicates == predicates:
                 return kept
-            offered.append(describe(demand_of(kept)))
+            offered.append(describe(kept.demand))
     raise PlanError(
         f"no sketch of stream {stream!r} is kept on {key}"
         f"{' where ' + ' and '.join(predicates) if predicates else ''}: kept are {'; '.join(offered) or 'none'}. Ask a "
@@ -56,7 +55,9 @@ def frequent_keys(
     candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
     found = frequent(kept.spec, counters, candidates, threshold=threshold, top=top, confidence=confidence)
     return [
-        FrequentKey(int(key), value_of(kept.keys[0], int(key)), _count(float(value), float(half), confidence))
+        FrequentKey(
+            int(key), value_of(kept.demand.keys[0], int(key)), _count(float(value), float(half), confidence)
+        )
         for key, value, half in zip(found.keys.view(np.int64), found.values, found.half_widths, strict=True)
     ]
 

@@ -98,8 +98,8 @@ class _Stream:
 
 def _skim_without(row: int, at: Places, *streams: _Stream) -> list[Skimmed]:
     """Return each stream skimmed without looking at a row, all on the union of the keys that any names."""
-    if len(streams[0].rows) == 1 or len(at.keys) == 0:
-        return [Skimmed(np.zeros(len(at.keys)), stream.rows) for stream in streams]
+    if len(streams[0].rows) == 1 or len(at) == 0:
+        return [Skimmed(np.zeros(len(at)), stream.rows) for stream in streams]
     started = [skim_dense(stream.rows, at, row) for stream in streams]
     names = [
         named(skimmed, at, stream.own, stream.population, row)

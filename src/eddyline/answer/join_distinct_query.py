@@ -16,7 +16,7 @@ def answer_join_distinct(
 ) -> Estimate:
     """Return the number of distinct values over a join."""
     assert isinstance(planned.query, JoinDistinctQuery)
-    left, right = (_side(snapshot, name) for name in planned.terms["pairs"])
+    left, right = (_side(snapshot, name) for name in planned.terms["pairs"].sketches[0])
     reading = join_distinct(left, right, planned.query.form, confidence)
     if reading.note:
         notes = [*notes, reading.note]

@@ -3,48 +3,65 @@
 import msgspec
 
 from eddyline.answer import skimmed_paper
+from eddyline.answer.agms import est_join_size
+from eddyline.answer.contraction import JoinTree
 from eddyline.answer.join import Side, hash_join, skimmed_join
 from eddyline.answer.reading import Reading
 from eddyline.answer.skimming import UInt64Array, dense_in_range
+from eddyline.answer.tree import hash_tree, skimmed_tree
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Kept
+from eddyline.plan.demands import links_of
+from eddyline.plan.layout import Kept, Term
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sql.query import Query
 
 WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the table names none."""
 
 
-def read_term(snapshot: Snapshot, ids: tuple[str, ...], method: str) -> Reading:
-    """Return the reading of a two-way join from the synopses of its relations."""
-    left, right = (snapshot.layout.by_id[identifier] for identifier in ids)
-    if isinstance(left.spec, AgmsSpec) and isinstance(right.spec, AgmsSpec):
-        return skimmed_paper.est_join_size(
-            left.spec, snapshot.counters[left.id], right.spec, snapshot.counters[right.id]
-        )
-    sides = _sides(snapshot, left, right, skim=method in ("skimmed", "skimmed-paper"))
+def read_term(snapshot: Snapshot, query: Query, term: Term, method: str) -> Reading:
+    """Return the reading of a join from the sketches of its relations."""
+    (part,) = term.sketches
+    relations = [snapshot.layout.by_id[identifier] for identifier in part]
+    atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
+    if len(atomic) == len(relations):
+        return est_join_size(atomic)
+    sides = _sides(snapshot, relations, skim=method in ("skimmed", "skimmed-paper"))
+    if len(sides) == 2:
+        return _two_way(sides[0], sides[1], method)
+    tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
+    return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides)
+
+
+def _two_way(left: Side, right: Side, method: str) -> Reading:
     if method == "hash":
-        return hash_join(sides[0].spec, sides[0].counters, sides[1].spec, sides[1].counters)
+        return hash_join(left.spec, left.counters, right.spec, right.counters)
     if method == "skimmed-paper":
-        return skimmed_paper.est_skim_join_size(*sides)
-    return skimmed_join(*sides)
+        return skimmed_paper.est_skim_join_size(left, right)
+    return skimmed_join(left, right)
 
 
-def _sides(snapshot: Snapshot, left: Kept, right: Kept, *, skim: bool) -> tuple[Side, Side]:
-    """Return both sides in their common shape: the smaller width, the first rows that both have."""
-    width = min(_hash_spec(left).width, _hash_spec(right).width)
-    depth = min(_hash_spec(left).depth, _hash_spec(right).depth)
-    one = _side(snapshot, left, width, depth, skim=skim)
-    return one, one if left.id == right.id else _side(snapshot, right, width, depth, skim=skim)
+def _sides(snapshot: Snapshot, relations: list[Kept], *, skim: bool) -> list[Side]:
+    """Return all sides in their common shape: the smallest width, the first rows that all have."""
+    width = min(_hash_spec(each).width for each in relations)
+    depth = min(_hash_spec(each).depth for each in relations)
+    made: dict[str, Side] = {}
+    for each in relations:
+        if each.id not in made:
+            made[each.id] = _side(snapshot, each, (width, depth), skim=skim, scan=len(relations) == 2)
+    return [made[each.id] for each in relations]
 
 
-def _side(snapshot: Snapshot, kept: Kept, width: int, depth: int, *, skim: bool) -> Side:
-    spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], width, depth)
+def _side(snapshot: Snapshot, kept: Kept, shape: tuple[int, int], *, skim: bool, scan: bool) -> Side:
+    spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], *shape)
     if not skim or kept.candidates is None:
         return Side(spec, counters)
+    if not scan:
+        return Side(spec, counters, candidates.tuples(kept.candidates, snapshot.hints[kept.id]))
     keys, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
     return Side(spec, counters, keys, population)
 

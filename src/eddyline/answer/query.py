@@ -1,16 +1,16 @@
 """Answers: from a snapshot and a planned query to an estimate."""
 
-from math import ceil, floor, inf, isnan
+from fractions import Fraction
+from math import ceil, floor, inf, isnan, sqrt
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_term
-from eddyline.answer.ratio import ratio
-from eddyline.answer.reading import Reading
 from eddyline.answer.set_query import answer_set
+from eddyline.answer.sketched import aggregate_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Planned
+from eddyline.plan.layout import Planned, Term
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 
@@ -23,71 +23,64 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
         return answer_set(snapshot, planned, confidence, notes)
     if isinstance(planned.query, JoinDistinctQuery):
         return answer_join_distinct(snapshot, planned, confidence, notes)
+    if not planned.query.links:
+        return _exact(snapshot, planned, planned.query.aggregate.function, confidence, notes)
     return _aggregate(snapshot, planned, planned.query, confidence, notes)
 
 
 def _aggregate(
     snapshot: Snapshot, planned: Planned, query: Query, confidence: float, notes: list[str]
 ) -> Estimate:
-    """Return the estimate of a COUNT, SUM or AVG."""
-    if not query.joins:
-        return _exact(snapshot, planned, query.aggregate.function, confidence, notes)
-    readings = {term: read_term(snapshot, ids, planned.method) for term, ids in planned.terms.items()}
-    scale = 10.0 ** _scale(snapshot, planned)
+    """Return the estimate of an aggregate over a join."""
     function = query.aggregate.function
-    if function == "avg":
-        value, low, high = (end / scale for end in ratio(readings["sum"], readings["count"], confidence))
-    else:
-        value, low, high = (end / scale for end in _interval(readings[function], confidence))
+    readings = {
+        name: read_term(snapshot, query, term, planned.method).scaled(10.0 ** -_scale(snapshot, term))
+        for name, term in planned.terms.items()
+    }
+    value, low, high = aggregate_of(function, readings, confidence)
+    dense = max(reading.dense for reading in readings.values())
+    method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
     if isnan(value):
-        return Estimate(
-            planned.name,
-            None,
-            None,
-            None,
-            confidence,
-            planned.method,
-            notes=(*notes, "the join has no rows."),
-        )
+        told = (*notes, "the join has no rows.")
+        return Estimate(planned.name, None, None, None, confidence, method, notes=told)
     if function == "count":
         value, low, high = max(round(value), 0), max(floor(low), 0), max(ceil(high), 0)
-    reading = readings[function if function != "avg" else "sum"]
     notes += _width_notes(value, low, high)
-    return Estimate(planned.name, value, low, high, confidence, _method(planned, reading), notes=tuple(notes))
-
-
-def _interval(reading: Reading, confidence: float) -> tuple[float, float, float]:
-    half = reading.half_width(confidence)
-    return reading.value, reading.value - half, reading.value + half
+    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
 
 
 def _exact(
     snapshot: Snapshot, planned: Planned, function: str, confidence: float, notes: list[str]
 ) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
-    totals = {term: int(snapshot.counters[ids[0]][0]) for term, ids in planned.terms.items()}
-    scale = 10 ** _scale(snapshot, planned)
-    value: int | float | None
-    if function == "count":
-        value = totals["count"]
-    elif totals["count"] == 0:
-        value = None
-    elif function == "sum":
-        value = totals["sum"] if scale == 1 else totals["sum"] / scale
-    else:
-        value = totals["sum"] / scale / totals["count"]
+    totals = {name: int(snapshot.counters[term.sketches[0][0]][0]) for name, term in planned.terms.items()}
+    scales = {name: 10 ** _scale(snapshot, term) for name, term in planned.terms.items()}
+    value = _exact_value(function, totals, scales)
     return Estimate(planned.name, value, value, value, confidence, "exact", exact=True, notes=tuple(notes))
 
 
-def _scale(snapshot: Snapshot, planned: Planned) -> int:
-    """Return the decimal digits that the fixed-point measures of the query carry together."""
-    ids = planned.terms.get("sum", ())
-    measures = [snapshot.layout.by_id[identifier].measure for identifier in ids]
+def _exact_value(function: str, totals: dict[str, int], scales: dict[str, int]) -> int | float | None:
+    """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
+    count = totals["count"]
+    if function == "count":
+        return count
+    if count == 0 or (function.endswith("_samp") and count == 1):
+        return None
+    if function == "sum":
+        return totals["sum"] if scales["sum"] == 1 else totals["sum"] / scales["sum"]
+    if function == "avg":
+        return totals["sum"] / scales["sum"] / count
+    deviations = (
+        Fraction(totals["squares"], scales["squares"]) - Fraction(totals["sum"], scales["sum"]) ** 2 / count
+    )
+    spread = float(deviations / (count - 1 if function.endswith("_samp") else count))
+    return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
+
+
+def _scale(snapshot: Snapshot, term: Term) -> int:
+    """Return the decimal digits that the fixed-point measures of a term carry together."""
+    measures = [snapshot.layout.by_id[name].demand.measure for name in term.sketches[0]]
     return sum(measure.scale for measure in measures if measure is not None)
-
-
-def _method(planned: Planned, reading: Reading) -> str:
-    return "hash" if planned.method == "skimmed" and reading.dense == 0 else planned.method
 
 
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
@@ -99,7 +92,7 @@ def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
         rows = next(
             k
             for k in snapshot.layout.kept_for(name)
-            if k.spec.words == 1 and not k.predicates and not k.measure
+            if k.spec.words == 1 and not k.demand.predicates and not k.demand.measure
         )
         net = int(snapshot.counters[rows.id][0])
         if net < 0:

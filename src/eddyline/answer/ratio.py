@@ -1,5 +1,7 @@
-"""The ratio of two readings, for AVG = SUM / COUNT over one join, by the delta method."""
+"""Functions of several readings of one join, by the delta method: AVG = SUM / COUNT, and the variance."""
 
+from collections.abc import Sequence
+from itertools import combinations
 from math import atanh, inf, isclose, nan, sqrt, tanh
 
 import numpy as np
@@ -18,30 +20,52 @@ def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> tu
     if abs(count) <= count_reading.half_width(confidence):
         exact = sum_reading.half_width(confidence) == 0 == count_reading.half_width(confidence)
         return (nan, nan, nan) if exact else (value, -inf, inf)
-    difference = Reading(
-        rows=sum_reading.rows - value * count_reading.rows,
-        row_variance=_difference_variance(sum_reading, count_reading, value),
-        center=sum_reading.center,
-    )
-    half = difference.half_width(confidence) / abs(count)
+    half = combination([sum_reading, count_reading], [1.0, -value]).half_width(confidence) / abs(count)
     return value, value - half, value + half
 
 
-def _difference_variance(sum_reading: Reading, count_reading: Reading, value: float) -> float:
-    """Return the expected row variance of S - R C: both variances less their covariance.
+def mean_square_deviation(
+    squares: Reading, sums: Reading, counts: Reading, confidence: float
+) -> tuple[float, float, float]:
+    """Return (value, low, high) of the population variance from readings of sum x^2, sum x and the count.
 
-    The correlation is measured over the rows and taken one standard error lower (on Fisher's scale), so
-    that few rows which happen to agree do not claim an exact quotient.
+    With m the mean, the sum of (x - m)^2 is squares - 2 m sums + m^2 counts, and does not change to first order
+    with m: so its error is that of the combination of readings at the estimated m.
     """
-    wide = sqrt(sum_reading.row_variance), abs(value) * sqrt(count_reading.row_variance)
-    correlation = _cautious_correlation(sum_reading, count_reading) * (1 if value >= 0 else -1)
-    return wide[0] ** 2 + wide[1] ** 2 - 2 * correlation * wide[0] * wide[1]
+    if abs(counts.value) <= counts.half_width(confidence):
+        return ratio(squares, counts, confidence)
+    mean = sums.value / counts.value
+    value, low, high = ratio(
+        combination([squares, sums, counts], [1.0, -2 * mean, mean * mean]), counts, confidence
+    )
+    return max(value, 0.0), max(low, 0.0), high
 
 
-def _cautious_correlation(one: Reading, other: Reading) -> float:
+def combination(readings: Sequence[Reading], factors: Sequence[float]) -> Reading:
+    """Return the sum of readings that share their hash functions, each times its factor.
+
+    The expected row variance takes the correlations that are measured over the rows, each one standard error
+    off (on Fisher's scale) to the side that makes the variance larger, so that few rows which happen to agree do
+    not claim an exact difference.
+    """
+    wide = [factor * sqrt(reading.row_variance) for reading, factor in zip(readings, factors, strict=True)]
+    variance = sum(each * each for each in wide)
+    for (i, one), (j, other) in combinations(enumerate(readings), 2):
+        product = wide[i] * wide[j]
+        variance += 2 * product * _cautious_correlation(one, other, rising=product > 0)
+    return Reading(
+        rows=np.sum([f * r.rows for r, f in zip(readings, factors, strict=True)], axis=0),
+        row_variance=max(variance, 0.0),
+        center=readings[0].center,
+        rounding=sum(abs(f) * r.rounding for r, f in zip(readings, factors, strict=True)),
+    )
+
+
+def _cautious_correlation(one: Reading, other: Reading, *, rising: bool) -> float:
+    """Return the correlation of two readings' rows, moved up where it adds to a variance, down where it takes."""
     depth = len(one.rows)
     if depth < 4 or isclose(one.rows.std(), 0.0) or isclose(other.rows.std(), 0.0):
-        return 0.0
+        return 1.0 if rising else 0.0
     measured = float(np.clip(np.corrcoef(one.rows, other.rows)[0, 1], -0.9999, 0.9999))
     shift = 1 / sqrt(depth - 3)
-    return tanh(atanh(measured) - shift) if measured > 0 else tanh(atanh(measured) + shift)
+    return tanh(atanh(measured) + shift) if rising else tanh(atanh(measured) - shift)

@@ -23,11 +23,22 @@ class Reading:
     row_variance: float
     dense: int = 0
     center: Literal["mean", "median"] = "mean"
+    rounding: float = 0.0
 
     @property
     def value(self) -> float:
         """The estimate: the mean over rows, or their median where rows are heavy-tailed."""
         return float(self.rows.mean() if self.center == "mean" else np.median(self.rows))
+
+    def scaled(self, factor: float) -> "Reading":
+        """Return the reading of so many times the quantity."""
+        return Reading(
+            self.rows * factor,
+            self.row_variance * factor**2,
+            self.dense,
+            self.center,
+            self.rounding * abs(factor),
+        )
 
     def half_width(self, confidence: float) -> float:
         """Return half the width of the interval: 2.3 standard errors at 95%, by the larger of the
@@ -36,4 +47,4 @@ class Reading:
         depth = len(self.rows)
         spread = float(self.rows.var(ddof=1)) if depth > 1 else 0.0
         scale = 2.3 * two_sided_z(confidence) / two_sided_z(0.95)
-        return scale * sqrt(max(1.5 * self.row_variance, spread) / depth)
+        return scale * sqrt(max(1.5 * self.row_variance, spread) / depth) + self.rounding

@@ -34,7 +34,7 @@ class Sample:
 def find_sample(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> Kept:
     """Return the peeling table on these columns, or raise PlanError."""
     for kept in snapshot.layout.kept_for(stream):
-        if kept.sample and kept.keys == (key,) and kept.predicates == predicates:
+        if kept.demand.sample and kept.demand.keys == (key,) and kept.demand.predicates == predicates:
             return kept
     raise PlanError(
         f"no sample of {key} of stream {stream!r} is kept{' under this predicate' if predicates else ''}: ask for it "
@@ -47,5 +47,9 @@ def read_sample(snapshot: Snapshot, kept: Kept) -> Sample:
     assert isinstance(kept.spec, PeelingSpec)
     decoded = kept.spec.decode(snapshot.counters[kept.id])
     keys = tuple(int(word) for word in decoded.keys.view(np.int64))
-    values = tuple(value_of(kept.keys[0], word) for word in keys) if holds_value(kept.keys[0]) else None
+    values = (
+        tuple(value_of(kept.demand.keys[0], word) for word in keys)
+        if holds_value(kept.demand.keys[0])
+        else None
+    )
     return Sample(keys, values, tuple(int(count) for count in decoded.counts), decoded.rate)

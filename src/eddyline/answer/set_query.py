@@ -21,11 +21,11 @@ def answer_set(snapshot: Snapshot, planned: Planned, confidence: float, notes: l
     """Return the number of distinct elements of a set query."""
     assert isinstance(planned.query, SetQuery)
     specs: list[DistinctSpec] = []
-    for name in planned.terms["set"]:
+    for name in planned.terms["set"].sketches[0]:
         spec = snapshot.layout.by_id[name].spec
         assert isinstance(spec, DistinctSpec)
         specs.append(spec)
-    counters = tuple(snapshot.counters[name] for name in planned.terms["set"])
+    counters = tuple(snapshot.counters[name] for name in planned.terms["set"].sketches[0])
     reading = set_cardinality(_condition(planned.query.expression), tuple(specs), counters, confidence)
     if reading.note:
         notes = [*notes, reading.note]

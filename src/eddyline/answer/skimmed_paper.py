@@ -1,7 +1,7 @@
 """The procedures of the skimmed-sketch document as it gives them: the reference that ours is held to.
 
-Paper: skimmed, tables 1-4. Here s1 is the width and s2 the depth of a sketch. The document asks for the
-threshold T' = Theta(n / s1) and calls a value dense from 2 T' on; `multiple` is the constant in Theta, which
+Paper: skimmed, tables 1-4; ESTJOINSIZE is in agms.py. Here s1 is the width and s2 the depth of a sketch. The
+document asks for the threshold T' = Theta(n / s1) and calls a value dense from 2 T' on; `multiple` is the constant in Theta, which
 the document leaves open: 4 did best of 1/2 ... 8 on the set-up of its FIG. 5 at 2,000 words.
 """
 
@@ -11,27 +11,10 @@ from eddyline.answer.join import Side, row_variance
 from eddyline.answer.reading import FloatArray, Reading
 from eddyline.answer.skimming import UInt64Array, places, point_estimates
 from eddyline.errors import IncompatibleSpecs
-from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 BEST_MULTIPLE = 4.0
-
-
-def est_join_size(
-    left_spec: AgmsSpec, left_counters: Int64Array, right_spec: AgmsSpec, right_counters: Int64Array
-) -> Reading:
-    """Return the join size by AGMS sketches: the median over groups of the mean of atomic products.
-
-    Paper: skimmed, ESTJOINSIZE.
-    """
-    if left_spec != right_spec:
-        raise IncompatibleSpecs(f"these AGMS sketches cannot be joined: {left_spec} and {right_spec}.")
-    left = left_spec.rows(left_counters).astype(np.float64)
-    right = right_spec.rows(right_counters).astype(np.float64)
-    products = (left * right).mean(axis=1)
-    variance = ((left**2).mean() * (right**2).mean() + (left * right).mean() ** 2) / left_spec.width
-    return Reading(rows=products, row_variance=float(variance), center="median")
 
 
 def skim_dense(

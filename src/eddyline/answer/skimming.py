@@ -53,23 +53,28 @@ _SCALE = np.array([_LOWEST, _PER_OCTAVE])
 
 @dataclass(frozen=True)
 class Places:
-    """Distinct keys in ascending order, and where each goes in each row: buckets and signs (n, depth)."""
+    """Distinct keys in ascending order, and where each goes in each row: buckets and signs (n, depth).
+
+    keys: (n,), or (edges, n) for relations of several keys.
+    """
 
     keys: UInt64Array
     buckets: np.ndarray
     signs: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.buckets)
+
     def subset(self, index: np.ndarray) -> "Places":
         """Return the places of some of the keys."""
-        return Places(self.keys[index], self.buckets[index], self.signs[index])
+        return Places(self.keys[..., index], self.buckets[index], self.signs[index])
 
 
 def places(spec: HashSketchSpec, *keys: UInt64Array) -> Places:
-    """Return the places of the distinct keys of one or more arrays."""
-    if spec.edges != 1:
-        raise SketchError(f"skimming reads sketches of one join key, not of {spec.edges}.")
-    distinct = np.unique(np.concatenate([each.view(np.uint64) for each in keys]))
-    buckets, signs = spec.locate(distinct.reshape(1, -1))
+    """Return the places of the distinct keys of one or more arrays, each (n,) or each (edges, n)."""
+    together = np.concatenate([each.view(np.uint64) for each in keys], axis=-1)
+    distinct = np.unique(together) if together.ndim == 1 else np.unique(together, axis=1)
+    buckets, signs = spec.locate(np.ascontiguousarray(np.atleast_2d(distinct)))
     return Places(distinct, np.ascontiguousarray(buckets.T), np.ascontiguousarray(signs.T))
 
 
@@ -86,7 +91,7 @@ def skim_dense(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
 
     Paper: skimmed, SKIMDENSE.
     """
-    dense, residual = np.zeros(len(at.keys)), rows.copy()
+    dense, residual = np.zeros(len(at)), rows.copy()
     kernel.skim_dense(residual, at.buckets, at.signs, left_out, STANDS_OUT, _ROUNDS, dense)
     return Skimmed(dense, residual)
 
@@ -103,7 +108,7 @@ def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_ou
     depth = len(skimmed.residual)
     bar = _bar(depth, depth - (left_out >= 0), _NAMED_BY_CHANCE / population)
     threshold = bar * kernel.noise_level(skimmed.residual, left_out)
-    flags: BoolArray = np.empty(len(at.keys), dtype=np.bool_)
+    flags: BoolArray = np.empty(len(at), dtype=np.bool_)
     kernel.agreeing(skimmed.residual, at.buckets, at.signs, left_out, threshold, flags)
     return (own & flags) | taken
 
@@ -140,14 +145,14 @@ def refit_shrunk(
         _SWEEPS,
         values,
     )
-    dense = np.zeros(len(at.keys))
+    dense = np.zeros(len(at))
     dense[index] = values
     return Skimmed(dense, residual)
 
 
 def point_estimates(rows: FloatArray, at: Places) -> FloatArray:
     """Return the median over rows of each key's frequency estimate. Paper: skimmed, SKIMDENSE lines 4-5."""
-    out = np.empty(len(at.keys))
+    out = np.empty(len(at))
     kernel.median_estimates(rows, at.buckets, at.signs, -1, out)
     return out
 
@@ -160,9 +165,9 @@ def standing_out(skimmed: Skimmed) -> int:
 
 def strongest(at: Places, *sides: FloatArray) -> Places:
     """Return the places of at most 20,000 keys: those that stand out most from any side's noise."""
-    if len(at.keys) <= _MOST_CANDIDATES:
+    if len(at) <= _MOST_CANDIDATES:
         return at
-    score = np.zeros(len(at.keys))
+    score = np.zeros(len(at))
     for rows in sides:
         skimmed = skim_dense(rows, at)
         noise = kernel.noise_level(skimmed.residual, -1) or 1.0

@@ -14,7 +14,6 @@ from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.snapshot import Snapshot, Tally, newest_word, panes_from, slot_words
-from eddyline.plan.demands import demand_of
 from eddyline.plan.explain import describe
 from eddyline.plan.layout import Kept, Layout
 from eddyline.sketch.counters import Int64Array
@@ -26,9 +25,7 @@ _SINCE = "/since"
 
 def stamp(layout: Layout) -> PlanStamp:
     """Return what a store knows of a plan: what each synopsis holds, in words that can be compared."""
-    described = {
-        kept.id: f"{describe(demand_of(kept))}; {kept.spec}; {kept.candidates}" for kept in layout.kept
-    }
+    described = {kept.id: f"{describe(kept.demand)}; {kept.spec}; {kept.candidates}" for kept in layout.kept}
     for group in layout.windows:
         described[group.id] = (
             f"{group.window.panes} panes of {group.window.slide} us; plan {group.layout.digest}"

@@ -77,7 +77,7 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
     unknown = [name for name in queries if name not in planned]
     if unknown:
         raise PlanError(f"the pipeline has no query {unknown[0]!r}: its queries are {', '.join(planned)}.")
-    ids = {name for query in queries for term in planned[query].terms.values() for name in term}
+    ids = {name for query in queries for name in planned[query].ids}
     streams = sorted({layout.by_id[name].stream for name in ids})
     for name in streams:
         if pipeline.streams[name].format in FORGETFUL:

@@ -67,9 +67,8 @@ class State:
             estimate = replace(estimate, notes=(note, *estimate.notes))
         if self.origin is None:
             return estimate
-        read = dict.fromkeys(name for ids in planned.terms.values() for name in ids)
         origin = self.origin if panes is None else Origin(self.origin.freshness)
-        return origin.told(estimate, [snapshot.layout.by_id[name] for name in read])
+        return origin.told(estimate, [snapshot.layout.by_id[name] for name in planned.ids])
 
     def frequent(
         self,
@@ -98,9 +97,9 @@ class State:
     ) -> Estimate:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
         kept = self._sketch_of(stream, tuple(values), where)
-        types = [to_arrow(part.type) for part in kept.keys[0].columns]
+        types = [to_arrow(part.type) for part in kept.demand.keys[0].columns]
         given = {name.lower(): value for name, value in values.items()}
-        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.keys[0].columns]
+        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.demand.keys[0].columns]
         key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")

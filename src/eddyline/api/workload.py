@@ -8,8 +8,8 @@ from eddyline.api.plan import Plan
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.coverage import key_of_columns
-from eddyline.plan.demands import METHODS, Demand, Method, terms_of
-from eddyline.plan.layout import Layout, Stream, Window
+from eddyline.plan.demands import METHODS, Method, demands_of
+from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.planner import Asked
 from eddyline.plan.sizing import parse_bytes
 from eddyline.plan.specs import MOST_DISTINCT, Settings, budget_for_error
@@ -135,13 +135,8 @@ class Workload:
 
     def _demands(self) -> set[Demand]:
         """Return everything that the workload asks to be kept."""
-        queries = (terms_of(asked.query, asked.method) for asked in self._asked.values())
-        totals = {Demand(name, "total") for name in self._streams}
-        return (
-            {demand for terms in queries for term in terms.values() for demand in term}
-            | totals
-            | set(self._samples)
-        )
+        asked = {d for each in self._asked.values() for d in demands_of(each.query, each.method)}
+        return asked | {Demand(name, "total") for name in self._streams} | set(self._samples)
 
     def __repr__(self) -> str:
         return f"Workload({len(self._streams)} streams, {len(self._asked)} queries)"

@@ -44,7 +44,7 @@ class Accumulator:
 
     def _add(self, kept: Kept, prepared: Prepared) -> None:
         weights, counted = _weights(kept, prepared)
-        keys = [prepared.keys[key][0] for key in kept.keys]
+        keys = [prepared.keys[key][0] for key in kept.demand.keys]
         if counted is not None:
             weights = weights[counted]
             keys = [key[counted] for key in keys]
@@ -58,7 +58,7 @@ class Accumulator:
         """Add a batch to sketches of one spec on one key: hashed once, whatever their predicates and measures."""
         spec = together[0].spec
         assert isinstance(spec, HashSketchSpec)
-        hashed = key_array(*(prepared.keys[key][0] for key in together[0].keys))
+        hashed = key_array(*(prepared.keys[key][0] for key in together[0].demand.keys))
         places = spec.places(hashed)
         for kept in together:
             weights, counted = _weights(kept, prepared)
@@ -71,10 +71,10 @@ class Accumulator:
         """Show the candidate table the rows that count, weighed as rows: its votes are too small for measures."""
         if kept.candidates is None:
             return
-        keys, weights = prepared.keys[kept.keys[0]][0].view(np.uint64), prepared.weights
+        keys, weights = [prepared.keys[key][0] for key in kept.demand.keys], prepared.weights
         if counted is not None:
-            keys, weights = keys[counted], weights[counted]
-        candidates.observe(kept.candidates, self.hints[kept.id], keys, weights)
+            keys, weights = [key[counted] for key in keys], weights[counted]
+        candidates.observe(kept.candidates, self.hints[kept.id], key_array(*keys), weights)
 
 
 def _grouped(kept: Sequence[Kept]) -> list[list[Kept]]:
@@ -82,19 +82,19 @@ def _grouped(kept: Sequence[Kept]) -> list[list[Kept]]:
     groups: dict[object, list[Kept]] = {}
     for each in kept:
         shared = isinstance(each.spec, HashSketchSpec)
-        groups.setdefault((each.spec, each.keys) if shared else each.id, []).append(each)
+        groups.setdefault((each.spec, each.demand.keys) if shared else each.id, []).append(each)
     return list(groups.values())
 
 
 def _weights(kept: Kept, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:
     """Return (weights, rows that count), the latter None where all do."""
-    masks = [prepared.keys[key][1] for key in kept.keys]
-    masks += [prepared.presence[part] for part in kept.presence]
-    if kept.predicates:
-        masks.append(prepared.flags[kept.predicates])
+    masks = [prepared.keys[key][1] for key in kept.demand.keys]
+    masks += [prepared.presence[part] for part in kept.demand.presence]
+    if kept.demand.predicates:
+        masks.append(prepared.flags[kept.demand.predicates])
     weights = prepared.weights
-    if kept.measure is not None:
-        values, valid = prepared.measures[kept.measure]
+    if kept.demand.measure is not None:
+        values, valid = prepared.measures[kept.demand.measure]
         masks.append(valid)
         weights = multiply(weights, values)
     partial = [mask for mask in masks if not mask.all()]

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import PipelineError
-from eddyline.plan.layout import FLOAT_DIGITS, Kept, Measure
-from eddyline.sketch.counters import Int64Array
+from eddyline.plan.layout import Kept, Measure
+from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
 from eddyline.sql.query import Expression, Key
 
@@ -36,10 +36,12 @@ class Projection:
 def project(kept: Sequence[Kept], event_time: str | None = None) -> Projection:
     """Return the projection that serves all of a stream's synopses, with the rows' event time if it is named."""
     return Projection(
-        keys=tuple(dict.fromkeys(key for each in kept for key in each.keys)),
-        predicates=tuple(dict.fromkeys(each.predicates for each in kept if each.predicates)),
-        measures=tuple(dict.fromkeys(each.measure for each in kept if each.measure is not None)),
-        presence=tuple(dict.fromkeys(part for each in kept for part in each.presence)),
+        keys=tuple(dict.fromkeys(key for each in kept for key in each.demand.keys)),
+        predicates=tuple(dict.fromkeys(each.demand.predicates for each in kept if each.demand.predicates)),
+        measures=tuple(
+            dict.fromkeys(each.demand.measure for each in kept if each.demand.measure is not None)
+        ),
+        presence=tuple(dict.fromkeys(part for each in kept for part in each.demand.presence)),
         event_time=event_time,
     )
 
@@ -61,7 +63,7 @@ def prepare(batch: pa.RecordBatch | pa.Table, projection: Projection) -> Prepare
         weights=batch.column(WEIGHT).to_numpy(),
         keys={key: _key(batch, i, key) for i, key in enumerate(projection.keys)},
         flags={predicate: _flag(batch.column(f"f{i}")) for i, predicate in enumerate(projection.predicates)},
-        measures={m: _fixed_point(batch.column(f"m{i}"), m) for i, m in enumerate(projection.measures)},
+        measures={m: _powered(batch.column(f"m{i}"), m) for i, m in enumerate(projection.measures)},
         presence={part: _flag(batch.column(f"p{i}")) for i, part in enumerate(projection.presence)},
     )
 
@@ -78,8 +80,17 @@ def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:
     return np.asarray(array.fill_null(False))
 
 
+def _powered(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:
+    """Return (integers, valid) of a measure raised to its power."""
+    values, valid = _fixed_point(column, measure)
+    raised = values
+    for _ in range(measure.power - 1):
+        raised = multiply(raised, values)
+    return raised, valid
+
+
 def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:
-    """Return (integers, valid) of a measure: decimals unscaled, floats to six digits, NULL as not valid."""
+    """Return (integers, valid) of a number: decimals unscaled, floats to a few digits, NULL as not valid."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     valid = validity(array)
     if pa.types.is_decimal(array.type):
@@ -87,7 +98,7 @@ def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[
     if not pa.types.is_floating(array.type):
         return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
     scaled = np.rint(
-        array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**FLOAT_DIGITS
+        array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**measure.digits
     )
     if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
         raise PipelineError(

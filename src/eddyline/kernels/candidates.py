@@ -6,7 +6,8 @@ c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a
 sooner or later and stays, rare ones rarely disturb. Votes are signed: deletes take back what inserts gave,
 and the delete of a key that is not there takes, with that chance, from the votes that it left behind.
 
-Layout of a set in int64 words: WAYS keys, then their votes, four to a word. A vote has 16 bits: a sign,
+Layout of a set in int64 words: WAYS keys, then their votes, four to a word, then for keys that stand for tuples
+(their slot key is a hash) the parts of each slot's tuple. A vote has 16 bits: a sign,
 5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they stay right on average.
 """
 
@@ -94,12 +95,17 @@ def _weakest(slots: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True)
 def observe_keys(
-    body: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, state: np.uint64
+    body: np.ndarray,
+    keys: np.ndarray,
+    parts: np.ndarray,
+    weights: np.ndarray,
+    params: np.ndarray,
+    state: np.uint64,
 ) -> np.uint64:
     """Let weighted keys vote, in place, and return the next state of the random numbers.
 
-    body: int64 (sets, SET_WORDS); keys uint64 (n,), weights int64 (n,). At most two words are written for a
-    key, and mostly none for a rare one.
+    body: int64 (sets, SET_WORDS + WAYS * parts); keys uint64 (n,), their parts uint64 (parts, n), weights int64
+    (n,). At most two words and the parts are written for a key, and mostly none for a rare one.
     """
     sets = body.shape[0]
     for i in range(keys.shape[0]):
@@ -128,6 +134,8 @@ def observe_keys(
                 votes = max(held + weight, _I(0))
             else:
                 slots[place] = key
+                for j in range(parts.shape[0]):
+                    slots[SET_WORDS + place * parts.shape[0] + j] = _I(parts[j, i])
                 votes = weight + held if weight < 0 else weight + max(held, _I(0))
         word = WAYS + (place >> 2)
         offset = _I(16 * (place & 3))

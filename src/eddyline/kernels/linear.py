@@ -11,20 +11,26 @@ _TOP = _U(63)
 
 @njit(cache=True, nogil=True)
 def hash_sketch_add(
-    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int
+    counters: np.ndarray,
+    keys: np.ndarray,
+    weights: np.ndarray,
+    params: np.ndarray,
+    uses: np.ndarray,
+    family: int,
 ) -> None:
     """Add weighted keys to a hash sketch: H[p, h_p(u)] += v * xi_p(u), one counter per row.
 
     counters: int64 (depth, width), width a power of two; keys: uint64 (edges, n); weights: int64 (n,);
-    params: uint64 (edges, depth, PARAMETERS). With several edges the bucket is the sum of the edges'
-    buckets and the sign the product of their signs.
+    params: uint64 (functions, depth, PARAMETERS); uses: uint64 (functions, 3), for each function the key that
+    it reads, a mask for the bucket and one for the sign, all ones or zeros. The bucket is the sum of the
+    functions' buckets, the sign the product of their signs.
     """
     depth, width = counters.shape
-    edges, n = keys.shape
+    n = keys.shape[1]
     mask = _U(width - 1)
     for p in range(depth):
         row = counters[p]
-        if edges == 1:
+        if params.shape[0] == 1:
             row_params = params[0, p]
             for i in range(n):
                 word = hash_word(keys[0, i], row_params, family)
@@ -32,37 +38,41 @@ def hash_sketch_add(
                 row[word & mask] += (weights[i] ^ negative) - negative
         else:
             for i in range(n):
-                bucket = _U(0)
-                top = _U(0)
-                for e in range(edges):
-                    word = hash_word(keys[e, i], params[e, p], family)
-                    bucket += word & mask
-                    top ^= word
+                bucket, top = _combined(keys, i, params, p, uses, family)
                 negative = -np.int64(top >> _TOP)
                 row[bucket & mask] += (weights[i] ^ negative) - negative
 
 
+@njit(cache=True, inline="always")
+def _combined(
+    keys: np.ndarray, i: int, params: np.ndarray, p: int, uses: np.ndarray, family: int
+) -> tuple[np.uint64, np.uint64]:
+    """Return (sum of the buckets, word whose top bit is the product of the signs) of a row's keys."""
+    bucket = _U(0)
+    top = _U(0)
+    for f in range(params.shape[0]):
+        word = hash_word(keys[uses[f, 0], i], params[f, p], family)
+        bucket += word & uses[f, 1]
+        top ^= word & uses[f, 2]
+    return bucket, top
+
+
 @njit(cache=True, nogil=True)
 def hash_sketch_places(
-    keys: np.ndarray, params: np.ndarray, family: int, width: int, out: np.ndarray
+    keys: np.ndarray, params: np.ndarray, uses: np.ndarray, family: int, width: int, out: np.ndarray
 ) -> None:
     """Fill out (uint32, (depth, n)) with each key's place in each row: 2 * bucket + (1 if its sign is -1)."""
-    edges, n = keys.shape
+    n = keys.shape[1]
     mask = _U(width - 1)
     for p in range(out.shape[0]):
-        if edges == 1:
+        if params.shape[0] == 1:
             row_params = params[0, p]
             for i in range(n):
                 word = hash_word(keys[0, i], row_params, family)
                 out[p, i] = np.uint32((word & mask) << _U(1) | word >> _TOP)
         else:
             for i in range(n):
-                bucket = _U(0)
-                top = _U(0)
-                for e in range(edges):
-                    word = hash_word(keys[e, i], params[e, p], family)
-                    bucket += word & mask
-                    top ^= word
+                bucket, top = _combined(keys, i, params, p, uses, family)
                 out[p, i] = np.uint32((bucket & mask) << _U(1) | top >> _TOP)
 
 
@@ -79,19 +89,25 @@ def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.nda
 
 @njit(cache=True, nogil=True)
 def agms_add(
-    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int
+    counters: np.ndarray,
+    keys: np.ndarray,
+    weights: np.ndarray,
+    params: np.ndarray,
+    reads: np.ndarray,
+    family: int,
 ) -> None:
-    """Add weighted keys to atomic sketches: X[c] += v * product over edges of xi_c(u), for every c.
+    """Add weighted keys to atomic sketches: X[c] += v * product over functions of xi_c(u), for every c.
 
-    counters: int64 (copies,); keys: uint64 (edges, n); params: uint64 (edges, copies, PARAMETERS).
+    counters: int64 (copies,); keys: uint64 (edges, n); params: uint64 (functions, copies, PARAMETERS);
+    reads: int64 (functions,), the key that each function reads.
     """
-    edges, n = keys.shape
+    n = keys.shape[1]
     for c in range(counters.shape[0]):
         total = np.int64(0)
         for i in range(n):
             top = _U(0)
-            for e in range(edges):
-                top ^= hash_word(keys[e, i], params[e, c], family)
+            for f in range(params.shape[0]):
+                top ^= hash_word(keys[reads[f], i], params[f, c], family)
             negative = -np.int64(top >> _TOP)
             total += (weights[i] ^ negative) - negative
         counters[c] += total

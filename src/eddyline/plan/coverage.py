@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import METHODS, Method, demand_of, terms_of
+from eddyline.plan.demands import METHODS, Method, TermDemands, terms_of
 from eddyline.plan.explain import describe
-from eddyline.plan.layout import Layout, Planned
+from eddyline.plan.layout import Demand, Layout, Planned, Term
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import Key, Query
 from eddyline.sql.schema import NAME
@@ -33,16 +33,24 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
-    ids = {demand_of(kept): kept.id for kept in layout.kept}
+    ids = {kept.demand: kept.id for kept in layout.kept}
     terms = terms_of(parsed, chosen)
-    missing = [demand for term in terms.values() for demand in term if demand not in ids]
+    missing = [demand for term in terms.values() for demand in term.sketches if demand not in ids]
     if missing:
         raise PlanError(
             f"what is kept does not cover this query; missing is {describe(missing[0])} on stream "
             f"{missing[0].stream!r}: add the query to the workload and build the state anew."
         )
-    bound = {term: tuple(ids[demand] for demand in demands) for term, demands in terms.items()}
-    return Planned(name, parsed, chosen, bound)
+    return Planned(name, parsed, chosen, {term: _bound(demands, ids) for term, demands in terms.items()})
+
+
+def _bound(demands: TermDemands, ids: dict[Demand, str]) -> Term:
+    """Return a term whose sketches are all kept; samples are read if they are kept too."""
+    sampled = all(demand in ids for demand in demands.samples)
+    return Term(
+        (tuple(ids[demand] for demand in demands.sketches),),
+        tuple(ids[demand] for demand in demands.samples) if sampled else (),
+    )
 
 
 def key_of_columns(
@@ -59,4 +67,4 @@ def key_of_columns(
     single = parse_query(f"SELECT COUNT(*) FROM {stream}{predicate}", streams)
     assert isinstance(joined, Query)
     assert isinstance(single, Query)
-    return joined.joins[0].left_key, single.relations[0].predicates
+    return joined.links[0].members[0].key, single.relations[0].predicates

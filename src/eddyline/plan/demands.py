@@ -1,61 +1,68 @@
 """What a query asks to be kept: for each of its terms, one demand per relation.
 
-A term is a quantity that is read from synopses of one family: COUNT and SUM have one, AVG has both. A
-demand says what of a stream a synopsis must hold; equal demands of different queries share one synopsis.
+A term is a quantity that is read from synopses of one family: COUNT and SUM have one, AVG has both, VARIANCE
+the sum of squares too. A demand says what of a stream a synopsis must hold; equal demands of different
+queries share one synopsis. Which hash family a link of a query takes is the planner's choice: queries that
+give equal keys equal families share.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-import msgspec
+from eddyline.errors import PlanError
+from eddyline.plan.layout import Demand, Measure, Place, SynopsisFamily
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
-from eddyline.plan.layout import Kept, Measure
-from eddyline.sql.query import AnyQuery, Expression, JoinDistinctQuery, Key, Query, SetQuery
-
-SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
 Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
+SAMPLED_FROM = 99
+"""Joins of so many relations keep key samples beside their sketches."""
 
 
-class Demand(msgspec.Struct, frozen=True, order=True):
-    """What of a stream a synopsis must hold, and in which family."""
+@dataclass(frozen=True)
+class TermDemands:
+    """What one term of a query keeps of each relation: a sketch, and beside it a key sample where it helps."""
 
-    stream: str
-    family: SynopsisFamily
-    keys: tuple[Key, ...] = ()
-    predicates: tuple[str, ...] = ()
-    measure: Measure | None = None
-    presence: tuple[Expression, ...] = ()
-    sample: int = 0
-    side: int = 0
+    sketches: tuple[Demand, ...]
+    samples: tuple[Demand, ...] = ()
 
-
-def demand_of(kept: Kept) -> Demand:
-    """Return the demand that a kept synopsis satisfies."""
-    family: SynopsisFamily = kept.spec.__struct_config__.tag  # type: ignore[assignment]
-    return Demand(
-        kept.stream, family, kept.keys, kept.predicates, kept.measure, kept.presence, kept.sample, kept.side
-    )
+    @property
+    def all(self) -> tuple[Demand, ...]:
+        """Every demand of the term."""
+        return self.sketches + self.samples
 
 
-def terms_of(query: AnyQuery, method: Method) -> dict[str, tuple[Demand, ...]]:
-    """Return the terms of a query: name to one demand per relation, or per member of a set expression."""
+def demands_of(query: AnyQuery, method: Method, families: Sequence[int] | None = None) -> set[Demand]:
+    """Return everything that a query asks to be kept."""
+    return {demand for term in terms_of(query, method, families).values() for demand in term.all}
+
+
+def terms_of(
+    query: AnyQuery, method: Method, families: Sequence[int] | None = None
+) -> dict[str, TermDemands]:
+    """Return the terms of a query; families: the hash family of each of its links, by default 0, 1, 2, ..."""
     if isinstance(query, SetQuery):
-        return {"set": tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)}
+        members = (Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
+        return {"set": TermDemands(tuple(members))}
     if isinstance(query, JoinDistinctQuery):
-        return {"pairs": _sides(query)}
-    if not query.joins:
-        family: SynopsisFamily = "total"
-    else:
-        family = "agms" if method == "agms" else "hash"
-    terms: dict[str, tuple[Demand, ...]] = {}
+        return {"pairs": TermDemands(_sides(query))}
+    if method == "skimmed-paper" and len(query.relations) > 2:
+        raise PlanError(
+            "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
+        )
+    chosen = tuple(families) if families is not None else tuple(range(len(query.links)))
+    return {name: _term(query, method, power, chosen) for name, power in _powers(query).items()}
+
+
+def _powers(query: Query) -> dict[str, int]:
+    """Return the terms of an aggregate, and to which power each takes the measure; 0: it must not be NULL."""
     function = query.aggregate.function
     if function == "count":
-        terms["count"] = _term(query, family, measured=True)
-    else:
-        terms["sum"] = _term(query, family, measured=True)
-        if function == "avg" or family == "total":
-            terms["count"] = _term(query, family, measured=False)
-    return terms
+        return {"count": 1}
+    if function == "sum" and query.links:
+        return {"sum": 1}
+    return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"sum": 1, "count": 0, "squares": 2}
 
 
 def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
@@ -67,23 +74,57 @@ def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     )
 
 
-def _term(query: Query, family: SynopsisFamily, *, measured: bool) -> tuple[Demand, ...]:
-    """Return a term's demands: with the measures as weights, or with them only required to be there."""
+def _term(query: Query, method: Method, power: int, families: tuple[int, ...]) -> TermDemands:
+    if not query.links:
+        family: SynopsisFamily = "total"
+    else:
+        family = "agms" if method == "agms" else "hash"
+    sketches = tuple(_demand(query, i, family, power, families) for i in range(len(query.relations)))
+    if method != "skimmed" or len(query.relations) < SAMPLED_FROM:
+        return TermDemands(sketches)
+    samples = tuple(_demand(query, i, "key-sample", power, families) for i in range(len(query.relations)))
+    return TermDemands(sketches, samples)
+
+
+def _demand(
+    query: Query, index: int, family: SynopsisFamily, power: int, families: tuple[int, ...]
+) -> Demand:
+    """Return what a relation keeps: with its measure as weight, or with it only required to be there."""
+    relation = query.relations[index]
     factors = {factor.relation: factor.expression for factor in query.aggregate.factors}
-    return tuple(
-        Demand(
-            stream=relation.stream,
-            family=family,
-            keys=_keys(query, index),
-            predicates=relation.predicates,
-            measure=Measure(factors[index]) if measured and index in factors else None,
-            presence=(factors[index],) if not measured and index in factors else (),
-        )
-        for index, relation in enumerate(query.relations)
+    met = sorted(
+        (key, _place(query, link, index, families[link], family)) for link, key in _keys(query, index)
+    )
+    return Demand(
+        stream=relation.stream,
+        family=family,
+        keys=tuple(key for key, _ in met),
+        predicates=relation.predicates,
+        measure=Measure(factors[index], power) if power and index in factors else None,
+        presence=(factors[index],) if not power and index in factors else (),
+        places=tuple(place for _, place in met),
     )
 
 
-def _keys(query: Query, relation: int) -> tuple[Key, ...]:
-    sides = [(join.left, join.left_key) for join in query.joins]
-    sides += [(join.right, join.right_key) for join in query.joins]
-    return tuple(key for index, key in sides if index == relation)
+def _keys(query: Query, relation: int) -> list[tuple[int, Key]]:
+    """Return (link, key) for each link of a relation."""
+    return [
+        (i, member.key)
+        for i, link in enumerate(query.links)
+        for member in link.members
+        if member.relation == relation
+    ]
+
+
+def _place(query: Query, link: int, relation: int, family: int, kind: SynopsisFamily) -> Place:
+    """Return a relation's place in a link. Where only two meet, or samples are kept, all places are alike."""
+    members = query.links[link].members
+    if len(members) == 2 or kind == "key-sample":
+        return Place(family)
+    order = sorted(members, key=lambda m: (query.relations[m.relation].stream, str(m.key), m.relation))
+    return Place(family, [m.relation for m in order].index(relation), len(members))
+
+
+def links_of(query: Query, relation: int) -> tuple[int, ...]:
+    """Return the links of a relation in the order of the keys of its demand."""
+    return tuple(link for link, _ in sorted(_keys(query, relation), key=lambda met: met[1]))

@@ -1,7 +1,6 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
-from eddyline.plan.demands import Demand, demand_of
-from eddyline.plan.layout import Kept, Layout
+from eddyline.plan.layout import Demand, Kept, Layout, Term
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
@@ -21,9 +20,9 @@ def explain(layout: Layout, assumption: str = "") -> str:
         lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
     lines.append("\nqueries")
     for planned in layout.queries:
-        reads = "; ".join(f"{term}: {' x '.join(ids)}" for term, ids in planned.terms.items())
+        reads = "; ".join(f"{name}: {_reads(term)}" for name, term in planned.terms.items())
         method = planned.method if isinstance(planned.query, Query) else "distinct"
-        if isinstance(planned.query, Query) and not planned.query.joins:
+        if isinstance(planned.query, Query) and not planned.query.links:
             method = "exact"
         lines.append(f"  {planned.name} [{method}] reads {reads}")
         lines.append(f"    {' '.join(planned.query.text.split())}")
@@ -51,9 +50,9 @@ def describe(demand: Demand) -> str:
 
 def _kept(kept: Kept, readers: dict[str, list[str]]) -> list[str]:
     names = readers.get(kept.id)
-    unread = "sample" if kept.sample else "row count"
+    unread = "sample" if kept.demand.sample else "row count"
     used = f"read by {', '.join(names)}" if names else unread
-    return [f"{kept.id}: {describe(demand_of(kept))}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
+    return [f"{kept.id}: {describe(kept.demand)}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
 
 
 def _shape(kept: Kept) -> str:
@@ -66,10 +65,16 @@ def _shape(kept: Kept) -> str:
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
 
 
+def _reads(term: Term) -> str:
+    """Return the synopses of a term: sketches multiplied, parts added, samples beside them."""
+    sketches = " + ".join(" x ".join(part) for part in term.sketches)
+    return f"{sketches} and samples {' x '.join(term.samples)}" if term.samples else sketches
+
+
 def _readers(layout: Layout) -> dict[str, list[str]]:
     readers: dict[str, list[str]] = {}
     for planned in layout.queries:
-        for identifier in dict.fromkeys(i for ids in planned.terms.values() for i in ids):
+        for identifier in planned.ids:
             readers.setdefault(identifier, []).append(planned.name)
     return readers
 

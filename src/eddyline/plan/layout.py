@@ -6,6 +6,7 @@ state, and two states combine only if their layouts are equal.
 
 import hashlib
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
@@ -27,36 +28,71 @@ class Stream(msgspec.Struct, frozen=True):
     event_time: str | None = None
 
 
-class Measure(msgspec.Struct, frozen=True):
-    """A number per row in fixed point: value = integer / 10^scale. NULL counts for nothing."""
+class Measure(msgspec.Struct, frozen=True, order=True):
+    """A number per row in fixed point: value = integer / 10^scale, raised to a power. NULL counts for nothing."""
 
     expression: Expression
+    power: int = 1
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits after the point of the number itself; squares of floats get half of them."""
+        kind = self.expression.type
+        return FLOAT_DIGITS // self.power if kind.is_float else kind.scale
 
     @property
     def scale(self) -> int:
-        """Decimal digits after the point."""
-        kind = self.expression.type
-        return FLOAT_DIGITS if kind.is_float else kind.scale
+        """Decimal digits after the point of the power."""
+        return self.power * self.digits
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A synopsis that the plan keeps: what of a stream goes into it, and its spec.
+class Place(msgspec.Struct, frozen=True, order=True):
+    """A key's place in a link: which hash family, and which member it is of how many that meet there."""
 
-    keys: one key per join edge of the sketched relation. presence: expressions that must not be
+    family: int = 0
+    member: int = 0
+    members: int = 2
+
+
+SynopsisFamily = Literal["total", "hash", "agms", "key-sample", "distinct", "peeling", "join-distinct"]
+
+
+class Demand(msgspec.Struct, frozen=True, order=True):
+    """What of a stream a synopsis must hold, and in which family. Equal demands share one synopsis.
+
+    keys: one for each link of the sketched relation, with their places. presence: expressions that must not be
     NULL for a row to count (the measure of an AVG, seen by its COUNT). sample: keys that a sample was asked for.
     side: of a distinct count over a join.
     """
 
-    id: str
     stream: str
-    spec: Spec
+    family: SynopsisFamily
     keys: tuple[Key, ...] = ()
     predicates: tuple[str, ...] = ()
     measure: Measure | None = None
     presence: tuple[Expression, ...] = ()
     sample: int = 0
     side: int = 0
+    places: tuple[Place, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """A name by content, which survives other queries coming and going."""
+        return f"{self.stream}-{hashlib.blake2b(msgspec.json.encode(self), digest_size=4).hexdigest()}"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A synopsis that the plan keeps: what of a stream goes into it, its spec and its candidate table."""
+
+    id: str
+    demand: Demand
+    spec: Spec
     candidates: CandidateSpec | None = None
+
+    @property
+    def stream(self) -> str:
+        """The stream whose rows it holds."""
+        return self.demand.stream
 
     @property
     def nbytes(self) -> int:
@@ -64,13 +100,34 @@ class Kept(msgspec.Struct, frozen=True):
         return 8 * (self.spec.words + (self.candidates.words if self.candidates else 0))
 
 
+class Term(msgspec.Struct, frozen=True):
+    """The synopses of one quantity of a query (count, sum, squares), one for each relation.
+
+    sketches: a row for each part of a partitioned join, one row without partitions. samples: the key samples
+    that are read beside the sketches, if any.
+    """
+
+    sketches: tuple[tuple[str, ...], ...]
+    samples: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All synopses of the term, each once."""
+        return tuple(dict.fromkeys([*(name for part in self.sketches for name in part), *self.samples]))
+
+
 class Planned(msgspec.Struct, frozen=True):
-    """A query and the synopses it reads: for each term (count, sum) one per relation."""
+    """A query, the method that answers it, and the terms that it reads."""
 
     name: str
     query: AnyQuery
     method: str
-    terms: dict[str, tuple[str, ...]]
+    terms: dict[str, Term]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All synopses that the query reads, each once."""
+        return tuple(dict.fromkeys(name for term in self.terms.values() for name in term.ids))
 
 
 class Window(msgspec.Struct, frozen=True, order=True):

@@ -1,13 +1,12 @@
 """The planner: streams and queries to a layout within the budget. Equal demands share one synopsis."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Demand, Method, demand_of, terms_of
-from eddyline.plan.layout import Kept, Layout, Planned, Stream
+from eddyline.plan.demands import Method, demands_of, terms_of
+from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
 from eddyline.plan.specs import Settings, candidates_for, share_words, spec_for
 from eddyline.sql.query import AnyQuery
 
@@ -38,7 +37,7 @@ def make_layout(
     demands = {Demand(stream.name, "total") for stream in streams} | set(samples)
     skimmed: set[Demand] = set()
     for each in queries:
-        wanted = {demand for term in terms_of(each.query, each.method).values() for demand in term}
+        wanted = demands_of(each.query, each.method)
         demands |= wanted
         if each.method in SKIMMING:
             skimmed |= wanted
@@ -59,36 +58,23 @@ def _held(keep: Layout | None, demands: set[Demand], settings: Settings) -> dict
     """Return the synopses of an older layout that stay: those still asked for, if the seed is the same."""
     if keep is None or keep.seed != settings.seed:
         return {}
-    old = {demand_of(kept): kept for kept in keep.kept}
-    return {demand: kept for demand, kept in old.items() if demand in demands}
+    return {kept.demand: kept for kept in keep.kept if kept.demand in demands}
 
 
 def _planned(asked: Asked) -> Planned:
     terms = {
-        name: tuple(identifier(demand) for demand in demands)
-        for name, demands in terms_of(asked.query, asked.method).items()
+        name: Term((_ids(term.sketches),), _ids(term.samples))
+        for name, term in terms_of(asked.query, asked.method).items()
     }
     return Planned(asked.name, asked.query, asked.method, terms)
 
 
-def identifier(demand: Demand) -> str:
-    """Return the id of a demand's synopsis: by content, so that it survives other queries coming and going."""
-    return f"{demand.stream}-{hashlib.blake2b(msgspec.json.encode(demand), digest_size=4).hexdigest()}"
+def _ids(demands: tuple[Demand, ...]) -> tuple[str, ...]:
+    return tuple(demand.id for demand in demands)
 
 
 def _kept(demand: Demand, words: int, settings: Settings, *, skim: bool) -> Kept:
-    candidates = candidates_for(words, settings) if skim and demand.family == "hash" else None
+    candidates = candidates_for(demand, words, settings) if skim and demand.family == "hash" else None
     if candidates is not None:
         words -= candidates.words
-    return Kept(
-        id=identifier(demand),
-        stream=demand.stream,
-        spec=spec_for(demand, words, settings),
-        keys=demand.keys,
-        predicates=demand.predicates,
-        measure=demand.measure,
-        presence=demand.presence,
-        sample=demand.sample,
-        side=demand.side,
-        candidates=candidates,
-    )
+    return Kept(demand.id, demand, spec_for(demand, words, settings), candidates)

@@ -4,18 +4,18 @@ All sketches of one family share seeds, so that any two of them can be read toge
 later is covered whenever its parts are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import Demand
+from eddyline.plan.layout import Demand, Place
 from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for, two_sided_z, words_for_error
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.families import Family, derive_seed
-from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.hash_sketch import HashSketchSpec, Use
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
@@ -105,13 +105,35 @@ def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:
     if demand.family == "join-distinct":
         seed = derive_seed(settings.seed, "join-distinct")
         return JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
-    seeds = tuple(derive_seed(settings.seed, "edge", index) for index in range(len(demand.keys)))
+    functions = [each for key, place in enumerate(demand.places) for each in _functions(key, place, settings)]
     if demand.family == "agms":
-        return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds)
+        signs = [(seed, use.key) for seed, use in functions if use.sign]
+        seeds, reads = tuple(seed for seed, _ in signs), tuple(key for _, key in signs)
+        plain = reads == tuple(range(len(reads)))
+        return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds, reads=() if plain else reads)
     width, depth = shape_for(words)
-    return HashSketchSpec(width, depth, seeds, settings.hash)
+    return HashSketchSpec(width, depth, tuple(seed for seed, _ in functions), settings.hash, _uses(functions))
 
 
-def candidates_for(words: int, settings: Settings) -> CandidateSpec:
+def _functions(key: int, place: Place, settings: Settings) -> Iterator[tuple[int, Use]]:
+    """Yield the hash functions (seed, use) of a key: its link's bucket, and the signs of its place in the link.
+
+    The members of a link stand in a row, and each neighbouring two share a sign family: all signs together
+    are 1 where all keys are equal, and of mean 0 otherwise.
+    """
+    first, last = max(place.member - 1, 0), min(place.member, place.members - 2)
+    yield derive_seed(settings.seed, "edge", place.family), Use(key, bucket=True, sign=first == 0)
+    for sign in range(max(first, 1), last + 1):
+        yield derive_seed(settings.seed, "edge", place.family, sign), Use(key, bucket=False)
+
+
+def _uses(functions: list[tuple[int, Use]]) -> tuple[Use, ...]:
+    """Return the uses of a sketch's functions, nothing where they are the plain ones."""
+    uses = tuple(use for _, use in functions)
+    return () if uses == tuple(Use(key) for key in range(len(uses))) else uses
+
+
+def candidates_for(demand: Demand, words: int, settings: Settings) -> CandidateSpec:
     """Return the candidate table of a skimmed sketch that may take so many words together."""
-    return CandidateSpec.within(words // HINT_SHARE, derive_seed(settings.seed, "candidates"))
+    seed = derive_seed(settings.seed, "candidates")
+    return CandidateSpec.within(words // HINT_SHARE, seed, len(demand.keys))

@@ -9,22 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import Demand, terms_of
-from eddyline.plan.layout import Layout, Stream, Window, WindowGroup
+from eddyline.plan.demands import demands_of
+from eddyline.plan.layout import Demand, Layout, Stream, Window, WindowGroup
 from eddyline.plan.planner import Asked, make_layout
 from eddyline.plan.specs import Settings, least_words
 from eddyline.plan.windows import group_id
 
 
-def demands_of(asked: Iterable[Asked]) -> set[Demand]:
-    """Return what some queries ask to be kept."""
-    terms = (terms_of(each.query, each.method) for each in asked)
-    return {demand for each in terms for demands in each.values() for demand in demands}
-
-
 def check_event_times(asked: Asked, streams: Mapping[str, Stream]) -> None:
     """Raise PlanError unless every stream that a windowed query reads has an event time."""
-    for name in sorted({demand.stream for demand in demands_of([asked])}):
+    for name in sorted({demand.stream for demand in demands_of(asked.query, asked.method)}):
         if streams[name].event_time is None:
             raise PlanError(
                 f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
@@ -45,10 +39,10 @@ def layout_with_windows(
     grouped: dict[tuple[Window, tuple[str, ...]], list[Asked]] = {}
     for each in asked:
         if each.name in windows:
-            names = tuple(sorted({demand.stream for demand in demands_of([each])}))
+            names = tuple(sorted({demand.stream for demand in demands_of(each.query, each.method)}))
             grouped.setdefault((windows[each.name], names), []).append(each)
-    sketches = {key: _sketches(demands_of(members)) for key, members in grouped.items()}
-    unit = settings.budget // max(_sketches(demands_of(plain) | set(samples)) + sum(sketches.values()), 1)
+    sketches = {key: _sketches(_all_demands(members)) for key, members in grouped.items()}
+    unit = settings.budget // max(_sketches(_all_demands(plain) | set(samples)) + sum(sketches.values()), 1)
     groups = tuple(
         _group(
             window, [streams[name] for name in names], members, unit * sketches[window, names], settings, keep
@@ -57,6 +51,10 @@ def layout_with_windows(
     )
     rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups), 0))
     return replace(make_layout(list(streams.values()), plain, rest, samples, keep), windows=groups)
+
+
+def _all_demands(asked: Iterable[Asked]) -> set[Demand]:
+    return {demand for each in asked for demand in demands_of(each.query, each.method)}
 
 
 def _sketches(demands: set[Demand]) -> int:
@@ -77,7 +75,7 @@ def _group(
     wanted = {(each.name, each.query.text, each.method) for each in asked}
     if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
         return old
-    demands = demands_of(asked) | {Demand(stream.name, "total") for stream in streams}
+    demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
     least = 8 * sum(least_words(demand, settings) for demand in demands)
     each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
     if each < least:

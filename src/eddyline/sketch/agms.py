@@ -6,6 +6,7 @@ Paper: skimmed, paragraphs 0022-0024; multi-join, section 3.
 """
 
 import msgspec
+import numpy as np
 
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import agms_add
@@ -15,16 +16,24 @@ from eddyline.sketch.hashed_keys import KeyArray
 
 
 class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
-    """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means."""
+    """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means.
+
+    reads: which key each sign family reads, by default family i key i; a key in several joins has several.
+    """
 
     width: int
     depth: int
     seeds: tuple[int, ...]
     hash: Family = "poly4"
+    reads: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.depth < 1:
             raise SketchError(f"an AGMS sketch has at least one copy, not {self.depth} x {self.width}.")
+        if self.reads and len(self.reads) != len(self.seeds):
+            raise SketchError(
+                f"{len(self.seeds)} sign families read {len(self.reads)} keys: give one for each."
+            )
         kernel_id(self.hash)
 
     @property
@@ -40,7 +49,7 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
     @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
-        return len(self.seeds)
+        return 1 + max(self.reads) if self.reads else len(self.seeds)
 
     def rows(self, counters: Int64Array) -> Int64Array:
         """Return the counters as a (depth, width) view."""
@@ -50,7 +59,8 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
         """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
         check_headroom(counters, weights)
         params = parameters(self.hash, self.seeds, self.words)
-        agms_add(counters, keys, weights, params, kernel_id(self.hash))
+        reads = np.array(self.reads or range(len(self.seeds)), dtype=np.int64)
+        agms_add(counters, keys, weights, params, reads, kernel_id(self.hash))
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""

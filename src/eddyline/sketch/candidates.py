@@ -7,6 +7,9 @@ order: that costs accuracy, never correctness. It is no part of the linear state
     word 2       state of the random numbers
     then         sets of 8 slots, 10 words each: 8 keys and 8 signed votes of 16 bits (kernels/candidates.py)
 
+A relation of several join keys has tuples in place of keys: a slot then holds a hash of the tuple, and the
+tuple's parts follow the votes.
+
 Deletes are votes against, so a key that was inserted and deleted again loses its slot; where partial
 tables saw the inserts and the deletes apart, merging them settles it; and `revote` replaces votes by
 what the sketch says of the keys.
@@ -27,13 +30,15 @@ UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 HEADER = 3
 _NONE_LOW, _NONE_HIGH = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 _FIRST_STATE = 0x9E3779B97F4A7C15
+_FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class CandidateSpec(msgspec.Struct, frozen=True, tag_field="family", tag="candidates"):
-    """Size and seed of a candidate table; slots is a multiple of 8."""
+    """Size and seed of a candidate table; slots is a multiple of 8, edges the keys of a tuple."""
 
     slots: int
     seed: int
+    edges: int = 1
 
     def __post_init__(self) -> None:
         if self.slots < kernel.WAYS or self.slots % kernel.WAYS:
@@ -47,12 +52,23 @@ class CandidateSpec(msgspec.Struct, frozen=True, tag_field="family", tag="candid
     @property
     def words(self) -> int:
         """The number of 8-byte words of the table, all counted."""
-        return HEADER + self.sets * kernel.SET_WORDS
+        return HEADER + self.sets * self.set_words
+
+    @property
+    def parts(self) -> int:
+        """The words of a tuple beside its slot key: none for single keys, which are their own slot keys."""
+        return self.edges if self.edges > 1 else 0
+
+    @property
+    def set_words(self) -> int:
+        """The words of a set of 8 slots."""
+        return kernel.SET_WORDS + kernel.WAYS * self.parts
 
     @classmethod
-    def within(cls, words: int, seed: int) -> Self:
+    def within(cls, words: int, seed: int, edges: int = 1) -> Self:
         """Return the largest table that takes at most so many words."""
-        return cls(kernel.WAYS * ((words - HEADER) // kernel.SET_WORDS), seed)
+        one = cls(kernel.WAYS, seed, edges)
+        return cls(kernel.WAYS * max((words - HEADER) // one.set_words, 1), seed, edges)
 
 
 def empty(spec: CandidateSpec) -> Int64Array:
@@ -64,14 +80,25 @@ def empty(spec: CandidateSpec) -> Int64Array:
 
 
 def observe(spec: CandidateSpec, table: Int64Array, keys: UInt64Array, weights: Int64Array) -> None:
-    """Let weighted keys vote, in place; a delete is a weight of -1."""
+    """Let weighted keys, (n,) or (edges, n), vote in place; a delete is a weight of -1."""
     _check(spec, table)
-    if len(keys) == 0:
+    tuples = np.atleast_2d(keys)
+    if tuples.shape[1] == 0:
         return
-    signed = keys.view(np.int64)
+    slot_keys = _slot_keys(tuples)
+    signed = slot_keys.view(np.int64)
     table[0], table[1] = min(table[0], signed.min()), max(table[1], signed.max())
     state = table[2:HEADER].view(np.uint64)
-    state[0] = kernel.observe_keys(_body(spec, table), keys, weights, _params(spec), state[0])
+    parts = np.ascontiguousarray(tuples[: spec.parts])
+    state[0] = kernel.observe_keys(_body(spec, table), slot_keys, parts, weights, _params(spec), state[0])
+
+
+def _slot_keys(tuples: UInt64Array) -> UInt64Array:
+    """Return the slot key of each tuple: a single key itself, otherwise a hash of its parts."""
+    folded: UInt64Array = np.ascontiguousarray(tuples[0])
+    for part in tuples[1:]:
+        folded = (folded ^ (folded >> np.uint64(32))) * _FOLD + part
+    return folded
 
 
 def merge(spec: CandidateSpec, one: Int64Array, other: Int64Array) -> Int64Array:
@@ -81,20 +108,29 @@ def merge(spec: CandidateSpec, one: Int64Array, other: Int64Array) -> Int64Array
     """
     _check(spec, one)
     _check(spec, other)
-    both = np.concatenate([keys(spec, one), keys(spec, other)])
+    both = np.concatenate([tuples(spec, one), tuples(spec, other)], axis=1)
     counts = np.concatenate([votes(spec, one), votes(spec, other)])
-    distinct, index = np.unique(both, return_inverse=True)
-    sums = np.zeros(len(distinct), dtype=np.int64)
+    _, first, index = np.unique(_slot_keys(both), return_index=True, return_inverse=True)
+    sums = np.zeros(len(first), dtype=np.int64)
     np.add.at(sums, index, counts)
-    table = _filled(spec, distinct, sums)
+    table = _filled(spec, both[:, first], sums)
     table[0], table[1] = min(one[0], other[0]), max(one[1], other[1])
     states = np.array([one[2], other[2]]).view(np.uint64)
     table[2:HEADER].view(np.uint64)[0] = int(states[0]) ^ int(states[1]) ^ _FIRST_STATE or _FIRST_STATE
     return table
 
 
+def tuples(spec: CandidateSpec, table: Int64Array) -> UInt64Array:
+    """Return the candidates, (edges, n), in the order of their slots."""
+    if spec.parts == 0:
+        return keys(spec, table).reshape(1, -1)
+    parts = _body(spec, table)[:, kernel.SET_WORDS :].reshape(spec.slots, spec.parts).view(np.uint64)
+    filled: UInt64Array = np.ascontiguousarray(parts[_codes(spec, table) != 0].T)
+    return filled
+
+
 def keys(spec: CandidateSpec, table: Int64Array) -> UInt64Array:
-    """Return the candidate keys, in the order of their slots."""
+    """Return the candidates' slot keys, in the order of their slots: the keys themselves where they are single."""
     slots: UInt64Array = _body(spec, table)[:, : kernel.WAYS].reshape(-1).view(np.uint64)
     filled: UInt64Array = slots[_codes(spec, table) != 0]
     return filled
@@ -114,7 +150,7 @@ def revote(spec: CandidateSpec, table: Int64Array, new_votes: np.ndarray) -> Int
 
     With the sketch's point estimates as votes, keys that are gone make room at once.
     """
-    out = _filled(spec, keys(spec, table), np.rint(new_votes).astype(np.int64))
+    out = _filled(spec, tuples(spec, table), np.rint(new_votes).astype(np.int64))
     out[:HEADER] = table[:HEADER]
     return out
 
@@ -127,21 +163,23 @@ def key_range(spec: CandidateSpec, table: Int64Array) -> tuple[int, int] | None:
 
 
 def _filled(spec: CandidateSpec, distinct: UInt64Array, counts: Int64Array) -> Int64Array:
-    """Return a table that holds, of the distinct keys of each set, the 8 with the most votes."""
-    distinct, counts = distinct[counts != 0], counts[counts != 0]
-    sets = np.empty(len(distinct), dtype=np.int64)
-    kernel.sets_of(distinct, _params(spec), spec.sets, sets)
-    order = np.lexsort((distinct, -np.abs(counts), sets))
-    sets, distinct, counts = sets[order], distinct[order], counts[order]
-    rank = np.arange(len(sets)) - np.searchsorted(sets, sets)
-    kept = rank < kernel.WAYS
-    sets, rank = sets[kept], rank[kept]
+    """Return a table that holds, of the distinct tuples of each set, the 8 with the most votes."""
+    distinct, counts = distinct[:, counts != 0], counts[counts != 0]
+    slot_keys = _slot_keys(distinct)
+    sets = np.empty(len(counts), dtype=np.int64)
+    kernel.sets_of(slot_keys, _params(spec), spec.sets, sets)
+    order = np.lexsort((slot_keys, -np.abs(counts), sets))
+    rank = np.arange(len(sets)) - np.searchsorted(sets[order], sets[order])
+    order, rank = order[rank < kernel.WAYS], rank[rank < kernel.WAYS]
+    sets = sets[order]
     codes = np.empty(len(sets), dtype=np.int64)
-    kernel.encode_votes(counts[kept], codes)
+    kernel.encode_votes(counts[order], codes)
     table = empty(spec)
     body = _body(spec, table)
-    body[sets, rank] = distinct[kept].view(np.int64)
+    body[sets, rank] = slot_keys[order].view(np.int64)
     np.bitwise_or.at(body, (sets, kernel.WAYS + rank // 4), codes << 16 * (rank % 4))
+    for part in range(spec.parts):
+        body[sets, kernel.SET_WORDS + rank * spec.parts + part] = distinct[part, order].view(np.int64)
     return table
 
 
@@ -153,13 +191,13 @@ def _check(spec: CandidateSpec, table: Int64Array) -> None:
 
 
 def _body(spec: CandidateSpec, table: Int64Array) -> Int64Array:
-    """Return a view of the sets, (sets, SET_WORDS)."""
-    return table[HEADER:].reshape(spec.sets, kernel.SET_WORDS)
+    """Return a view of the sets, (sets, set_words)."""
+    return table[HEADER:].reshape(spec.sets, spec.set_words)
 
 
 def _codes(spec: CandidateSpec, table: Int64Array) -> Int64Array:
     """Return the 16-bit votes of all slots, 0 where empty."""
-    words = _body(spec, table)[:, kernel.WAYS :]
+    words = _body(spec, table)[:, kernel.WAYS : kernel.SET_WORDS]
     codes: Int64Array = (words[:, :, None] >> np.arange(0, 64, 16)) & 0xFFFF
     return codes.reshape(-1)
 

@@ -5,6 +5,8 @@ join size J = f.g, of variance (F2(f) F2(g) + J^2 - 2 sum f_u^2 g_u^2) / width.
 Paper: skimmed, FIG. 3.
 """
 
+from functools import lru_cache
+
 import msgspec
 import numpy as np
 
@@ -15,13 +17,26 @@ from eddyline.sketch.families import Family, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 
+class Use(msgspec.Struct, frozen=True):
+    """Which key a hash function reads, and whether its bucket and its sign count."""
+
+    key: int
+    bucket: bool = True
+    sign: bool = True
+
+
 class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"):
-    """Shape and seeds of a hash sketch; one seed per join edge that the sketched relation takes part in."""
+    """Shape and seeds of a hash sketch, with one hash function for each seed.
+
+    uses: what each function reads and gives. By default function i reads key i and gives both its bucket and
+    its sign; the bucket of a row is the sum over its functions, the sign the product.
+    """
 
     width: int
     depth: int
     seeds: tuple[int, ...]
     hash: Family = "mix"
+    uses: tuple[Use, ...] = ()
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width & (self.width - 1):
@@ -30,6 +45,10 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
             )
         if self.depth < 1:
             raise SketchError(f"a hash sketch has at least one row, not {self.depth}.")
+        if self.uses and len(self.uses) != len(self.seeds):
+            raise SketchError(
+                f"{len(self.seeds)} hash functions have {len(self.uses)} uses: give one for each."
+            )
         kernel_id(self.hash)
 
     @property
@@ -45,7 +64,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
     @property
     def edges(self) -> int:
         """The number of key arrays that an update takes."""
-        return len(self.seeds)
+        return 1 + max(use.key for use in self.uses) if self.uses else len(self.seeds)
 
     def rows(self, counters: Int64Array) -> Int64Array:
         """Return the counters as a (depth, width) view."""
@@ -55,13 +74,21 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
         """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
         check_headroom(counters, weights)
         params = parameters(self.hash, self.seeds, self.depth)
-        hash_sketch_add(self.rows(counters), keys, weights, params, kernel_id(self.hash))
+        hash_sketch_add(
+            self.rows(counters),
+            keys,
+            weights,
+            params,
+            _use_words(self.seeds, self.uses),
+            kernel_id(self.hash),
+        )
 
     def places(self, keys: KeyArray) -> np.ndarray:
         """Return where each key goes in each row, for `accumulate_at`: sketches of one spec hash a batch once."""
         out = np.empty((self.depth, keys.shape[1]), dtype=np.uint32)
         params = parameters(self.hash, self.seeds, self.depth)
-        hash_sketch_places(keys, params, kernel_id(self.hash), self.width, out)
+        uses = _use_words(self.seeds, self.uses)
+        hash_sketch_places(keys, params, uses, kernel_id(self.hash), self.width, out)
         return out
 
     def accumulate_at(self, counters: Int64Array, places: np.ndarray, weights: Int64Array) -> None:
@@ -79,7 +106,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
 
     def folded(self) -> "HashSketchSpec":
         """Return the spec of half the width."""
-        return HashSketchSpec(self.width // 2, self.depth, self.seeds, self.hash)
+        return msgspec.structs.replace(self, width=self.width // 2)
 
     def fold(self, counters: Int64Array) -> Int64Array:
         """Return the counters at half the width: exactly those of a sketch built at that width."""
@@ -90,3 +117,12 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
         """Return (buckets int32, signs int8), both (depth, n): where each key goes in each row."""
         places = self.places(keys)
         return (places >> 1).astype(np.int32), (1 - 2 * (places & 1).astype(np.int8))
+
+
+@lru_cache(maxsize=1024)
+def _use_words(seeds: tuple[int, ...], uses: tuple[Use, ...]) -> np.ndarray:
+    """Return the uses as the kernels take them: key, bucket mask, sign mask."""
+    ones = (1 << 64) - 1
+    given = uses or tuple(Use(key) for key in range(len(seeds)))
+    words = [[use.key, ones * use.bucket, ones * use.sign] for use in given]
+    return np.array(words, dtype=np.uint64).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""The SELECT list: one COUNT, SUM or AVG, its measure split into a factor per relation."""
+"""The SELECT list: one aggregate, its measure split into a factor per relation."""
 
 from collections.abc import Iterator
 
@@ -14,11 +14,20 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
-from eddyline.sql.query import Aggregate, Expression, Factor
+from eddyline.sql.query import Aggregate, Expression, Factor, Function
 from eddyline.sql.typing import infer
 from eddyline.types import SqlType
 
-_FUNCTIONS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
+_FUNCTIONS: dict[type[exp.Expr], Function] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
 
 
 def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate:
@@ -32,7 +41,7 @@ def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate
     node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
     function = _FUNCTIONS.get(type(node))
     if function is None:
-        raise UnsupportedQuery(f"{fragment(node)!r} is not COUNT, SUM or AVG.")
+        raise UnsupportedQuery(f"{fragment(node)!r} is not COUNT, SUM, AVG, VARIANCE or STDDEV.")
     if isinstance(node.this, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r}: only COUNT takes it.")
     if function == "count" and len(node.expressions) > 0:

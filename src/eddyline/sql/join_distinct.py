@@ -10,20 +10,25 @@ from sqlglot import exp
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of
 from eddyline.sql.key_columns import key_column
-from eddyline.sql.query import Expression, Form, Join, JoinDistinctQuery, Key, Relation
+from eddyline.sql.query import Expression, Form, Join, JoinDistinctQuery, Key, Link, Relation
 
 
 def read_join_distinct(
     text: str,
     counted: list[exp.Expr],
     relations: tuple[Relation, ...],
-    joins: tuple[Join, ...],
+    links: tuple[Link, ...],
     sources: tuple[Source, ...],
     *,
     null_is_value: bool,
 ) -> JoinDistinctQuery:
     """Return the distinct count of columns over a join."""
-    (join,) = joins
+    if len(relations) > 2:
+        raise UnsupportedQuery(
+            f"COUNT(DISTINCT ...) over a join of {len(relations)} relations: distinct counts are answered over two."
+        )
+    left, right = links[0].members
+    join = Join(0, 1, left.key, right.key)
     sides = _by_side(counted, join, sources)
     own = [
         [c for c in columns if c not in key.columns] for columns, key in zip(sides, _keys(join), strict=True)

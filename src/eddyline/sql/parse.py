@@ -31,8 +31,8 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
     if sets is not None:
         return sets
     check_clauses(select, {"expressions", "from_", "joins", "where"})
-    relations, joins, sources = read_from(select, streams)
-    return Query(text, read_aggregate(select, sources), relations, joins)
+    relations, links, sources = read_from(select, streams)
+    return Query(text, read_aggregate(select, sources), relations, links)
 
 
 def _parse_select(text: str) -> exp.Select:

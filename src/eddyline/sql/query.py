@@ -41,6 +41,19 @@ class Join(msgspec.Struct, frozen=True):
     right_key: Key
 
 
+class Member(msgspec.Struct, frozen=True):
+    """A relation (by index) that takes part in a link, and its own spelling of the link's key."""
+
+    relation: int
+    key: Key
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Relations that meet on one key: two or more. The links of a query form a tree with its relations."""
+
+    members: tuple[Member, ...]
+
+
 class Factor(msgspec.Struct, frozen=True):
     """A relation's part in the measure: the aggregate sums the product of all factors."""
 
@@ -48,20 +61,23 @@ class Factor(msgspec.Struct, frozen=True):
     expression: Expression
 
 
-class Aggregate(msgspec.Struct, frozen=True):
-    """COUNT, SUM or AVG of a product of factors; COUNT(*) has none."""
+Function = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"]
 
-    function: str
+
+class Aggregate(msgspec.Struct, frozen=True):
+    """An aggregate of a product of factors; COUNT(*) has none."""
+
+    function: Function
     factors: tuple[Factor, ...] = ()
 
 
 class Query(msgspec.Struct, frozen=True, tag="join"):
-    """An aggregate over an equi-join, or over one relation."""
+    """An aggregate over an acyclic equi-join, or over one relation."""
 
     text: str
     aggregate: Aggregate
     relations: tuple[Relation, ...]
-    joins: tuple[Join, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 class SetMember(msgspec.Struct, frozen=True):

@@ -74,14 +74,14 @@ def _counted(
     text: str, select: exp.Select, nodes: list[exp.Expr], streams: Streams, *, semi: bool, null_is_value: bool
 ) -> SetQuery | JoinDistinctQuery:
     """Return the number of distinct tuples of columns, whatever their order, over one stream or a join of two."""
-    relations, joins, sources = read_from(select, streams)
+    relations, links, sources = read_from(select, streams)
     for node in nodes if semi else []:
         if relations_of(node, sources) - {0}:
             raise SqlError(
                 f"{fragment(node)!r} is a column of the semi-join's other side, which the query cannot see."
             )
-    if joins:
-        return read_join_distinct(text, nodes, relations, joins, sources, null_is_value=null_is_value)
+    if links:
+        return read_join_distinct(text, nodes, relations, links, sources, null_is_value=null_is_value)
     columns = sorted(_columns(nodes, sources), key=lambda column: column.text)
     key = Key(tuple(dict.fromkeys(columns)), null_is_value)
     return SetQuery(text, (SetMember(relations[0].stream, key, relations[0].predicates),), SetLeaf(0))
@@ -129,8 +129,8 @@ def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember])
 
 def _read_member(select: exp.Select, streams: Streams, members: list[SetMember]) -> SetLeaf:
     check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
-    relations, joins, sources = read_from(select, streams)
-    if joins:
+    relations, links, sources = read_from(select, streams)
+    if links:
         raise UnsupportedQuery(f"{fragment(select)!r} joins: a SELECT of a set expression reads one stream.")
     key = Key(tuple(_columns(select.expressions, sources)), null_is_value=True)
     member = SetMember(relations[0].stream, key, relations[0].predicates)

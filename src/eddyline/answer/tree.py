@@ -1,0 +1,157 @@
+"""The size of an acyclic join of sketched streams: the plain reading and the skimmed one.
+
+As for two relations, each sketch row's own image of the dense tuples is replaced by their exact join:
+
+    Y_p = est_p(C) + exact join of f^ - est_p(S_p f^)
+
+with the dense frequencies f^ of every relation read off the other rows, so that Y_p stays unbiased and is
+the plain row where nothing is dense. The dense tuples of inner relations matter most: skimming the leaves
+alone does nothing.
+
+Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviation: the two together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.answer.contraction import JoinTree, contract, rounding_bound
+from eddyline.answer.join import Side
+from eddyline.answer.reading import FloatArray, Reading
+from eddyline.answer.skimming import (
+    UInt64Array,
+    named,
+    places,
+    refit_shrunk,
+    skim_dense,
+    standing_out,
+    strongest,
+)
+from eddyline.errors import IncompatibleSpecs
+
+
+def hash_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
+    """Return the plain reading of a join size: the median over rows of the contracted sketches."""
+    rows = _common_rows(sides)
+    nothing = [np.zeros((len(rows[0]), 0)) for _ in rows]
+    return Reading(
+        rows=contract(tree, rows),
+        row_variance=_row_variance(nothing, rows),
+        center="median",
+        rounding=rounding_bound(rows),
+    )
+
+
+def skimmed_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
+    """Return the skimmed reading of a join size. Candidates of a side are (edges, n)."""
+    rows = _common_rows(sides)
+    if len(rows[0]) == 1:
+        return hash_tree(tree, sides)
+    skimmed = [
+        _skimmed(side, counters, tuples)
+        for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True)
+    ]
+    images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
+    dense = exact_join(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
+    return Reading(
+        rows=contract(tree, rows) + dense - contract(tree, images),
+        row_variance=_row_variance([each.dense for each in skimmed], [each.residual for each in skimmed]),
+        dense=max(each.standing_out for each in skimmed),
+        rounding=rounding_bound(rows),
+    )
+
+
+@dataclass(frozen=True)
+class _Skimmed:
+    """A relation's tuples (edges, n), their dense frequencies (depth, n) without row p in row p, and what row p
+    keeps without them (depth, width).
+    """  # noqa: D205
+
+    tuples: UInt64Array
+    dense: FloatArray
+    residual: FloatArray
+    standing_out: int
+
+
+def _skimmed(side: Side, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
+    at = strongest(places(side.spec, tuples), rows)
+    dense, residual = np.zeros((len(rows), len(at))), rows.copy()
+    if len(at) == 0:
+        return _Skimmed(np.atleast_2d(at.keys), dense, residual, 0)
+    own = _among(at.keys, side.candidates)
+    most = 0
+    for row in range(len(rows)):
+        started = skim_dense(rows, at, row)
+        names = named(started, at, own, 0, row)
+        refitted = refit_shrunk(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
+        dense[row], residual[row] = refitted.dense, refitted.residual[row]
+        most = max(most, standing_out(refitted))
+    return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
+
+
+def _supports(tree: JoinTree, sides: Sequence[Side]) -> list[UInt64Array]:
+    """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbours."""
+    supports = [np.atleast_2d(side.candidates) for side in sides]
+    whole = list(supports)
+    for relation, links in enumerate(tree.links):
+        if len(links) == 1:
+            near = [r for r in tree.members[links[0]] if r != relation]
+            keys = [supports[r][tree.links[r].index(links[0])].reshape(1, -1) for r in near]
+            whole[relation] = np.concatenate([supports[relation], *keys], axis=1)
+    return whole
+
+
+def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
+    """Return which of the tuples are among the candidates; both (edges, n), the first distinct and sorted."""
+    if len(keys) == 1:
+        return np.isin(keys[0], candidates)
+    return np.ones(keys.shape[1], dtype=np.bool_)
+
+
+def exact_join(tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]) -> FloatArray:
+    """Return the join size of tuples with frequencies, for each row of the frequencies: (depth,)."""
+
+    def to_link(relation: int, link: int) -> tuple[UInt64Array, FloatArray]:
+        weights = weighted(relation, link)
+        keys, index = np.unique(tuples[relation][tree.links[relation].index(link)], return_inverse=True)
+        sums = np.zeros((len(weights), len(keys)))
+        np.add.at(sums.T, index, weights.T)
+        return keys, sums
+
+    def weighted(relation: int, parent: int | None) -> FloatArray:
+        """Return the frequencies times the messages of all links but the parent's."""
+        weights = values[relation]
+        for position, link in enumerate(tree.links[relation]):
+            for other in tree.members[link] if link != parent else []:
+                if other != relation:
+                    weights = weights * _looked_up(tuples[relation][position], *to_link(other, link))
+        return weights
+
+    sizes: FloatArray = weighted(0, None).sum(axis=1)
+    return sizes
+
+
+def _looked_up(wanted: UInt64Array, keys: UInt64Array, sums: FloatArray) -> FloatArray:
+    """Return the sums of the wanted keys, 0 where there are none."""
+    if len(keys) == 0:
+        return np.zeros((len(sums), len(wanted)))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, sums[:, at], 0.0)
+
+
+def _row_variance(dense: Sequence[FloatArray], residuals: Sequence[FloatArray]) -> float:
+    """Return the expected variance of a row: (prod (D + R) - prod D) / width over dense and residual powers."""
+    powers = [(each**2).sum(axis=1) for each in dense]
+    rest = [(each**2).sum(axis=1) for each in residuals]
+    whole = np.prod([d + r for d, r in zip(powers, rest, strict=True)], axis=0)
+    return float(np.mean(whole - np.prod(powers, axis=0))) / residuals[0].shape[1]
+
+
+def _common_rows(sides: Sequence[Side]) -> list[FloatArray]:
+    shapes = {(side.spec.width, side.spec.depth, side.spec.hash) for side in sides}
+    if len(shapes) > 1:
+        raise IncompatibleSpecs(
+            f"these sketches differ in shape or hash family and cannot be joined: {[s.spec for s in sides]}."
+        )
+    return [side.spec.rows(side.counters).astype(np.float64) for side in sides]

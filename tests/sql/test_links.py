@@ -1,0 +1,86 @@
+import pytest
+
+from eddyline.errors import UnsupportedQuery
+from eddyline.sql.parse import parse_query
+from eddyline.sql.schema import parse_schema
+
+STREAMS = {name: parse_schema(name, "x INT, y BIGINT, z INT, w STRING") for name in "abcd"}
+
+
+def links(text):
+    query = parse_query(f"SELECT COUNT(*) FROM {text}", STREAMS)
+    spelled = [
+        [(query.relations[m.relation].alias, str(m.key).replace("`", "")) for m in link.members]
+        for link in query.links
+    ]
+    return spelled, [relation.predicates for relation in query.relations]
+
+
+def test_a_chain_has_a_link_for_each_join():
+    assert links("a JOIN b ON a.x = b.x JOIN c ON b.y = c.y")[0] == [
+        [("a", "(x)"), ("b", "(x)")],
+        [("b", "(y)"), ("c", "(y)")],
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a, b, c WHERE a.x = b.x AND b.x = c.x",
+        "a, b, c WHERE a.x = b.x AND a.x = c.x",
+        "a, b, c WHERE a.x = b.x AND b.x = c.x AND c.x = a.x",
+        "a JOIN b USING (x) JOIN c USING (x)",
+    ],
+)
+def test_relations_that_meet_on_one_value_meet_in_one_link(text):
+    assert links(text)[0] == [[("a", "(x)"), ("b", "(x)"), ("c", "(x)")]]
+
+
+def test_composite_keys_are_one_link_and_their_parts_may_be_shared_further():
+    assert links("a, b, c WHERE a.x = b.x AND a.y = b.y AND c.y = b.y")[0] == [
+        [("a", "(x, y)"), ("b", "(x, y)")],
+        [("a", "(y)"), ("c", "(y)")],
+    ]
+
+
+def test_a_relation_that_holds_all_keys_breaks_the_cycle_of_the_others():
+    spelled, _ = links(
+        "a, b, c, d WHERE a.x = d.x AND a.y = d.y AND b.y = d.y AND b.z = d.z AND c.x = d.x AND c.z = d.z"
+    )
+    assert [[alias for alias, _ in link] for link in spelled] == [["a", "d"], ["b", "d"], ["c", "d"]]
+
+
+def test_equal_columns_of_one_relation_become_its_predicate():
+    spelled, predicates = links("a, b WHERE a.x = b.x AND a.y = b.x")
+    assert spelled == [[("a", "(x)"), ("b", "(x)")]]
+    assert predicates == [("(`x`) = (`y`)",), ()]
+
+
+def test_aliases_of_one_stream_are_relations_of_their_own():
+    assert links("a p, a q, a r WHERE p.x = q.y AND q.x = r.y")[0] == [
+        [("p", "(x)"), ("q", "(y)")],
+        [("q", "(x)"), ("r", "(y)")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "cycle"),
+    [
+        ("a, b, c WHERE a.x = b.x AND b.y = c.y AND c.z = a.z", "a.x = b.x, b.y = c.y, c.z = a.z"),
+        (
+            "a, b, c, d WHERE a.x = b.x AND b.y = c.y AND c.z = d.z AND d.w = a.w",
+            "a.x = b.x, b.y = c.y, c.z = d.z, d.w = a.w",
+        ),
+        ("a p, a q, a r WHERE p.x = q.y AND q.x = r.y AND r.x = p.y", "p.x = q.y, q.x = r.y, r.x = p.y"),
+    ],
+)
+def test_a_cycle_is_refused_and_shown(text, cycle):
+    with pytest.raises(UnsupportedQuery) as caught:
+        links(text)
+    assert cycle in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a, b, c WHERE a.x = b.x", "a, b"])
+def test_what_is_not_joined_is_refused(text):
+    with pytest.raises(UnsupportedQuery, match="cross product"):
+        links(text)
