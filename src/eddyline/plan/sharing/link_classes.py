@@ -1,0 +1,125 @@
+"""Which links must hash with one family, and whether two vertices may become one.
+
+A sketch that two queries share hashes each join key once, so that their links at that key use one family.
+The links of one query must use different families: their product would be biased otherwise.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from eddyline.plan.sharing.join_graph import JoinGraph, VertexId
+
+Link = tuple[str, str]
+"""A query and the name of one of its links."""
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A query, and two of its links that would have to use one family."""
+
+    query: str
+    links: tuple[str, str]
+
+
+class DifferentRoles(msgspec.Struct, frozen=True):
+    """The join key in which two vertices play different parts, or meet links of different size."""
+
+    key: int
+
+
+class LinkClasses:
+    """The classes of links that use one family, which grow as vertices coalesce.
+
+    Paper: sharing, ξ-equivalence.
+    """
+
+    def __init__(self, graph: JoinGraph) -> None:
+        self._graph = graph
+        links = [(name, link) for name, query in graph.queries.items() for link in query.link_sizes()]
+        self._parent = {link: link for link in links}
+        self._held: dict[Link, dict[str, str]] = {link: dict([link]) for link in links}
+        self.conflict: Conflict | None = None
+        """The first conflict that a coalesced pair has made: the graph is well-formed while there is none."""
+        for vertex, members in graph.members.items():
+            for member in members[1:]:
+                self.coalesce(vertex, member)
+
+    def find(self, link: Link) -> Link:
+        """Return the link that stands for the class of a link."""
+        while (above := self._parent[link]) != link:
+            self._parent[link] = link = self._parent[above]
+        return link
+
+    def clash(self, one: VertexId, other: VertexId) -> Conflict | None:
+        """Return a query that forbids two vertices to coalesce, with its two links; None if they may.
+
+        The cost is that of the classes but the largest, not of the graph.
+        """
+        for group in self._groups(one, other):
+            largest, *rest = sorted(group, key=lambda root: -len(self._held[root]))
+            seen = [self._held[largest]]
+            for root in rest:
+                for query, link in self._held[root].items():
+                    for held in seen:
+                        if query in held:
+                            return Conflict(query, (held[query], link))
+                seen.append(self._held[root])
+        return None
+
+    def coalesce(self, one: VertexId, other: VertexId) -> None:
+        """Make one class of the links that two vertices meet at the same key."""
+        self.conflict = self.conflict or self.clash(one, other)
+        for first, second in self._met(one, other):
+            small, large = sorted(
+                (self.find(first), self.find(second)), key=lambda root: len(self._held[root])
+            )
+            if small != large:
+                self._parent[small] = large
+                self._held[large] |= self._held.pop(small)
+
+    def _met(self, one: VertexId, other: VertexId) -> Iterator[tuple[Link, Link]]:
+        ends = zip(self._graph.vertex(one).ends, self._graph.vertex(other).ends, strict=True)
+        for first, second in ends:
+            yield (one[0], first.link), (other[0], second.link)
+
+    def _groups(self, one: VertexId, other: VertexId) -> list[set[Link]]:
+        """Return the classes that would become one, in groups: a class may be met at several keys."""
+        groups: list[set[Link]] = []
+        for first, second in self._met(one, other):
+            pair = {self.find(first), self.find(second)}
+            groups, touched = (
+                [group for group in groups if not group & pair],
+                [group for group in groups if group & pair],
+            )
+            groups.append(pair.union(*touched))
+        return groups
+
+
+def link_classes(graph: JoinGraph) -> list[tuple[Link, ...]]:
+    """Return the classes of links that use one family, in canonical order."""
+    classes = LinkClasses(graph)
+    found: dict[Link, list[Link]] = {}
+    for name, query in graph.queries.items():
+        for link in sorted(query.link_sizes()):
+            found.setdefault(classes.find((name, link)), []).append((name, link))
+    return [tuple(own) for own in found.values()]
+
+
+def is_well_formed(graph: JoinGraph) -> bool:
+    """Return whether no class holds two links of one query, in time linear in the links.
+
+    Paper: sharing, well-formed join graph.
+    """
+    return LinkClasses(graph).conflict is None
+
+
+def conflict(graph: JoinGraph, one: VertexId, other: VertexId) -> Conflict | DifferentRoles | None:
+    """Return why two vertices of equal signature cannot share a sketch in a graph; None if they can."""
+    sides = [
+        [(end.role, graph.queries[vertex[0]].link_sizes()[end.link]) for end in graph.vertex(vertex).ends]
+        for vertex in (one, other)
+    ]
+    for key, (first, second) in enumerate(zip(*sides, strict=True)):
+        if first != second:
+            return DifferentRoles(key)
+    return LinkClasses(graph).clash(one, other)

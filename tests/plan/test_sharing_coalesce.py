@@ -1,0 +1,95 @@
+"""CoalesceJoinGraphs against the greedy as it is written, and the laws of a coalesced graph."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs
+from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
+from eddyline.plan.sharing.link_classes import is_well_formed
+from tests import naive_sharing as naive
+
+OBJECTIVES = ("average", "largest")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def graph_of(seed, queries, **options):
+    return JoinGraph.separate(naive.random_workload(np.random.default_rng(seed), queries, **options))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=seeds, queries=st.integers(1, 5), costs=st.sampled_from([(1.0,), (1.0, 2.5)]), equal=st.booleans()
+)
+def test_is_the_greedy_that_tries_every_pair(objective, seed, queries, costs, equal):
+    weights = (2.0,) if equal else (1.0, 3.0, 0.1, 9.0)
+    graph = graph_of(seed, queries, costs=costs, weights=weights)
+    assert coalesce_join_graphs(graph, 100.0, objective)[0] == naive.coalesce_join_graphs(graph, objective)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, queries=st.integers(1, 12))
+def test_graph_is_well_formed_and_nothing_more_may_coalesce(objective, seed, queries):
+    graph, _ = coalesce_join_graphs(graph_of(seed, queries), 100.0, objective)
+    assert naive.well_formed(graph)
+    for one, other in combinations(graph.members, 2):
+        if graph.kind(one) == graph.kind(other):
+            assert not naive.well_formed(graph.coalesced(one, other))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, queries=st.integers(2, 12), order=st.randoms(use_true_random=False))
+def test_order_of_the_queries_does_not_matter(objective, seed, queries, order):
+    workload = naive.random_workload(np.random.default_rng(seed), queries)
+    shuffled = order.sample(workload, len(workload))
+    expected = coalesce_join_graphs(JoinGraph.separate(workload), 100.0, objective)
+    found = coalesce_join_graphs(JoinGraph.separate(shuffled), 100.0, objective)
+    assert found == expected
+    assert list(found[0].members) == list(expected[0].members)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, queries=st.integers(1, 6), data=st.data())
+def test_no_well_formed_pair_raises_the_error(objective, seed, queries, data):
+    graph = graph_of(seed, queries)
+    error = allocate(graph, 100.0, objective).error
+    while pairs := [
+        joined
+        for one, other in combinations(graph.members, 2)
+        if graph.kind(one) == graph.kind(other) and is_well_formed(joined := graph.coalesced(one, other))
+    ]:
+        graph = data.draw(st.sampled_from(pairs))
+        lower = allocate(graph, 100.0, objective).error
+        assert lower < error
+        error = lower
+
+
+def test_figure_4_shares_the_first_relation_or_the_last_and_never_both():
+    two_joins = Query(
+        "two joins",
+        1.0,
+        (
+            Vertex("r1.a1", (End("e1"),)),
+            Vertex("r2.a1,a2", (End("e1"), End("e2"))),
+            Vertex("r3.a2", (End("e2"),)),
+        ),
+    )
+    one_join = Query("one join", 1.0, (Vertex("r1.a1", (End("e3"),)), Vertex("r3.a2", (End("e3"),))))
+    graph, _ = coalesce_join_graphs(JoinGraph.separate([two_joins, one_join]), 4.0)
+    assert len(graph.members) == 4
+
+
+def test_equal_queries_become_one():
+    vertices = (Vertex("a", (End("x"),)), Vertex("b", (End("x"), End("y"))), Vertex("c", (End("y"),)))
+    graph, allocation = coalesce_join_graphs(
+        JoinGraph.separate(Query(name, 2.0, vertices) for name in "pqrs"), 30.0
+    )
+    assert [len(members) for members in graph.members.values()] == [4, 4, 4]
+    assert allocation.sizes == pytest.approx(dict.fromkeys(graph.members, 10.0))
