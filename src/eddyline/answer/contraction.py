@@ -65,7 +65,8 @@ def contract(tree: JoinTree, rows: list[FloatArray]) -> FloatArray:
         return [each for each in tree.links[relation] if each != link]
 
     first = tree.links[0][0]
-    estimates: FloatArray = np.einsum("pq,pq->p", to_link(0, first), to_relation(first, 0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        estimates: FloatArray = np.einsum("pq,pq->p", to_link(0, first), to_relation(first, 0))
     if not np.all(np.isfinite(estimates)):
         raise SketchError(
             "the product of these sketches is beyond what 64-bit floating point holds: ask for a smaller measure, "
