@@ -36,7 +36,7 @@ def least_average_error(graph, budget):
             {"type": "ineq", "fun": lambda x: above @ x, "jac": lambda x: above},
         ],
         method="SLSQP",
-        options={"maxiter": 2000, "ftol": 1e-13},
+        options={"maxiter": 2000, "ftol": 1e-10},
     )
     return solved.fun * weights.sum() / budget
 
@@ -92,8 +92,8 @@ def coalesce_join_graphs(graph, objective):
         graph = graph.coalesced(*pair)
 
 
-def greatest_least_ratio(graph, budget, sizes):
-    """The largest error by trying every assignment of allowed sizes that fits a budget."""
+def least_largest_error(graph, budget, sizes):
+    """The least largest error by trying every assignment of allowed sizes that fits a budget."""
     weights = largest_weights(graph)
     vertices = list(graph.members)
     best = float("inf")

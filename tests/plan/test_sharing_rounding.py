@@ -1,0 +1,98 @@
+"""Rounding to sizes that sketches can have."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.errors import PlanError
+from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs
+from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
+from eddyline.plan.sharing.rounding import round_average, round_largest
+from tests import naive_sharing as naive
+
+ROUNDINGS = {"average": round_average, "largest": round_largest}
+seeds = st.integers(0, 2**32 - 1)
+sizes_allowed = st.sampled_from(
+    [range(1, 10_000), range(3, 3000, 3), [2, 4, 8, 16, 32, 64], [5], range(1, 12)]
+)
+
+
+def shared_graph(seed, queries, costs=(1.0,), **options):
+    workload = naive.random_workload(np.random.default_rng(seed), queries, costs=costs, **options)
+    return coalesce_join_graphs(JoinGraph.separate(workload), 100.0)[0]
+
+
+def least_words(graph, allowed):
+    return sum(Fraction(graph.cost(vertex)) * allowed[0] for vertex in graph.members)
+
+
+@pytest.mark.parametrize("objective", ROUNDINGS)
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=seeds,
+    queries=st.integers(1, 6),
+    costs=st.sampled_from([(1.0,), (1.0, 2.5, 0.3)]),
+    allowed=sizes_allowed,
+    spare=st.floats(0, 500),
+)
+def test_sizes_are_allowed_and_never_exceed_the_budget(objective, seed, queries, costs, allowed, spare):
+    graph = shared_graph(seed, queries, costs)
+    budget = float(least_words(graph, allowed)) * (1 + 1e-12) + spare
+    whole = ROUNDINGS[objective](graph, budget, allowed)
+    spent = sum(Fraction(graph.cost(vertex)) * size for vertex, size in whole.sizes.items())
+    assert spent <= Fraction(budget)
+    assert whole.words == pytest.approx(float(spent))
+    assert set(whole.sizes.values()) <= set(allowed)
+    assert whole.sizes.keys() == graph.members.keys()
+    assert whole.query_sizes == {q: min(whole.sizes[v] for v in own) for q, own in graph.parts()}
+
+
+@pytest.mark.parametrize("objective", ROUNDINGS)
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, queries=st.integers(1, 6), budget=st.floats(500, 5000))
+def test_rounding_to_units_costs_little(objective, seed, queries, budget):
+    """Rounding down takes less than a unit of a size. The error grows by the ratio of sizes at most."""
+    graph = shared_graph(seed, queries, weights=(1.0, 2.0, 3.0))
+    best = allocate(graph, budget, objective)
+    smallest = min(best.sizes.values())
+    whole = ROUNDINGS[objective](graph, budget, range(1, 10_000))
+    assert best.error * (1 - 1e-9) <= whole.error <= best.error * smallest / (smallest - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, queries=st.integers(1, 2), spare=st.integers(0, 14))
+def test_largest_error_in_units_is_the_best_there_is(seed, queries, spare):
+    graph = shared_graph(seed, queries, weights=(1.0, 2.0, 3.0))
+    budget = len(graph.members) + spare
+    found = round_largest(graph, float(budget), range(1, 30)).error
+    assert found == pytest.approx(naive.least_largest_error(graph, budget, range(1, 30)))
+
+
+def test_what_is_left_goes_to_the_smallest_ratio():
+    """Weights 3 and 2 share 9: floors of 5.4 and 3.6, ratios 5/3 and 3/2, so that the second gets the unit left."""
+    graph = JoinGraph.separate([Query("a", 3.0, (Vertex("r"),)), Query("b", 2.0, (Vertex("s"),))])
+    assert round_largest(graph, 9.0, range(1, 100)).query_sizes == {"a": 5, "b": 4}
+
+
+def test_what_is_left_raises_a_whole_component():
+    """Two vertices of one query and a budget of 7: raising one alone would help nobody."""
+    graph = JoinGraph.separate(
+        [Query("a", 1.0, (Vertex("r"), Vertex("s"))), Query("b", 1e-3, (Vertex("t"),))]
+    )
+    assert round_average(graph, 7.0, range(1, 100)).query_sizes == {"a": 3, "b": 1}
+
+
+@pytest.mark.parametrize("objective", ROUNDINGS)
+def test_a_limit_on_the_size_leaves_the_rest_to_others(objective):
+    graph = JoinGraph.separate([Query("a", 100.0, (Vertex("r"),)), Query("b", 1.0, (Vertex("s"),))])
+    assert ROUNDINGS[objective](graph, 15.0, range(1, 11)).query_sizes == {"a": 10, "b": 5}
+
+
+@pytest.mark.parametrize("objective", ROUNDINGS)
+def test_budget_below_the_smallest_sizes(objective):
+    graph = JoinGraph.separate([Query("a", 1.0, (Vertex("r"), Vertex("s")))])
+    with pytest.raises(PlanError, match="smallest size 8 take 16 words"):
+        ROUNDINGS[objective](graph, 15.0, [8, 16])

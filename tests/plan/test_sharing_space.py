@@ -1,0 +1,144 @@
+"""ComputeSpace and the maximum-error allocation against a general solver and the document's example."""
+
+from itertools import combinations
+from math import fsum
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.errors import PlanError
+from eddyline.plan.sharing.compute_space import compute_space, final_components, numbered
+from eddyline.plan.sharing.flow_graph import FlowGraph, max_flow, whole_numbers
+from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
+from eddyline.plan.sharing.max_error import minimise_largest_error
+from eddyline.plan.sharing.select_edges import backward_mark, forward_mark, select_edges
+from tests import naive_sharing as naive
+
+# Paragraph 0074: V(Q1) = {v1, v2, v4}, V(Q2) = {v2, v3}, V(Q3) = {v4, v5}, weights 3, 3, 9; from zero on here.
+FIGURE_5 = FlowGraph(
+    dict.fromkeys(range(5), 1), {0: 3, 1: 3, 2: 9}, {0: [0], 1: [0, 1], 2: [1], 3: [0, 2], 4: [2]}
+)
+
+
+def figure_5():
+    queries = [
+        Query("Q1", 3, (Vertex("v1"), Vertex("v2"), Vertex("v4"))),
+        Query("Q2", 3, (Vertex("v2"), Vertex("v3"))),
+        Query("Q3", 9, (Vertex("v4"), Vertex("v5"))),
+    ]
+    return JoinGraph.separate(queries).coalesced(("Q1", 1), ("Q2", 0)).coalesced(("Q1", 2), ("Q3", 0))
+
+
+def random_graph(seed, **options):
+    """A workload with vertices coalesced at random, without regard to hash families: space does not ask for them."""
+    rng = np.random.default_rng(seed)
+    graph = JoinGraph.separate(naive.random_workload(rng, int(rng.integers(1, 7)), **options))
+    for _ in range(int(rng.integers(12))):
+        alike = [
+            pair for pair in combinations(graph.members, 2) if graph.kind(pair[0]) == graph.kind(pair[1])
+        ]
+        if alike:
+            graph = graph.coalesced(*alike[int(rng.integers(len(alike)))])
+    return graph
+
+
+def test_worked_example():
+    allocation = compute_space(figure_5(), 60.0)
+    assert allocation.query_sizes == pytest.approx({"Q1": 10, "Q2": 10, "Q3": 15})
+    assert list(allocation.sizes.values()) == pytest.approx([10, 10, 15, 10, 15])
+    assert [(own.vertices, own.queries) for own in allocation.components] == [
+        ((("Q1", 0), ("Q1", 1), ("Q2", 1)), ("Q1", "Q2")),
+        ((("Q1", 2), ("Q3", 1)), ("Q3",)),
+    ]
+    assert allocation.error == pytest.approx(3 / 10 + 3 / 10 + 9 / 15)
+
+
+def test_marks_of_the_worked_example():
+    flow = max_flow(FIGURE_5)
+    assert {vertex for vertex, free in flow.free_vertices.items() if free} <= {0, 1, 2}
+    assert forward_mark(FIGURE_5, flow) == ({0, 1, 2}, {0, 1})
+    assert backward_mark(FIGURE_5, flow) == ({3, 4}, {2})
+    assert select_edges(FIGURE_5)[0] == {(3, 0)}
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_average_error_is_the_optimum_of_a_general_solver(seed):
+    costs = [(1.0,), (1.0, 2.5, 0.3)][seed % 2]
+    weights = tuple(np.random.default_rng(seed).uniform(0.2, 10, 12)) if seed % 4 < 2 else (1.0, 3.0, 9.0)
+    graph = random_graph(seed, costs=costs, weights=weights)
+    assert compute_space(graph, 50.0).error == pytest.approx(naive.least_average_error(graph, 50.0), rel=1e-5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), costs=st.sampled_from([(1.0,), (1.0, 2.5, 0.3)]))
+def test_average_error_satisfies_the_conditions_of_the_optimum(seed, costs):
+    """Paragraphs 0062 to 0065: within a component the flow is saturated, between two the sizes are ordered."""
+    graph = random_graph(seed, costs=costs)
+    allocation = compute_space(graph, 50.0)
+    assert fsum(graph.cost(v) * size for v, size in allocation.sizes.items()) == pytest.approx(50.0)
+    for query, own in graph.parts():
+        assert allocation.query_sizes[query] == pytest.approx(min(allocation.sizes[vertex] for vertex in own))
+    for component in final_components(numbered(graph)):
+        weight, cost = component.graph.total_weight(), component.graph.total_cost()
+        for query, own in component.graph.weights.items():
+            assert sum(component.flow.into[query].values()) == own * cost
+        for vertex, own in component.graph.costs.items():
+            assert sum(into.get(vertex, 0) for into in component.flow.into.values()) == own * weight
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.integers(-250, 250))
+def test_scale_of_the_weights_does_not_matter(seed, exponent):
+    graph = random_graph(seed)
+    scaled = JoinGraph(
+        {
+            name: Query(name, query.weight * 2.0**exponent, query.vertices)
+            for name, query in graph.queries.items()
+        },
+        graph.members,
+    )
+    assert compute_space(scaled, 50.0).sizes == pytest.approx(compute_space(graph, 50.0).sizes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), costs=st.sampled_from([(1.0,), (1.0, 2.5, 0.3)]))
+def test_largest_error_is_the_same_at_every_vertex_and_spends_the_budget(seed, costs):
+    """All vertices are equally tight and the budget is spent: no size can grow but at another's cost."""
+    graph = random_graph(seed, costs=costs)
+    allocation = minimise_largest_error(graph, 50.0)
+    tight = [
+        max(graph.queries[query].weight for query in graph.users(vertex)) / size
+        for vertex, size in allocation.sizes.items()
+    ]
+    assert tight == pytest.approx([allocation.error] * len(tight))
+    assert fsum(graph.cost(v) * size for v, size in allocation.sizes.items()) == pytest.approx(50.0)
+    errors = [graph.queries[query].weight / size for query, size in allocation.query_sizes.items()]
+    assert max(errors) == pytest.approx(allocation.error)
+
+
+def test_whole_numbers_keep_their_ratios():
+    assert whole_numbers([0.5, 0.75, 3.0]) == [2, 3, 12]
+
+
+@pytest.mark.parametrize("space", [compute_space, minimise_largest_error])
+def test_budget_must_be_positive(space):
+    with pytest.raises(PlanError, match="must be positive"):
+        space(figure_5(), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ([Query("a", 1.0, (Vertex("r"),))] * 2, "one name"),
+        ([Query("a", 0.0, (Vertex("r"),))], "positive, finite weight"),
+        ([Query("a", float("inf"), (Vertex("r"),))], "positive, finite weight"),
+        ([Query("a", 1.0, ())], "at least one vertex"),
+        ([Query("a", 1.0, (Vertex("r", (), 1.0), Vertex("r", (), 2.0)))], "the same wherever"),
+        ([Query("a", 1.0, (Vertex("r", (), 0.0),))], "costs are positive"),
+    ],
+)
+def test_workloads_that_cannot_be_planned(queries, message):
+    with pytest.raises(PlanError, match=message):
+        JoinGraph.separate(queries)
