@@ -30,7 +30,8 @@ def _check(key: np.uint64, params: np.ndarray) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def _add31(a: np.uint64, b: np.uint64) -> np.uint64:
+def add31(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Return a + b modulo 2^31 - 1, for a and b below it."""
     total = a + b
     return total - _P31 if total >= _P31 else total
 
@@ -45,7 +46,7 @@ def _add_words(words: np.ndarray, at: np.int64, first: np.uint64, second: np.uin
     """Add the two words of a cell to those at word `at`."""
     old = _U(words[at])
     low = (old & _LOW32) + (first & _LOW32) & _LOW32
-    words[at] = np.int64(low | _add31(old >> _U(32), first >> _U(32)) << _U(32))
+    words[at] = np.int64(low | add31(old >> _U(32), first >> _U(32)) << _U(32))
     words[at + 1] = np.int64(addmod61(_U(words[at + 1]), second))
 
 
@@ -109,11 +110,12 @@ def peeling_combine(left: np.ndarray, right: np.ndarray, start: int, negative: b
             low = _U(0) - low
             high = _P31 - high if high != 0 else high
         total = (a & _LOW32) + low & _LOW32
-        out[i] = np.int64(total | _add31(a >> _U(32), high) << _U(32))
+        out[i] = np.int64(total | add31(a >> _U(32), high) << _U(32))
 
 
 @njit(cache=True)
-def _power31(base: np.uint64, power: int) -> np.uint64:
+def power31(base: np.uint64, power: int) -> np.uint64:
+    """Return base to a power modulo 2^31 - 1."""
     result = _ONE
     while power:
         if power & 1:
@@ -124,7 +126,8 @@ def _power31(base: np.uint64, power: int) -> np.uint64:
 
 
 @njit(cache=True)
-def _power61(base: np.uint64, power: int) -> np.uint64:
+def power61(base: np.uint64, power: int) -> np.uint64:
+    """Return base to a power modulo 2^61 - 1."""
     result = _ONE
     while power:
         if power & 1:
@@ -144,8 +147,8 @@ def _lone_key(
         return False, _U(0)
     y, x = first >> _U(32), second
     if c != 1:
-        y = y * _power31(_U(c % _P31_SIGNED), PRIME31 - 2) % _P31
-        x = mulmod61(x, _power61(_U(c % np.int64(PRIME61)), (1 << 61) - 3))
+        y = y * power31(_U(c % _P31_SIGNED), PRIME31 - 2) % _P31
+        x = mulmod61(x, power61(_U(c % np.int64(PRIME61)), (1 << 61) - 3))
     top = y >> _U(28) << _U(61)
     for attempt in range(2):  # residue 0 stands for all zeros and for all ones
         key = top | (x if attempt == 0 else PRIME61)
