@@ -1,8 +1,8 @@
 """Seconds to decide which sketches a workload shares.
 
-    python benchmarks/sharing.py [--queries 200] [--signatures 40] [--equal]
+    python benchmarks/sharing.py [--queries 200] [--relations 20] [--equal]
 
-The workload is random: queries are chains of two to six relations over a few signatures, with weights over four
+The workload is random: queries are chains of two to six relations over a few relations, with weights over four
 orders of magnitude, or all equal with --equal. Prints one line for each objective.
 """
 
@@ -28,14 +28,14 @@ def chain(name: str, weight: float, relations: list[int], keys: int) -> Query:
     return Query(name, weight, tuple(vertices))
 
 
-def workload(queries: int, signatures: int, *, equal: bool, seed: int = 1) -> JoinGraph:
+def workload(queries: int, relations: int, *, equal: bool, seed: int = 1) -> JoinGraph:
     """Return the join graph of a random workload in which nothing is shared yet."""
     rng = np.random.default_rng(seed)
     return JoinGraph.separate(
         chain(
             f"query {number:04}",
             1.0 if equal else float(10 ** rng.uniform(-2, 2)),
-            rng.choice(signatures, size=rng.integers(2, 7)).tolist(),
+            rng.choice(relations, size=rng.integers(2, 7)).tolist(),
             keys=7,
         )
         for number in range(queries)
@@ -46,10 +46,10 @@ def main() -> None:
     """Print one line for each objective."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--signatures", type=int, default=20)
+    parser.add_argument("--relations", type=int, default=20)
     parser.add_argument("--equal", action="store_true")
     options = parser.parse_args()
-    graph = workload(options.queries, options.signatures, equal=options.equal)
+    graph = workload(options.queries, options.relations, equal=options.equal)
     for objective in get_args(Objective):
         start = perf_counter()
         shared, allocation = coalesce_join_graphs(graph, 1e6, objective)

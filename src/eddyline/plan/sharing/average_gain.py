@@ -69,6 +69,10 @@ class AverageGain:
         for component in final_components(start):
             self._add(component)
 
+    def most(self, vertex: int) -> float:
+        """Return a number that no gain of a vertex exceeds, whatever it coalesces with."""
+        return self._lost({vertex: 1.0}) * (1 + SLACK[0]) + SLACK[1]
+
     def bound(self, one: int, other: int) -> float:
         """Return a number that the gain of two vertices does not exceed."""
         if self._of_vertex[one] != self._of_vertex[other]:
@@ -105,13 +109,34 @@ class AverageGain:
             self._readers[query].discard(other)
             self._readers[query].add(one)
         del self._costs[other]
-        for gone in trial.area:
-            del self._components[gone]
-        changed = set[int]()
+        return self._replace(trial, one, other)
+
+    def _replace(self, trial: Trial, one: int, other: int) -> tuple[frozenset[int], set[int]]:
+        """Return the components of a trial's area that are gone, and the vertices of those that came instead.
+
+        A component that has only taken in a vertex without giving it flow is the same as before.
+        """
+        before = {}
+        for number in trial.area:
+            graph = self._components[number].graph
+            own = frozenset(one if vertex == other else vertex for vertex in graph.costs)
+            before[own, frozenset(graph.weights)] = number
+        kept, changed = set[int](), {one}
         for component in trial.components:
-            self._add(component)
-            changed |= component.graph.costs.keys()
-        return trial.area, changed
+            same = before.get((frozenset(component.graph.costs), frozenset(component.graph.weights)))
+            if same is None or self._totals[same][1] != component.graph.total_cost():
+                changed |= component.graph.costs.keys()
+                self._add(component)
+            else:
+                kept.add(same)
+                self._components[same] = component
+                if one in component.graph.costs:
+                    self._of_vertex[one] = same
+        self._losses.pop(one, None)
+        self._removals.pop(one, None)
+        for number in trial.area - kept:
+            del self._components[number], self._totals[number]
+        return trial.area - kept, changed
 
     def _solve(self, one: int | None, other: int) -> Trial:
         """Return the optimum after two vertices have become one; after the second is gone, if there is no first."""

@@ -13,6 +13,8 @@ from eddyline.plan.sharing.max_error import minimise_largest_error
 
 Objective = Literal["average", "largest"]
 Pair = tuple[int, int]
+ANY = -1
+"""Stands for the other vertex in the entry of a vertex; it comes before all pairs of the same value."""
 
 
 def allocate(graph: JoinGraph, budget: float, objective: Objective) -> Allocation:
@@ -27,7 +29,7 @@ def coalesce_join_graphs(
 
     At each step the pair of vertices that lowers the error most becomes one; of equal pairs, the first in
     canonical order. A coalesced pair frees the words of its smaller vertex, so that the error always falls, and
-    the steps end when no pair is left that may coalesce.
+    the steps end when no pair is left that may coalesce. Which pairs do does not depend on the budget.
 
     Paper: sharing, CoalesceJoinGraphs.
     Deviation: pairs are tried in the order of an upper bound of their gain; the result is the same.
@@ -42,6 +44,7 @@ def coalesce_join_graphs(
 class _Gain(Protocol):
     """What coalescing two vertices gains: at most, exactly, and after each step."""
 
+    def most(self, vertex: int) -> float: ...
     def bound(self, one: int, other: int) -> float: ...
     def trial(self, one: int, other: int) -> tuple[int, frozenset[int]]: ...
     def coalesce(self, one: int, other: int) -> tuple[frozenset[int], set[int]]: ...
@@ -50,8 +53,10 @@ class _Gain(Protocol):
 class _Greedy:
     """The pairs that may still coalesce, in a heap by their gain or, until that is asked for, by its bound.
 
-    A bound is never below its gain, and ties are broken by the pair. Hence the first exact gain that surfaces is
-    the best. Entries that are out of date stay in the heap with a stamp that no longer fits.
+    A vertex is in the heap by the most that any pair of it gains; when it surfaces it is open, and its pairs with
+    other open vertices enter. No bound is below the gains that it stands for, and ties are broken by the pair.
+    Hence the first exact gain that surfaces is the best. Entries that are out of date stay in the heap with a
+    version that no longer fits.
     """
 
     def __init__(self, graph: JoinGraph, gain: _Gain) -> None:
@@ -59,63 +64,71 @@ class _Greedy:
         self._classes = LinkClasses(graph)
         self._gain = gain
         self._alike = _alike(graph)
+        self._open: set[int] = set()
         self._barred: set[Pair] = set()
-        self._stamps: dict[Pair, int] = {}
-        self._stamp = 0
+        self._versions = dict.fromkeys((ANY, *range(len(self._vertices))), 0)
         self._depending: dict[int, set[Pair]] = {}
-        self._heap: list[tuple[float, Pair, bool, int]] = []
-        self._refresh(self._pairs_of(range(len(self._vertices))))
+        self._heap: list[tuple[float, Pair, bool, Pair]] = []
+        self._close(range(len(self._vertices)))
 
     def steps(self) -> Iterator[Pair]:
         """Yield the pairs that become one, each after the last; the first of a pair keeps its number."""
         while self._heap:
-            _, pair, exact, stamp = heappop(self._heap)
-            if self._stamps.get(pair) != stamp:
+            _, pair, exact, versions = heappop(self._heap)
+            one, other = pair
+            if versions != (self._versions[one], self._versions[other]):
                 continue
-            if self._clash(pair):
-                self._bar(pair)
+            if one == ANY:
+                self._unfold(other)
+            elif self._clash(pair):
+                self._barred.add(pair)
             elif exact:
                 self._coalesce(pair)
                 yield pair
             else:
-                value, area = self._gain.trial(*pair)
-                heappush(self._heap, (-value, pair, True, stamp))
-                for component in area:
-                    self._depending.setdefault(component, set()).add(pair)
+                self._try(pair)
+
+    def _push(self, value: float, pair: Pair, *, exact: bool) -> None:
+        versions = self._versions[pair[0]], self._versions[pair[1]]
+        heappush(self._heap, (-value, pair, exact, versions))
+
+    def _close(self, vertices: Iterable[int]) -> None:
+        """Withdraw all pairs of vertices whose gains have changed, until the vertices surface again."""
+        for vertex in vertices:
+            self._open.discard(vertex)
+            self._versions[vertex] += 1
+            self._push(self._gain.most(vertex), (ANY, vertex), exact=False)
+
+    def _unfold(self, vertex: int) -> None:
+        for other in self._alike[vertex]:
+            pair = _ordered(vertex, other)
+            if other in self._open and pair not in self._barred:
+                self._push(self._gain.bound(*pair), pair, exact=False)
+        self._open.add(vertex)
+
+    def _try(self, pair: Pair) -> None:
+        value, area = self._gain.trial(*pair)
+        self._push(value, pair, exact=True)
+        for component in area:
+            self._depending.setdefault(component, set()).add(pair)
 
     def _clash(self, pair: Pair) -> bool:
+        """Return whether a pair may not coalesce; it never will then, since classes only grow."""
         one, other = (self._vertices[vertex] for vertex in pair)
         return self._classes.clash(one, other) is not None
-
-    def _bar(self, pair: Pair) -> None:
-        """Forget a pair for good: classes only grow, so that what clashes once always does."""
-        self._barred.add(pair)
-        self._stamps.pop(pair, None)
 
     def _coalesce(self, pair: Pair) -> None:
         one, other = pair
         self._classes.coalesce(self._vertices[one], self._vertices[other])
         self._alike[one].remove(other)
-        del self._stamps[pair]
-        for partner in self._alike[one]:
-            gone = _ordered(partner, other)
-            self._stamps.pop(gone, None)
-            if gone in self._barred:
-                self._bar(_ordered(partner, one))
+        self._versions[other] += 1
+        self._barred |= {
+            _ordered(partner, one) for partner in self._alike[one] if _ordered(partner, other) in self._barred
+        }
         replaced, changed = self._gain.coalesce(one, other)
-        stale = {stale for component in replaced for stale in self._depending.pop(component, ())}
-        self._refresh(self._pairs_of(changed) | (stale & self._stamps.keys()))
-
-    def _pairs_of(self, vertices: Iterable[int]) -> set[Pair]:
-        pairs = {_ordered(one, other) for one in vertices for other in self._alike[one] if one != other}
-        return pairs - self._barred
-
-    def _refresh(self, pairs: set[Pair]) -> None:
-        """Put back pairs whose gains have changed, with new bounds."""
-        self._stamp += 1
-        for pair in pairs:
-            self._stamps[pair] = self._stamp
-            heappush(self._heap, (-self._gain.bound(*pair), pair, False, self._stamp))
+        self._open -= changed | {other}
+        stale = {pair for component in replaced for pair in self._depending.pop(component, ())}
+        self._close(changed | {first for first, second in stale if {first, second} <= self._open})
 
 
 def _ordered(one: int, other: int) -> Pair:

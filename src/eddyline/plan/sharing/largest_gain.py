@@ -14,6 +14,10 @@ class LargestGain:
             vertex: max(start.weights[query] for query in users) for vertex, users in start.uses.items()
         }
 
+    def most(self, vertex: int) -> int:
+        """Return a number that no gain of a vertex exceeds, whatever it coalesces with."""
+        return self._costs[vertex] * self._weights[vertex]
+
     def bound(self, one: int, other: int) -> int:
         """Return the gain of two vertices, which costs no more than a bound of it."""
         return self._costs[one] * min(self._weights[one], self._weights[other])

@@ -56,13 +56,14 @@ class LinkClasses:
         The cost is that of the classes but the largest, not of the graph.
         """
         for group in self._groups(one, other):
-            largest, *rest = sorted(group, key=lambda root: -len(self._held[root]))
+            largest, *rest = sorted(group, key=lambda root: (-len(self._held[root]), root))
             seen = [self._held[largest]]
             for root in rest:
                 for query, link in self._held[root].items():
                     for held in seen:
                         if query in held:
-                            return Conflict(query, (held[query], link))
+                            first, second = sorted((held[query], link))
+                            return Conflict(query, (first, second))
                 seen.append(self._held[root])
         return None
 
@@ -106,7 +107,7 @@ def link_classes(graph: JoinGraph) -> list[tuple[Link, ...]]:
 
 
 def is_well_formed(graph: JoinGraph) -> bool:
-    """Return whether no class holds two links of one query, in time linear in the links.
+    """Return whether no class holds two links of one query, in time nearly linear in the links.
 
     Paper: sharing, well-formed join graph.
     """
