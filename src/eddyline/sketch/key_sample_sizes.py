@@ -11,9 +11,7 @@ _LOAD = 0.7  # elements per cell that peel, roughly
 _SHRINK = 0.65  # with statistics a level has 2^-0.65 the cells for half the elements: slack grows
 _TAIL = 0.1  # ... and no level has fewer cells than this share of the first
 _GROWTH = 16  # ... and the last level can be read when the stream is so many times larger than expected
-_UNKNOWN_SHRINK = (
-    0.95  # without statistics levels are nearly equal, as a small stream is a little more likely
-)
+_UNKNOWN_SHRINK = 0.95  # without statistics levels are nearly equal: small streams are a little likelier
 
 
 def cell_words(edges: int, *, wide: bool, bits: int) -> int:
@@ -39,8 +37,9 @@ def capacity_of(words: int, edges: int, *, wide: bool = False, bits: int = 30) -
 def level_shares(cells: int, edges: int, elements: float | None, max_elements: int) -> list[float]:
     """Return the relative sizes of the levels."""
     if elements is not None:
-        excess = elements / max(_LOAD * cells / 2, 1)
-        return _known_shares(edges, _GROWTH * max(excess, 1))
+        usual = _known_shares(edges, _GROWTH)
+        expected = _LOAD * cells * usual[0] / sum(usual) / (1 - 0.5**edges)
+        return usual if elements <= 1.2 * expected else _known_shares(edges, _GROWTH * elements / expected)
     levels = 1
     while levels < MOST_LEVELS and max_elements * 0.5 ** (edges * (levels - 1)) > _LOAD / 2 * cells / levels:
         levels += 1
