@@ -8,10 +8,13 @@ and 100 buckets. Every cell of parts gets sketches of all relations. Settings:
     reranked    the same, but the relations share their tuples out over the regions in different orders
     one join    two relations over one attribute, reranked, 4,000 words; regions of 30 to 60 values
 
-The space is shared out over the cells by what the histograms say of their variance ("histogram"), or by the
+The space is shared out over the cells by what the histograms say of their self-joins ("histogram"), or by the
 self-joins that the cells of the same data have ("measured"): a bound on what a pilot could tell. The histogram
-"values" has a bucket for each value. AGMS is the mean of all copies, as with the document's s2 = 2; hash sketches
-have the product's shapes (plan/sizing.py) and are read by FFT, the mean of the rows.
+"values" has a bucket for each value.
+
+    agms          the mean of all copies, as with the document's s2 = 2
+    hash          the product's shapes (plan/sizing.py), read by FFT, the mean of the rows
+    agms, exact   the standard error of agms by its exact variance, without sketches; the mean over data sets
 
     python figures/partitioning.py [--data-sets 20] [--seeds 4] [--quick]
 
@@ -24,7 +27,7 @@ import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 
@@ -32,6 +35,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from partitioning_report import report
+from partitioning_sketches import DOMAIN, Links, agms_estimate, hash_estimate
+from partitioning_variance import atomic_variance
 from regions import JoinQuery, Relation, Space, binary, chain
 
 from eddyline.plan.histograms import Histogram, equi_depth
@@ -39,18 +44,17 @@ from eddyline.plan.link_statistics import LinkStatistics, link_statistics
 from eddyline.plan.partitioning import (
     Partitioning,
     allocate_space,
-    cell_variances,
+    cell_self_joins,
     joint_gain,
     partition_links,
 )
-from eddyline.plan.sizing import MIN_DEPTH, MIN_WIDTH, shape_for
+from eddyline.plan.sizing import MIN_DEPTH, MIN_WIDTH
 from eddyline.sketch.families import derive_seed
-from eddyline.sketch.hash_sketch import HashSketchSpec
 
-DOMAIN = 1024
 BUCKETS = (25, 50, 100, DOMAIN)
 PARTITIONS = (1, 2, 3, 4, 6, 8)
 WORDS = {"aligned": 9000, "reranked": 9000, "one join": 4000}
+EXACT = "agms, exact"
 DATA = Path(__file__).parent / "data" / "partitioning.csv"
 
 
@@ -91,9 +95,14 @@ class Cells:
         """The product of the self-join sizes of each cell's relations."""
         return np.array([np.prod([each.self_join for each in cell]) for cell in self.relations])
 
+    @cached_property
+    def atomic_variances(self) -> np.ndarray:
+        """The exact variance of an atomic sketch of each cell."""
+        return np.array([atomic_variance(cell, DOMAIN) for cell in self.relations])
+
 
 def cells_of(query: JoinQuery, partitionings: tuple[Partitioning, ...]) -> Cells:
-    """Return the cells, in the order of `cell_variances`."""
+    """Return the cells, in the order of `cell_self_joins`."""
     places = [
         [
             partitionings[link].locate(keys.astype(np.int64))
@@ -113,75 +122,7 @@ def cells_of(query: JoinQuery, partitionings: tuple[Partitioning, ...]) -> Cells
                 for each, rows in zip(query.relations, inside, strict=True)
             )
         )
-    return Cells(found, expected_variances(partitionings))
-
-
-def expected_variances(partitionings: tuple[Partitioning, ...]) -> np.ndarray:
-    """Return what the statistics say of each cell: by equation (1) for one link, by self-joins for several."""
-    if len(partitionings) == 1:
-        return np.array([part.variance for part in partitionings[0].parts])
-    return cell_variances(partitionings).ravel()
-
-
-def agms_estimate(
-    cells: Cells, links: tuple[tuple[int, ...], ...], copies: tuple[int, ...], seed: int
-) -> float:
-    """Return the sum of the cells' estimates, each the mean of its copies of an atomic sketch."""
-    signs = random_signs(seed, (len(links) - 1, DOMAIN, sum(copies)))
-    estimate, end = 0.0, 0
-    for relations, count in zip(cells.relations, copies, strict=True):
-        start, end = end, end + count
-        atomic = [
-            atomic_sketches(each, [signs[link, :, start:end] for link in own])
-            for each, own in zip(relations, links, strict=True)
-        ]
-        estimate += float(np.prod(atomic, axis=0).mean())
-    return estimate
-
-
-@lru_cache(maxsize=4)
-def random_signs(seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of random 1 and -1; all ways to partition a data set use those of its seeds."""
-    size = int(np.prod(shape))
-    drawn = np.frombuffer(np.random.default_rng(seed).bytes(-(-size // 8)), dtype=np.uint8)
-    return 1 - 2 * np.unpackbits(drawn, count=size).reshape(shape).astype(np.float32)
-
-
-def atomic_sketches(relation: Relation, signs: list[np.ndarray]) -> np.ndarray:
-    """Return the sums of counts times the product of the signs of one or two keys, one for each copy.
-
-    signs: for each link, (values, copies). Products of matrices in float32, exact but for roundings of 1e-6.
-    """
-    counts = relation.counts.astype(np.float32)
-    if len(signs) == 1:
-        return np.asarray(counts @ signs[0][relation.keys[0]], dtype=np.float64)
-    table = np.zeros((DOMAIN, DOMAIN), dtype=np.float32)
-    table[relation.keys[1], relation.keys[0]] = counts
-    columns, rows = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))
-    inner = table[np.ix_(columns, rows)] @ signs[0][rows]
-    return np.asarray(np.einsum("bc,bc->c", inner, signs[1][columns], dtype=np.float64))
-
-
-def hash_estimate(
-    cells: Cells, links: tuple[tuple[int, ...], ...], words: tuple[int, ...], seed: int
-) -> float:
-    """Return the sum of the cells' estimates from hash sketches: neighbours in the chain correlate."""
-    estimate = 0.0
-    for cell, (relations, share) in enumerate(zip(cells.relations, words, strict=True)):
-        width, depth = shape_for(share)
-        spectrum = np.ones((depth, width), dtype=np.complex128)
-        for index, (relation, own) in enumerate(zip(relations, links, strict=True)):
-            seeds = tuple(derive_seed(seed, cell, link) for link in own)
-            spec = HashSketchSpec(width, depth, seeds)
-            counters = np.zeros(spec.words, dtype=np.int64)
-            spec.accumulate(counters, np.ascontiguousarray(relation.keys), relation.counts)
-            rows = np.fft.fft(spec.rows(counters))
-            spectrum *= rows.conj() if index % 2 else rows
-        estimate += float(spectrum.sum(axis=1).real.mean()) / width
-    return estimate
-
-
-ESTIMATES = {"agms": agms_estimate, "hash": hash_estimate}
+    return Cells(found, cell_self_joins(partitionings).ravel())
 
 
 class Errors:
@@ -201,7 +142,7 @@ class Errors:
             yield {
                 "setting": setting,
                 "sketch": sketch,
-                "histogram": "values" if buckets == DOMAIN else buckets,
+                "histogram": {0: "none", DOMAIN: "values"}.get(buckets, buckets),
                 "shared_out_by": shared,
                 "partitions": partitions,
                 "runs": len(errors),
@@ -214,7 +155,8 @@ class Errors:
 def measure(errors: Errors, setting: str, data_set: int, seeds: int) -> None:
     """Note the errors of all ways to partition one data set, and of not partitioning it."""
     query = query_of(setting, data_set)
-    exact, names = query.exact(), [derive_seed(data_set, seed) for seed in range(seeds)]
+    exact, words = query.exact(), WORDS[setting] // len(query.relations)
+    names = [derive_seed(data_set, seed) for seed in range(seeds)]
     for buckets in BUCKETS:
         links = statistics_of(query, buckets)
         for most in PARTITIONS:
@@ -223,16 +165,24 @@ def measure(errors: Errors, setting: str, data_set: int, seeds: int) -> None:
             parts = partition_links(links, most)
             cells, gain = cells_of(query, parts), joint_gain(parts)
             for shared, variances in (("histogram", cells.expected), ("measured", cells.measured)):
-                for name, (sketch, estimate) in product(names, ESTIMATES.items()):
-                    words = shares(sketch, variances.tolist(), WORDS[setting] // len(query.relations))
-                    error = abs(estimate(cells, query.links, words, name) / exact - 1)
-                    errors.add((setting, sketch, buckets if most > 1 else 0, shared, most), error, gain)
+                for sketch, error in runs_of(cells, query.links, variances.tolist(), words, names):
+                    key = setting, sketch, buckets if most > 1 else 0, shared, most
+                    errors.add(key, error / exact if sketch == EXACT else abs(error / exact - 1), gain)
 
 
-def shares(sketch: str, variances: list[float], words: int) -> tuple[int, ...]:
-    """Return each cell's words for each relation; a hash sketch has at least the product's smallest shape."""
-    if sketch == "agms":
-        return allocate_space(variances, words)
+def runs_of(
+    cells: Cells, links: Links, variances: list[float], words: int, seeds: list[int]
+) -> Iterator[tuple[str, float]]:
+    """Yield the standard error of AGMS, and the estimates of both sketches for each seed."""
+    copies, shares = allocate_space(variances, words), hash_shares(variances, words)
+    yield EXACT, float(np.sqrt((cells.atomic_variances / np.array(copies)).sum()))
+    for seed in seeds:
+        yield "agms", agms_estimate(cells.relations, links, copies, seed)
+        yield "hash", hash_estimate(cells.relations, links, shares, seed)
+
+
+def hash_shares(variances: list[float], words: int) -> tuple[int, ...]:
+    """Return each cell's words for each relation: at least the smallest shape that the product has."""
     least = MIN_DEPTH * MIN_WIDTH - 1
     return tuple(least + each for each in allocate_space(variances, words - least * len(variances)))
 

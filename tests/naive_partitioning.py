@@ -16,6 +16,25 @@ def variance_over_all_signs(left: Sequence[float], right: Sequence[float]) -> fl
     return sum((estimate - mean) ** 2 for estimate in estimates) / len(estimates)
 
 
+def chain_variance_over_all_signs(
+    left: Sequence[float], middle: Sequence[Sequence[float]], right: Sequence[float]
+) -> float:
+    """The variance of an atomic sketch of R1(a), R2(a, b), R3(b), over every choice of both links' signs."""
+    estimates = [
+        sum(f * s for f, s in zip(left, rows, strict=True))
+        * sum(
+            f * r * c
+            for line, r in zip(middle, rows, strict=True)
+            for f, c in zip(line, columns, strict=True)
+        )
+        * sum(f * s for f, s in zip(right, columns, strict=True))
+        for rows in product((-1, 1), repeat=len(left))
+        for columns in product((-1, 1), repeat=len(right))
+    ]
+    mean = sum(estimates) / len(estimates)
+    return sum((estimate - mean) ** 2 for estimate in estimates) / len(estimates)
+
+
 def set_partitions(size: int, most: int) -> Iterator[list[list[int]]]:
     """Every way to put 0 .. size - 1 into at most so many parts."""
     if size == 0:

@@ -18,7 +18,7 @@ from eddyline.plan.link_statistics import LinkStatistics, link_statistics
 from eddyline.plan.partitioning import (
     Partitioning,
     allocate_space,
-    cell_variances,
+    cell_self_joins,
     joint_gain,
     partition_link,
     partition_links,
@@ -75,7 +75,6 @@ def test_no_set_partition_costs_less(sides, most):
     left, right = map(squares, sides)
     assert found.cost == pytest.approx(naive.least_cost(left, right, most), rel=1e-8)
     assert found.cost == pytest.approx(naive.cost(left, right, [list(part.buckets) for part in found.parts]))
-    assert found.unpartitioned_cost == pytest.approx(naive.least_cost(left, right, 1))
     assert 1 <= len(found.parts) <= most
     assert sorted(bucket for part in found.parts for bucket in part.buckets) == list(range(len(left)))
 
@@ -145,25 +144,30 @@ def test_space_is_shared_evenly_where_nothing_varies():
     assert allocate_space([0.0, 0.0], 7) == (4, 3)
 
 
-def test_cells_of_independent_attributes_vary_as_the_product_of_their_links():
-    """Theorem 4.6, on a chain R1(a), R2(a, b), R3(b) whose middle relation is a product."""
+def test_cells_of_independent_attributes_are_products_of_their_links():
+    """A chain R1(a), R2(a, b), R3(b) whose middle relation is a product, as in Theorem 4.6."""
     rng = np.random.default_rng(3)
-    one, three = rng.integers(1, 100, 6), rng.integers(1, 100, 5)
-    across, down = rng.integers(1, 100, 6), rng.integers(1, 100, 5)
+    one, three = rng.integers(0, 100, 5), rng.integers(0, 100, 4)
+    across, down = rng.integers(0, 100, 5), rng.integers(0, 100, 4)
     middle = np.outer(across, down)
-    found = partition_links([of_values(one, across), of_values(down, three)], 6)
+    found = partition_links([of_values(one, across), of_values(down, three)], 4)
     cells = [
-        [
-            (one[list(p.buckets)] ** 2).sum()
-            * (middle[np.ix_(p.buckets, q.buckets)] ** 2).sum()
-            * (three[list(q.buckets)] ** 2).sum()
-            for q in found[1].parts
-        ]
+        (one[list(p.buckets)], middle[np.ix_(p.buckets, q.buckets)], three[list(q.buckets)])
         for p in found[0].parts
+        for q in found[1].parts
     ]
-    assert cell_variances(found) == pytest.approx(np.array(cells, dtype=float))
-    whole = (one**2).sum() * (middle**2).sum() * (three**2).sum()
-    assert joint_gain(found) == pytest.approx(whole / np.sqrt(cells).sum() ** 2)
+    assert len(cells) == 4
+    self_joins = [prod(float((relation**2).sum()) for relation in cell) for cell in cells]
+    assert cell_self_joins(found).ravel() == pytest.approx(self_joins)
+    roots = [sqrt(naive.chain_variance_over_all_signs(*(part.tolist() for part in cell))) for cell in cells]
+    whole = naive.chain_variance_over_all_signs(one.tolist(), middle.tolist(), three.tolist())
+    assert joint_gain(found) == pytest.approx(whole / sum(roots) ** 2)
+
+
+def test_the_gain_of_one_link_is_its_joint_gain():
+    found = partition_link(of_values([20, 5, 10, 2], [2, 15, 3, 10]), 2)
+    assert joint_gain([found]) == pytest.approx(found.gain)
+    assert found.join_size == 165
 
 
 def column_partitioning(values: np.ndarray, most: int) -> Partitioning:
