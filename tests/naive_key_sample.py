@@ -1,7 +1,6 @@
 """Slow, obvious oracles of the key samples: dictionaries, loops over all rows and all pairs."""
 
 from collections import Counter, defaultdict
-from itertools import product
 from math import prod
 
 from eddyline.sketch.families import parameters
@@ -36,17 +35,16 @@ def net_elements(spec, rows):
 
 def joined(relations, links):
     """All joined rows as (values of the links, product): relations are {keys: value}, links their link numbers."""
-    number = 1 + max(map(max, links))
-    out = []
-    for elements in product(*(relation.items() for relation in relations)):
-        found = defaultdict(set)
-        for (keys, _), own in zip(elements, links, strict=True):
-            for link, key in zip(own, keys, strict=True):
-                found[link].add(key)
-        if all(len(values) == 1 for values in found.values()):
-            row = tuple(next(iter(found[link])) for link in range(number))
-            out.append((row, prod(value for _, value in elements)))
-    return out
+    rows = [({}, 1)]
+    for relation, own in zip(relations, links, strict=True):
+        extended = []
+        for row, y in rows:
+            for keys, value in relation.items():
+                new = dict(zip(own, keys, strict=True))
+                if all(row.get(link, key) == key for link, key in new.items()):
+                    extended.append((row | new, y * value))
+        rows = extended
+    return [(tuple(row[link] for link in sorted(row)), y) for row, y in rows]
 
 
 def pair_sum(rows, rates, chance):

@@ -1,3 +1,4 @@
+from collections import Counter
 from math import inf, isnan
 
 import numpy as np
@@ -17,7 +18,7 @@ CHAIN = ((0,), (0, 1), (1, 2), (2,))
 STAR = ((0, 1, 2), (0,), (1,), (2,))
 SHARED = ((0,), (0, 1), (0,), (1,))  # three relations on one link
 TREES = (CHAIN, STAR, SHARED)
-RATES = (0.5, 0.3, 0.7)
+RATES = (0.6, 0.5, 0.8)
 
 
 def sampled(relation, links, seed=0, rates=(1.0, 1.0, 1.0), cells=(800, 400), *, wide=False, bits=60):
@@ -38,19 +39,15 @@ def read(relations, tree, **options):
     return sample_join([sampled(r, links, **options) for r, links in zip(relations, tree, strict=True)])
 
 
-def random_relation(links, number, rng, domain=12):
+def random_relation(links, number, rng, domain):
     """Elements with values of 1 to 4, small keys more often."""
     keys = (domain * rng.random((number, len(links))) ** 1.5).astype(int)
     return {tuple(map(int, row)): int(rng.integers(1, 5)) for row in keys}
 
 
-def random_relations(tree, seed, number=60, domain=40):
+def random_relations(tree, seed, number=150, domain=60):
     rng = np.random.default_rng(seed)
     return [random_relation(links, number, rng, domain) for links in tree]
-
-
-def total(relations, tree):
-    return sum(y for _, y in joined(relations, tree))
 
 
 SMALL = st.integers(0, 3)
@@ -98,16 +95,17 @@ def test_a_self_join_is_one_sample_given_twice():
 
 @pytest.mark.parametrize("tree", TREES)
 def test_estimates_are_unbiased_with_honest_variances(tree):
-    # 300 seeds: the mean within 4 standard errors; a variance of 300 draws is off by 8% on normal data, and
+    # 200 seeds: the mean within 4 standard errors; a variance of 200 draws is off by 10% on normal data, and
     # twice as much here. The claimed one may be above, as it counts a group that was not seen.
     relations = random_relations(tree, 1)
     rows = joined(relations, tree)
     exact = sum(y for _, y in rows)
-    true_variance = pair_sum(rows, [limit_of(p) / EVERYTHING for p in RATES], lambda shared: 1 / shared - 1)
-    readings = [read(relations, tree, seed=seed, rates=RATES) for seed in range(300)]
+    rates = [limit_of(rate) / EVERYTHING for rate in RATES[: len(rows[0][0])]]
+    true_variance = pair_sum(rows, rates, lambda shared: 1 / shared - 1)
+    readings = [read(relations, tree, seed=seed, rates=RATES) for seed in range(200)]
     values = np.array([reading.value for reading in readings])
     claimed = np.array([reading.variance for reading in readings])
-    assert abs(values.mean() - exact) < 4 * (true_variance / 300) ** 0.5
+    assert abs(values.mean() - exact) < 4 * (true_variance / 200) ** 0.5
     assert 0.7 < values.var() / true_variance < 1.4
     assert 0.85 < np.mean(claimed[np.isfinite(claimed)]) / true_variance < 1.9
     assert np.mean(np.abs(values - exact) <= 1.96 * np.sqrt(claimed)) > 0.87
@@ -125,11 +123,9 @@ def test_the_spread_is_the_sum_over_pairs(rows, rates):
     pairs = pair_sum(rows, rates, lambda shared: 1 - shared)
     found = key_sample._spread_of_rows(JoinedRows(hashes, y, limits, (0, 0, 0)))
     if min(rates) < 1:
-        groups = {values: 0 for values, _ in rows}
-        sampled_links = [e for e in range(3) if rates[e] < 1]
-        alone = {tuple(values[e] for e in sampled_links): 0.0 for values in groups}
+        alone = Counter()
         for values, value in rows:
-            alone[tuple(values[e] for e in sampled_links)] += value
+            alone[tuple(key for key, rate in zip(values, rates, strict=True) if rate < 1)] += value
         least = (1 - np.prod(rates)) * sum(value**2 for value in alone.values())
         assert found == pytest.approx(max(pairs, least))
     else:
@@ -151,9 +147,8 @@ def test_too_many_rows_give_the_same_value_and_a_safe_variance(tree, monkeypatch
 
 def test_relations_that_outgrow_their_tables_are_cut_to_a_common_rate():
     tree = ((0,), (0, 1), (1,))
-    relations = random_relations(tree, 3, number=3000, domain=4000)
-    exact = total([relations[0], relations[1], relations[2]], tree) if len(relations[1]) < 30 else None
-    sizes = ((96,) * 8, (1500, 700, 400, 200), (1500, 800, 600))
+    relations = random_relations(tree, 3, number=700, domain=1200)
+    sizes = ((64,) * 8, (1200, 600), (1200, 800, 800))
     readings = []
     for seed in range(60):
         parts = [
@@ -161,13 +156,9 @@ def test_relations_that_outgrow_their_tables_are_cut_to_a_common_rate():
             for relation, links, cells in zip(relations, tree, sizes, strict=True)
         ]
         readings.append(sample_join(parts))
-        assert parts[0].sample.first > 2
+        assert parts[0].sample.first > 0
         assert readings[-1].rate == 0.5 ** parts[0].sample.first
-    first, last = (
-        {keys[0]: value for keys, value in relations[0].items()},
-        {keys[0]: value for keys, value in relations[2].items()},
-    )
-    exact = sum(value * first.get(a, 0) * last.get(b, 0) for (a, b), value in relations[1].items())
+    exact = sum(y for _, y in joined(relations[::-1], tree[::-1]))
     values = np.array([reading.value for reading in readings])
     covered = [abs(r.value - exact) <= 1.96 * r.variance**0.5 for r in readings]
     assert abs(values.mean() - exact) < 4 * values.std() / 60**0.5
@@ -210,7 +201,7 @@ def test_an_average_is_the_quotient_with_what_both_share_taken_out():
     exact, variance = sample_ratio(sum_reading, count_reading)
     assert exact == sum_reading.value / count_reading.value
     assert variance == 0
-    pairs = [averaged(seed) for seed in range(200)]
+    pairs = [averaged(seed) for seed in range(150)]
     found = [(*sample_ratio(*pair), *pair) for pair in pairs if pair[1].witnesses > 1]
     values, variances = (np.array([row[i] for row in found]) for i in (0, 1))
     # The quotient of a sample is a little biased: within a third of its deviation
