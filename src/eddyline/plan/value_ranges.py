@@ -24,10 +24,11 @@ class ValueRange(msgspec.Struct, frozen=True):
 
 
 def bucket_ranges(lows: Sequence[Value], buckets: Iterable[int]) -> tuple[ValueRange, ...]:
-    """Return the ranges of some buckets, neighbours merged. The first bucket has no low end, the last no high one,
+    """Return the ranges of some buckets, neighbours merged.
 
-    so that the ranges of all buckets hold every value, also those that came after the histogram was made.
-    """  # noqa: D400
+    The first bucket has no low end and the last no high one, so that all buckets together hold every value, also
+    those that were not there when the histogram was made.
+    """
     starts: list[int] = []
     ends: list[int] = []
     for bucket in sorted(buckets):
