@@ -119,8 +119,8 @@ def partition_links(links: Sequence[LinkStatistics], most: int) -> tuple[Partiti
 def cell_self_joins(partitionings: Sequence[Partitioning]) -> Floats:
     """Return the product of self-join sizes in each cell, one axis for each link, up to a constant factor.
 
-    It stands for the variance when space is shared out. On rough statistics that is safer than equation (1), which
-    is near 0 where both sides seem to be proportional. Self-joins of the cells measured on a pilot are better still.
+    It stands for the variance when space is shared out: on rough statistics the errors came out smaller than with
+    equation (1). Self-joins of the cells that a pilot measured are better still (figures/partitioning.py).
     Paper: multi-join, Theorem 4.6.
     """
     return _outer([[part.cost**2 for part in each.parts] for each in partitionings])
