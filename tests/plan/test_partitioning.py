@@ -209,16 +209,19 @@ def test_every_value_is_in_exactly_one_part_and_null_in_none(kind, most):
     assert sorted(got) == [(False, 1, len(rows) - 1), (True, 0, 1)]
 
 
-@pytest.mark.parametrize("kind", ["BIGINT", "VARCHAR"])
-def test_predicates_select_the_values_that_locate_puts_into_the_part(kind):
+@pytest.mark.parametrize(
+    ("kind", "sql_type", "typed"),
+    [("BIGINT", "bigint", ""), ("VARCHAR", "string", ""), ("DATE", "date", "DATE")],
+)
+def test_predicates_select_the_values_that_locate_puts_into_the_part(kind, sql_type, typed):
     seen, others = COLUMNS[kind]
     found = column_partitioning(seen, 4)
-    values = np.array([*seen.tolist(), *others])
-    column = Column("x", SqlType("bigint" if kind == "BIGINT" else "string"))
-    table = pa.table({"x": values})
+    values = [*seen.tolist(), *others]
+    place = found.locate(np.array([str(value) for value in values] if kind == "DATE" else values))
     for index, part in enumerate(found.parts):
-        selected = evaluate(part.predicate("x"), table, (column,)).to_numpy(zero_copy_only=False)
-        assert np.array_equal(selected, found.locate(values) == index)
+        predicate = part.predicate("x", typed)
+        selected = evaluate(predicate, pa.table({"x": values}), (Column("x", SqlType(sql_type)),))
+        assert selected.to_pylist() == (place == index).tolist()
 
 
 def test_ranges_merge_neighbouring_buckets_and_are_open_ended():

@@ -16,7 +16,7 @@ import numpy as np
 from eddyline.errors import PlanError
 from eddyline.plan.histograms import Value
 from eddyline.plan.link_statistics import Floats, LinkStatistics
-from eddyline.plan.value_ranges import ValueRange, bucket_ranges, ranges_predicate
+from eddyline.plan.value_ranges import LiteralType, ValueRange, bucket_ranges, ranges_predicate
 
 _NO_GAIN = 1e-9
 """Parts that lower the cost by less than this share of it do not pay: such a gain is a rounding."""
@@ -37,9 +37,9 @@ class Part(msgspec.Struct, frozen=True):
         """The root of the product of self-join sizes, by which parts are chosen (equation (2))."""
         return sqrt(self.left_self_join * self.right_self_join)
 
-    def predicate(self, column: str) -> str:
-        """Return the Spark SQL condition that a column's value is in the part."""
-        return ranges_predicate(self.ranges, column)
+    def predicate(self, column: str, typed: LiteralType = "") -> str:
+        """Return the Spark SQL condition that a column's value is in the part, and not NULL."""
+        return ranges_predicate(self.ranges, column, typed)
 
 
 class Partitioning(msgspec.Struct, frozen=True):

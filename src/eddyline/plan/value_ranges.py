@@ -1,10 +1,13 @@
 """Ranges of key values, and the SQL predicate that a row's key lies in some of them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
 from eddyline.plan.histograms import Value
+
+LiteralType = Literal["", "DATE", "TIMESTAMP"]
 
 
 class ValueRange(msgspec.Struct, frozen=True):
@@ -13,10 +16,10 @@ class ValueRange(msgspec.Struct, frozen=True):
     low: Value | None
     high: Value | None
 
-    def predicate(self, column: str) -> str:
+    def predicate(self, column: str, typed: LiteralType = "") -> str:
         """Return the Spark SQL condition that a column's value is in the range, and not NULL."""
         bounds = [
-            f"{column} {sign} {literal(bound)}"
+            f"{column} {sign} {literal(bound, typed)}"
             for sign, bound in ((">=", self.low), ("<", self.high))
             if bound is not None
         ]
@@ -43,19 +46,21 @@ def bucket_ranges(lows: Sequence[Value], buckets: Iterable[int]) -> tuple[ValueR
     )
 
 
-def ranges_predicate(ranges: Sequence[ValueRange], column: str) -> str:
+def ranges_predicate(ranges: Sequence[ValueRange], column: str, typed: LiteralType = "") -> str:
     """Return the Spark SQL condition that a column's value is in one of the ranges, and not NULL.
+
+    typed: the word before the literals of a column of dates or timestamps. Spark does without, other readers do not.
 
     >>> ranges_predicate((ValueRange(None, 10), ValueRange(20, 30)), "x")
     '(x < 10) OR (x >= 20 AND x < 30)'
     """
     if len(ranges) == 1:
-        return ranges[0].predicate(column)
-    return " OR ".join(f"({each.predicate(column)})" for each in ranges)
+        return ranges[0].predicate(column, typed)
+    return " OR ".join(f"({each.predicate(column, typed)})" for each in ranges)
 
 
-def literal(value: Value) -> str:
+def literal(value: Value, typed: LiteralType = "") -> str:
     """Return a value as Spark SQL writes it: in strings, backslashes and quotes are escaped."""
     if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return f"{typed} '".lstrip() + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return repr(value)
