@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from eddyline.errors import SketchError
 from eddyline.sketch.key_sample import EVERYTHING, KeySampleSpec, limit_of
 from eddyline.sketch.key_sample_sizes import capacity_of
+from eddyline.sketch.synopsis import Synopsis
 from tests.naive_key_sample import net_elements, place_of
 from tests.naive_sets import counters_of
 
@@ -191,5 +192,8 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_the_spec_goes_through_json(spec):
-    assert msgspec.json.decode(msgspec.json.encode(spec), type=KeySampleSpec) == spec
+def test_bytes_bring_back_the_same_synopsis(spec):
+    one = Synopsis(spec).update(*random_keys(spec.edges, 50, 1))
+    again = Synopsis.from_bytes(one.to_bytes())
+    assert again == one
+    assert again - one == Synopsis(spec)

@@ -52,10 +52,10 @@ def _ways(cells: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def _cell(word: np.uint64, j: int, cells: int, params: np.ndarray) -> np.int64:
+def _cell(draws: np.uint64, j: int, ways: int, part: int) -> np.int64:
     """Return the cell of a tuple in part j of a level: 21 or 16 bits of a hash, scaled to the cells of a part."""
-    bits, part = 64 // _ways(cells), cells // _ways(cells)
-    draw = mix_word(word, params[1]) >> _U(bits * j) & _U((1 << bits) - 1)
+    bits = 21 if ways == 3 else 16
+    draw = draws >> _U(bits * j) & _U((1 << bits) - 1)
     return np.int64(j * part) + np.int64(draw * _U(part) >> _U(bits))
 
 
@@ -94,14 +94,18 @@ def _add_element(
     y = check % _P31
     first = _U(v) if wide else (_U(v) & _LOW32) | (_U(v % _P31_SIGNED) * y % _P31) << _U(32)
     slot = check & _U((1 << bits) - 1) if wide else _U(0)
-    residue = _U(v % _P61_SIGNED)
-    for j in range(_ways(cells)):
-        at = base + size * _cell(word, j, cells, params)
+    ways = _ways(cells)
+    draws, part = mix_word(word, params[1]), cells // ways
+    for j in range(ways):
+        at = base + size * _cell(draws, j, ways, part)
         old = _U(words[at])
         words[at] = np.int64(old + first if wide else _add_narrow(old, first))
-        for f in range(size - 1):
-            vx = mulmod61(residue, _field(prints, slot, f, bits))
-            words[at + 1 + f] = np.int64(addmod61(_U(words[at + 1 + f]), vx))
+    residue = _U(1) if v == 1 else _U(v % _P61_SIGNED)
+    for f in range(1, size):
+        vx = mulmod61(residue, _field(prints, slot, f - 1, bits))
+        for j in range(ways):
+            at = base + size * _cell(draws, j, ways, part) + f
+            words[at] = np.int64(addmod61(_U(words[at]), vx))
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +202,8 @@ def _lone_element(
     else:
         y = (first >> _U(32)) * power31(_U(v % _P31_SIGNED), PRIME31 - 2) % _P31
         agrees = expected % _P31 == y
-    here = _cell(word, at // (cells // _ways(cells)), cells, params) == at
+    ways, part = _ways(cells), cells // _ways(cells)
+    here = _cell(mix_word(word, params[1]), at // part, ways, part) == at
     return v if agrees and here else np.int64(0)
 
 
@@ -224,9 +229,9 @@ def key_sample_decode(
             continue
         values[steps] = v
         _add_element(words, 0, cells, prints[steps], -v, params, layout)
-        word = _tuple_word(prints[steps], params)
-        for j in range(_ways(cells)):
-            stack[top] = _cell(word, j, cells, params)
+        draws = mix_word(_tuple_word(prints[steps], params), params[1])
+        for j in range(ways):
+            stack[top] = _cell(draws, j, ways, cells // ways)
             top += 1
         steps += 1
     return steps
