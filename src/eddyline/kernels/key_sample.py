@@ -188,12 +188,12 @@ def _lone_element(
         if x >> _U(FIELD_BITS) != 0:
             return np.int64(0)
         for i in range(slots):
-            slot, part = f * slots + i, x >> _U(bits * i) & _U((1 << bits) - 1)
+            slot, content = f * slots + i, x >> _U(bits * i) & _U((1 << bits) - 1)
             if slot < edges:
-                prints[slot] = part
+                prints[slot] = content
             elif slot == edges and wide:
-                check = part
-            elif part != 0:
+                check = content
+            elif content != 0:
                 return np.int64(0)
     word = _tuple_word(prints, params)
     expected = mix_word(word, params[2])
