@@ -76,8 +76,8 @@ def compared_error(graph, objective):
     return total
 
 
-def coalesce_join_graphs(graph, objective):
-    """The greedy of the document as it is written: every pair is tried at every step."""
+def coalescing_steps(graph, objective):
+    """The pairs that the greedy of the document coalesces, as it is written: every pair is tried at every step."""
     error = compared_error(graph, objective)
     while True:
         tried = []
@@ -87,9 +87,10 @@ def coalesce_join_graphs(graph, objective):
                 if well_formed(joined):
                     tried.append((compared_error(joined, objective), (one, other)))
         if not tried or min(tried)[0] > error:
-            return graph
+            return
         error, pair = min(tried)
         graph = graph.coalesced(*pair)
+        yield pair
 
 
 def least_largest_error(graph, budget, sizes):

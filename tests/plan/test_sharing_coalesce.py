@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs
+from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs, coalescing_steps
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.link_classes import is_well_formed
 from tests import naive_sharing as naive
@@ -27,8 +27,32 @@ def graph_of(seed, queries, **options):
 )
 def test_is_the_greedy_that_tries_every_pair(objective, seed, queries, costs, equal):
     weights = (2.0,) if equal else (1.0, 3.0, 0.1, 9.0)
-    graph = graph_of(seed, queries, costs=costs, weights=weights)
-    assert coalesce_join_graphs(graph, 100.0, objective)[0] == naive.coalesce_join_graphs(graph, objective)
+    start = graph = graph_of(seed, queries, costs=costs, weights=weights)
+    steps = list(naive.coalescing_steps(graph, objective))
+    assert list(coalescing_steps(graph, objective)) == steps
+    for one, other in steps:
+        graph = graph.coalesced(one, other)
+    assert coalesce_join_graphs(start, 100.0, objective)[0] == graph
+
+
+@pytest.mark.parametrize(
+    ("weights", "private"),
+    [
+        ((6, 25, 29, 19, 20, 22), (0, 0, 2, 1, 2, 1)),
+        ((25, 12, 4, 28, 22, 16), (2, 0, 0, 0, 1, 2)),
+        ((5, 26, 18, 13, 24, 10), (0, 0, 0, 0, 2, 0)),
+    ],
+)
+def test_a_gain_that_rises_with_a_neighbour_is_computed_anew(weights, private):
+    """A and X share a vertex: what A gains with B depends on the size of X, which another step changes."""
+    queries = [
+        Query(name, weight, (*map(Vertex, shared), *(Vertex((name, place)) for place in range(alone))))
+        for name, weight, shared, alone in zip(
+            "ABXYPR", weights, ("UZ", "U", "ZT", "T", "P", "P"), private, strict=True
+        )
+    ]
+    graph = JoinGraph.separate(queries).coalesced(("A", 1), ("X", 0))
+    assert list(coalescing_steps(graph, "average")) == list(naive.coalescing_steps(graph, "average"))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

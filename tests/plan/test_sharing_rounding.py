@@ -63,18 +63,29 @@ def test_rounding_to_units_costs_little(objective, seed, queries, budget):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=seeds, queries=st.integers(1, 2), spare=st.integers(0, 14))
-def test_largest_error_in_units_is_the_best_there_is(seed, queries, spare):
-    graph = shared_graph(seed, queries, weights=(1.0, 2.0, 3.0))
-    budget = len(graph.members) + spare
-    found = round_largest(graph, float(budget), range(1, 30)).error
-    assert found == pytest.approx(naive.least_largest_error(graph, budget, range(1, 30)))
+@given(
+    seed=seeds,
+    queries=st.integers(1, 2),
+    costs=st.sampled_from([(1.0,), (1.0, 2.5, 0.5)]),
+    allowed=st.sampled_from([range(1, 30), [1, 2, 4, 8, 16], [2, 3, 7, 20]]),
+    spare=st.integers(0, 14),
+)
+def test_largest_error_is_the_best_there_is(seed, queries, costs, allowed, spare):
+    graph = shared_graph(seed, queries, costs, weights=(1.0, 2.0, 3.0))
+    budget = float(least_words(graph, allowed)) + spare
+    found = round_largest(graph, budget, allowed).error
+    assert found == pytest.approx(naive.least_largest_error(graph, budget, allowed))
 
 
 def test_what_is_left_goes_to_the_smallest_ratio():
-    """Weights 3 and 2 share 9: floors of 5.4 and 3.6, ratios 5/3 and 3/2, so that the second gets the unit left."""
+    """Weights 3 and 2 share 9: 5.4 and 3.6 before rounding; 5 and 4 have the ratios 5/3 and 2, 6 and 3 less."""
     graph = JoinGraph.separate([Query("a", 3.0, (Vertex("r"),)), Query("b", 2.0, (Vertex("s"),))])
     assert round_largest(graph, 9.0, range(1, 100)).query_sizes == {"a": 5, "b": 4}
+
+
+def test_largest_error_where_rounding_down_wastes_words():
+    queries = [Query("a", 1.0, (Vertex("r"), Vertex("s"), Vertex("t"))), Query("b", 3.0, (Vertex("u"),))]
+    assert round_largest(JoinGraph.separate(queries), 10.0, range(1, 30)).query_sizes == {"a": 2, "b": 4}
 
 
 def test_what_is_left_raises_a_whole_component():
@@ -94,5 +105,18 @@ def test_a_limit_on_the_size_leaves_the_rest_to_others(objective):
 @pytest.mark.parametrize("objective", ROUNDINGS)
 def test_budget_below_the_smallest_sizes(objective):
     graph = JoinGraph.separate([Query("a", 1.0, (Vertex("r"), Vertex("s")))])
-    with pytest.raises(PlanError, match="smallest size 8 take 16 words"):
+    with pytest.raises(PlanError, match="take 16 words at their smallest size 8"):
         ROUNDINGS[objective](graph, 15.0, [8, 16])
+
+
+@pytest.mark.parametrize("objective", ROUNDINGS)
+@pytest.mark.parametrize(("costs", "budget"), [((0.1, 1.1, 0.3), 48.0), ((0.7, 1.1, 0.7, 1.1), 90.0)])
+def test_budget_is_kept_to_the_last_bit(objective, costs, budget):
+    """The costs as floats are a little more than they seem, so that the sizes which seem to fit exactly do not."""
+    graph = JoinGraph.separate(
+        Query(str(number), 1.0, (Vertex(number, (), cost),)) for number, cost in enumerate(costs)
+    )
+    whole = ROUNDINGS[objective](graph, budget, range(1, 100))
+    assert sum(Fraction(graph.cost(vertex)) * size for vertex, size in whole.sizes.items()) <= Fraction(
+        budget
+    )

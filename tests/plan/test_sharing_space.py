@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eddyline.errors import PlanError
 from eddyline.plan.sharing.compute_space import compute_space, final_components, numbered
 from eddyline.plan.sharing.flow_graph import FlowGraph, max_flow, whole_numbers
-from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
+from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.max_error import minimise_largest_error
 from eddyline.plan.sharing.select_edges import backward_mark, forward_mark, select_edges
 from tests import naive_sharing as naive
@@ -61,6 +61,12 @@ def test_marks_of_the_worked_example():
     assert forward_mark(FIGURE_5, flow) == ({0, 1, 2}, {0, 1})
     assert backward_mark(FIGURE_5, flow) == ({3, 4}, {2})
     assert select_edges(FIGURE_5)[0] == {(3, 0)}
+
+
+def test_edges_are_deleted_below_and_above_a_middle_that_is_full():
+    """Sizes 1 : 2 : 3 in weight: the first query reads the second vertex too, the second query the third."""
+    row = FlowGraph(dict.fromkeys(range(3), 1), {0: 1, 1: 2, 2: 3}, {0: [0], 1: [0, 1], 2: [1, 2]})
+    assert select_edges(row)[0] == {(1, 0), (2, 1)}
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -137,6 +143,10 @@ def test_budget_must_be_positive(space):
         ([Query("a", 1.0, ())], "at least one vertex"),
         ([Query("a", 1.0, (Vertex("r", (), 1.0), Vertex("r", (), 2.0)))], "the same wherever"),
         ([Query("a", 1.0, (Vertex("r", (), 0.0),))], "costs are positive"),
+        (
+            [Query("a", 1.0, (Vertex("r", (End("x"), End("x"))), Vertex("s", (End("x"),))))],
+            "one link with two keys",
+        ),
     ],
 )
 def test_workloads_that_cannot_be_planned(queries, message):

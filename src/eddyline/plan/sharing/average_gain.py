@@ -93,7 +93,7 @@ class AverageGain:
         )
         home = self._of_vertex[large]
         removal = self._removed(small)
-        if home not in removal.area and not _is_below(self._totals[home], removal.largest):
+        if not _is_below(self._totals[home], removal.largest):
             return removal.gain, removal.area | {home}
         solved = self._solve(one, other)
         return solved.gain, solved.area

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from eddyline.plan.sharing.average_gain import AverageGain
 from eddyline.plan.sharing.compute_space import Allocation, compute_space
-from eddyline.plan.sharing.join_graph import JoinGraph
+from eddyline.plan.sharing.join_graph import JoinGraph, VertexId
 from eddyline.plan.sharing.largest_gain import LargestGain
 from eddyline.plan.sharing.link_classes import LinkClasses
 from eddyline.plan.sharing.max_error import minimise_largest_error
@@ -34,11 +34,17 @@ def coalesce_join_graphs(
     Paper: sharing, CoalesceJoinGraphs.
     Deviation: pairs are tried in the order of an upper bound of their gain; the result is the same.
     """
+    for one, other in coalescing_steps(graph, objective):
+        graph = graph.coalesced(one, other)
+    return graph, allocate(graph, budget, objective)
+
+
+def coalescing_steps(graph: JoinGraph, objective: Objective) -> Iterator[tuple[VertexId, VertexId]]:
+    """Yield the pairs of vertices that become one, best first, each under the id of the first in the pair."""
     vertices = list(graph.members)
     gain = AverageGain(graph) if objective == "average" else LargestGain(graph)
     for one, other in _Greedy(graph, gain).steps():
-        graph = graph.coalesced(vertices[one], vertices[other])
-    return graph, allocate(graph, budget, objective)
+        yield vertices[one], vertices[other]
 
 
 class _Gain(Protocol):

@@ -25,12 +25,9 @@ def families(graph: JoinGraph) -> dict[Link, int]:
 
 
 def _rivals(classes: list[tuple[Link, ...]]) -> list[set[int]]:
-    """Return, for each class, the classes that share a query with it."""
+    """Return, for each class, the classes that share a query with it, itself among them."""
     by_query: dict[str, set[int]] = {}
     for number, own in enumerate(classes):
         for query, _ in own:
             by_query.setdefault(query, set()).add(number)
-    return [
-        {rival for query, _ in own for rival in by_query[query]} - {number}
-        for number, own in enumerate(classes)
-    ]
+    return [{rival for query, _ in own for rival in by_query[query]} for own in classes]

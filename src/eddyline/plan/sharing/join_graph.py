@@ -16,13 +16,16 @@ VertexId = tuple[str, int]
 
 
 class End(msgspec.Struct, frozen=True):
-    """The link that a vertex meets with one of its join keys, and its role there.
+    """The link that a vertex meets with one of its join keys, its role there, and how many relations meet.
 
     Members of one link with different roles are sketched differently. The two of a binary link are not.
+    members: 0 stands for as many as vertices of the query name the link; a query that sketches a relation
+    twice, for its count and for its sum, says how many relations there are.
     """
 
     link: str
     role: int = 0
+    members: int = 0
 
 
 class Vertex(msgspec.Struct, frozen=True):
@@ -96,8 +99,12 @@ class JoinGraph(msgspec.Struct, frozen=True):
 
     def kind(self, vertex: VertexId) -> Hashable:
         """Return what two vertices must have in common to coalesce: signature, roles and sizes of their links."""
-        own, sizes = self.vertex(vertex), self.queries[vertex[0]].link_sizes()
-        return own.signature, tuple((end.role, sizes[end.link]) for end in own.ends)
+        return self.vertex(vertex).signature, self.roles(vertex)
+
+    def roles(self, vertex: VertexId) -> tuple[tuple[int, int], ...]:
+        """Return the role of a vertex on each of its links, and how many relations meet there."""
+        sizes = self.queries[vertex[0]].link_sizes()
+        return tuple((end.role, end.members or sizes[end.link]) for end in self.vertex(vertex).ends)
 
     def parts(self) -> Iterator[tuple[str, list[VertexId]]]:
         """Yield each query with the vertices that it reads.
@@ -120,6 +127,11 @@ def _check(queries: list[Query], by_name: dict[str, Query]) -> None:
                 f"least one vertex and a positive, finite weight."
             )
         for vertex in query.vertices:
+            if len({end.link for end in vertex.ends}) != len(vertex.ends):
+                raise PlanError(
+                    f"query {query.name!r} has a vertex {vertex.signature!r} that meets one link with two keys: make "
+                    f"their equality part of its signature."
+                )
             if not vertex.cost > 0 or costs.setdefault(vertex.signature, vertex.cost) != vertex.cost:
                 raise PlanError(
                     f"query {query.name!r} gives signature {vertex.signature!r} the cost {vertex.cost}: costs are "

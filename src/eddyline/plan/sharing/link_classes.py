@@ -53,47 +53,32 @@ class LinkClasses:
     def clash(self, one: VertexId, other: VertexId) -> Conflict | None:
         """Return a query that forbids two vertices to coalesce, with its two links; None if they may.
 
-        The cost is that of the classes but the largest, not of the graph.
+        Keys can be looked at one by one: a class that two keys have in common holds links of both keys of one of
+        the vertices, and these clash at the first key already. The cost is that of the smaller classes.
         """
-        for group in self._groups(one, other):
-            largest, *rest = sorted(group, key=lambda root: (-len(self._held[root]), root))
-            seen = [self._held[largest]]
-            for root in rest:
-                for query, link in self._held[root].items():
-                    for held in seen:
-                        if query in held:
-                            first, second = sorted((held[query], link))
-                            return Conflict(query, (first, second))
-                seen.append(self._held[root])
+        for small, large in self._met(one, other):
+            if small != large:
+                held = self._held[large]
+                for query, link in self._held[small].items():
+                    if query in held:
+                        first, second = sorted((held[query], link))
+                        return Conflict(query, (first, second))
         return None
 
     def coalesce(self, one: VertexId, other: VertexId) -> None:
         """Make one class of the links that two vertices meet at the same key."""
         self.conflict = self.conflict or self.clash(one, other)
-        for first, second in self._met(one, other):
-            small, large = sorted(
-                (self.find(first), self.find(second)), key=lambda root: len(self._held[root])
-            )
+        for small, large in self._met(one, other):
             if small != large:
                 self._parent[small] = large
                 self._held[large] |= self._held.pop(small)
 
     def _met(self, one: VertexId, other: VertexId) -> Iterator[tuple[Link, Link]]:
+        """Yield the classes that two vertices meet at each key, the smaller one first."""
         ends = zip(self._graph.vertex(one).ends, self._graph.vertex(other).ends, strict=True)
         for first, second in ends:
-            yield (one[0], first.link), (other[0], second.link)
-
-    def _groups(self, one: VertexId, other: VertexId) -> list[set[Link]]:
-        """Return the classes that would become one, in groups: a class may be met at several keys."""
-        groups: list[set[Link]] = []
-        for first, second in self._met(one, other):
-            pair = {self.find(first), self.find(second)}
-            groups, touched = (
-                [group for group in groups if not group & pair],
-                [group for group in groups if group & pair],
-            )
-            groups.append(pair.union(*touched))
-        return groups
+            met = self.find((one[0], first.link)), self.find((other[0], second.link))
+            yield met if len(self._held[met[0]]) <= len(self._held[met[1]]) else (met[1], met[0])
 
 
 def link_classes(graph: JoinGraph) -> list[tuple[Link, ...]]:
@@ -116,10 +101,7 @@ def is_well_formed(graph: JoinGraph) -> bool:
 
 def conflict(graph: JoinGraph, one: VertexId, other: VertexId) -> Conflict | DifferentRoles | None:
     """Return why two vertices of equal signature cannot share a sketch in a graph; None if they can."""
-    sides = [
-        [(end.role, graph.queries[vertex[0]].link_sizes()[end.link]) for end in graph.vertex(vertex).ends]
-        for vertex in (one, other)
-    ]
+    sides = [graph.roles(vertex) for vertex in (one, other)]
     for key, (first, second) in enumerate(zip(*sides, strict=True)):
         if first != second:
             return DifferentRoles(key)
