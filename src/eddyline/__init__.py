@@ -25,6 +25,7 @@ from eddyline.errors import (
     UnsupportedQuery,
     WrongRun,
 )
+from eddyline.plan.statistics import RelationStatistics, Statistics
 
 __all__ = [
     "ChangeError",
@@ -38,10 +39,12 @@ __all__ = [
     "PipelineError",
     "Plan",
     "PlanError",
+    "RelationStatistics",
     "Run",
     "SketchError",
     "SqlError",
     "State",
+    "Statistics",
     "StoreError",
     "UnsupportedQuery",
     "Workload",

@@ -71,16 +71,22 @@ def skimmed_join(left: Side, right: Side) -> Reading:
     spec, left_rows, right_rows = _common_rows(left, right)
     at = strongest(places(spec, left.candidates, right.candidates), left_rows, right_rows)
     one, other = _Stream.of(left, left_rows, at), _Stream.of(right, right_rows, at)
-    estimates, variances, dense = np.empty(spec.depth), np.empty(spec.depth), 0
+    estimates, variances, squares, dense = (*np.empty((3, spec.depth)), 0)
     for row in range(spec.depth):
         f, g = _skim_without(row, at, one, other)
         plain = left_rows[row] @ right_rows[row]
         image = (left_rows[row] - f.residual[row]) @ (right_rows[row] - g.residual[row])
         dense_dense = float(f.dense @ g.dense)
+        squares[row] = float((f.dense * g.dense) @ (f.dense * g.dense))
         estimates[row] = plain + dense_dense - image
         variances[row] = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         dense = max(dense, standing_out(f), standing_out(g))
-    return Reading(rows=estimates, row_variance=float(variances.mean()), dense=dense)
+    return Reading(
+        rows=estimates,
+        row_variance=float(variances.mean()),
+        dense=dense,
+        dense_squares=(float(squares.mean()),),
+    )
 
 
 @dataclass(frozen=True)

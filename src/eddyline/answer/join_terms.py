@@ -6,7 +6,7 @@ from eddyline.answer import skimmed_paper
 from eddyline.answer.agms import est_join_size
 from eddyline.answer.contraction import JoinTree
 from eddyline.answer.join import Side, hash_join, skimmed_join
-from eddyline.answer.reading import Reading
+from eddyline.answer.reading import Reading, sum_of
 from eddyline.answer.skimming import UInt64Array, dense_in_range
 from eddyline.answer.tree import hash_tree, skimmed_tree
 from eddyline.errors import PlanError
@@ -24,17 +24,32 @@ WIDEST_SCAN = 1 << 20
 
 
 def read_term(snapshot: Snapshot, query: Query, term: Term, method: str) -> Reading:
-    """Return the reading of a join from the sketches of its relations."""
-    (part,) = term.sketches
-    relations = [snapshot.layout.by_id[identifier] for identifier in part]
+    """Return the reading of a join from the sketches of its relations, the parts of a partitioned one added up."""
+    parts = [[snapshot.layout.by_id[name] for name in part] for part in term.sketches]
+    depth = min(depth_of(kept) for part in parts for kept in part)
+    return sum_of([_read_part(snapshot, query, part, method, depth) for part in parts])
+
+
+def _read_part(snapshot: Snapshot, query: Query, relations: list[Kept], method: str, depth: int) -> Reading:
     atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
     if len(atomic) == len(relations):
-        return est_join_size(atomic)
-    sides = _sides(snapshot, relations, skim=method in ("skimmed", "skimmed-paper"))
+        return est_join_size([_narrowed(atomic, each) for each in atomic])
+    sides = _sides(snapshot, relations, depth, skim=method in ("skimmed", "skimmed-paper"))
     if len(sides) == 2:
         return _two_way(sides[0], sides[1], method)
     tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
     return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides)
+
+
+def _narrowed(
+    atomic: list[tuple[AgmsSpec, Int64Array]], one: tuple[AgmsSpec, Int64Array]
+) -> tuple[AgmsSpec, Int64Array]:
+    """Return atomic sketches cut to as many copies as all relations have: the first ones, which hash alike."""
+    spec, counters = one
+    width = min(each.width for each, _ in atomic)
+    if width == spec.width:
+        return one
+    return msgspec.structs.replace(spec, width=width), counters[: width * spec.depth]
 
 
 def _two_way(left: Side, right: Side, method: str) -> Reading:
@@ -45,10 +60,9 @@ def _two_way(left: Side, right: Side, method: str) -> Reading:
     return skimmed_join(left, right)
 
 
-def _sides(snapshot: Snapshot, relations: list[Kept], *, skim: bool) -> list[Side]:
-    """Return all sides in their common shape: the smallest width, the first rows that all have."""
+def _sides(snapshot: Snapshot, relations: list[Kept], depth: int, *, skim: bool) -> list[Side]:
+    """Return all sides in their common shape: the smallest width, and the first rows."""
     width = min(_hash_spec(each).width for each in relations)
-    depth = min(_hash_spec(each).depth for each in relations)
     made: dict[str, Side] = {}
     for each in relations:
         if each.id not in made:
@@ -88,6 +102,12 @@ def reduced(
     while spec.width > width:
         spec, counters = spec.folded(), spec.fold(counters)
     return spec, counters
+
+
+def depth_of(kept: Kept) -> int:
+    """Return the number of rows of a sketch."""
+    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
+    return kept.spec.depth
 
 
 def _hash_spec(kept: Kept) -> HashSketchSpec:

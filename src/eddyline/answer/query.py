@@ -1,17 +1,23 @@
 """Answers: from a snapshot and a planned query to an estimate."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor, inf, isnan, sqrt
 
+from eddyline.answer import sampled as samples
+from eddyline.answer import sketched as sketches
+from eddyline.answer.combined import SAMPLE, combine
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_term
+from eddyline.answer.key_sample import SampleReading
 from eddyline.answer.set_query import answer_set
-from eddyline.answer.sketched import aggregate_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Planned, Term
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
+
+FEW_WITNESSES = 30
 
 
 def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
@@ -33,20 +39,35 @@ def _aggregate(
 ) -> Estimate:
     """Return the estimate of an aggregate over a join."""
     function = query.aggregate.function
-    readings = {
-        name: read_term(snapshot, query, term, planned.method).scaled(10.0 ** -_scale(snapshot, term))
+    scales = {name: 10.0 ** -_scale(snapshot, term) for name, term in planned.terms.items()}
+    sketched = {
+        name: read_term(snapshot, query, term, planned.method).scaled(scales[name])
         for name, term in planned.terms.items()
     }
-    value, low, high = aggregate_of(function, readings, confidence)
-    dense = max(reading.dense for reading in readings.values())
+    interval = sketches.aggregate_of(function, sketched, confidence)
+    dense = max(reading.dense for reading in sketched.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
+    exact = False
+    if all(term.samples for term in planned.terms.values()):
+        sampled = {
+            name: samples.cautious(
+                samples.scaled(samples.read_samples(snapshot, query, term), scales[name]), sketched[name]
+            )
+            for name, term in planned.terms.items()
+        }
+        exact = all(reading.exact for reading in sampled.values())
+        interval, method = combine(interval, samples.aggregate_of(function, sampled, confidence), method)
+        notes += _thin_notes(method, sampled)
+    value, low, high = interval
     if isnan(value):
         told = (*notes, "the join has no rows.")
         return Estimate(planned.name, None, None, None, confidence, method, notes=told)
     if function == "count":
         value, low, high = max(round(value), 0), max(floor(low), 0), max(ceil(high), 0)
+    if function not in ("sum", "avg"):
+        low = max(low, 0)
     notes += _width_notes(value, low, high)
-    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
+    return Estimate(planned.name, value, low, high, confidence, method, exact=exact, notes=tuple(notes))
 
 
 def _exact(
@@ -81,6 +102,14 @@ def _scale(snapshot: Snapshot, term: Term) -> int:
     """Return the decimal digits that the fixed-point measures of a term carry together."""
     measures = [snapshot.layout.by_id[name].demand.measure for name in term.sketches[0]]
     return sum(measure.scale for measure in measures if measure is not None)
+
+
+def _thin_notes(method: str, sampled: Mapping[str, SampleReading]) -> list[str]:
+    """Return a note where an answer rests on few sampled rows."""
+    witnesses = min(reading.witnesses for reading in sampled.values())
+    if SAMPLE not in method or witnesses >= FEW_WITNESSES or all(each.exact for each in sampled.values()):
+        return []
+    return [f"the key sample holds {witnesses} joined values: more memory would make the answer steadier."]
 
 
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:

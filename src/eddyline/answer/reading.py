@@ -1,5 +1,6 @@
 """A reading: what an estimator saw in each row of a sketch, and how far that may be off."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
@@ -17,13 +18,18 @@ def two_sided_z(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Reading:
-    """Nearly unbiased row estimates of one quantity, and the variance that theory expects of one row."""
+    """Nearly unbiased row estimates of one quantity, and the variance that theory expects of one row.
+
+    dense: how many dense values stand out. dense_squares: for each link of the join, the sum over its dense values
+    of the square of what joins through them.
+    """
 
     rows: FloatArray
     row_variance: float
     dense: int = 0
     center: Literal["mean", "median"] = "mean"
     rounding: float = 0.0
+    dense_squares: tuple[float, ...] = ()
 
     @property
     def value(self) -> float:
@@ -38,6 +44,7 @@ class Reading:
             self.dense,
             self.center,
             self.rounding * abs(factor),
+            tuple(square * factor**2 for square in self.dense_squares),
         )
 
     def half_width(self, confidence: float) -> float:
@@ -48,3 +55,17 @@ class Reading:
         spread = float(self.rows.var(ddof=1)) if depth > 1 else 0.0
         scale = 2.3 * two_sided_z(confidence) / two_sided_z(0.95)
         return scale * sqrt(max(1.5 * self.row_variance, spread) / depth) + self.rounding
+
+
+def sum_of(parts: Sequence[Reading]) -> Reading:
+    """Return the reading of a sum whose parts hold different keys: their noise is uncorrelated."""
+    if len(parts) == 1:
+        return parts[0]
+    return Reading(
+        rows=np.sum([part.rows for part in parts], axis=0),
+        row_variance=sum(part.row_variance for part in parts),
+        dense=max(part.dense for part in parts),
+        center=parts[0].center,
+        rounding=sum(part.rounding for part in parts),
+        dense_squares=tuple(map(sum, zip(*(part.dense_squares for part in parts), strict=True))),
+    )

@@ -53,12 +53,13 @@ def skimmed_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
         for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True)
     ]
     images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
-    dense = exact_join(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
+    through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
     return Reading(
-        rows=contract(tree, rows) + dense - contract(tree, images),
+        rows=contract(tree, rows) + through[0].sum(axis=1) - contract(tree, images),
         row_variance=_row_variance([each.dense for each in skimmed], [each.residual for each in skimmed]),
         dense=max(each.standing_out for each in skimmed),
         rounding=rounding_bound(rows),
+        dense_squares=tuple(float((sums**2).sum(axis=1).mean()) for sums in through),
     )
 
 
@@ -111,6 +112,14 @@ def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
 
 def exact_join(tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]) -> FloatArray:
     """Return the join size of tuples with frequencies, for each row of the frequencies: (depth,)."""
+    sizes: FloatArray = joined_through(tree, tuples, values)[0].sum(axis=1)
+    return sizes
+
+
+def joined_through(
+    tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
+) -> list[FloatArray]:
+    """Return for each link how much of the join of tuples goes through each of its values: (depth, n)."""
 
     def to_link(relation: int, link: int) -> tuple[UInt64Array, FloatArray]:
         weights = weighted(relation, link)
@@ -119,7 +128,7 @@ def exact_join(tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[F
         np.add.at(sums.T, index, weights.T)
         return keys, sums
 
-    def weighted(relation: int, parent: int | None) -> FloatArray:
+    def weighted(relation: int, parent: int) -> FloatArray:
         """Return the frequencies times the messages of all links but the parent's."""
         weights = values[relation]
         for position, link in enumerate(tree.links[relation]):
@@ -128,8 +137,13 @@ def exact_join(tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[F
                     weights = weights * _looked_up(tuples[relation][position], *to_link(other, link))
         return weights
 
-    sizes: FloatArray = weighted(0, None).sum(axis=1)
-    return sizes
+    through = []
+    for link, members in sorted(tree.members.items()):
+        keys, sums = to_link(members[0], link)
+        for other in members[1:]:
+            sums = sums * _looked_up(keys, *to_link(other, link))
+        through.append(sums)
+    return through
 
 
 def _looked_up(wanted: UInt64Array, keys: UInt64Array, sums: FloatArray) -> FloatArray:

@@ -2,14 +2,19 @@
 
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eddyline.api.run import OnBad, Run
 from eddyline.api.start import Settings, start_run
 from eddyline.api.state import State
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.demands import Asked
 from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
+from eddyline.plan.outlook import expected_errors
+from eddyline.plan.planner import Known
+from eddyline.plan.specs import Settings as Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,12 +22,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What a plan was made by: knowledge, settings, the queries and, if one was asked for, the error."""
+
+    known: Known
+    settings: Budget
+    asked: tuple[Asked, ...]
+    error: float | None
+
+
 class Plan:
     """What a workload keeps, within its budget."""
 
-    def __init__(self, layout: Layout, assumption: str = "") -> None:
+    def __init__(self, layout: Layout, outlook: Outlook) -> None:
         self.layout = layout
-        self._assumption = assumption
+        self._outlook = outlook
 
     @property
     def nbytes(self) -> int:
@@ -31,7 +46,13 @@ class Plan:
 
     def explain(self) -> str:
         """Return what is kept, who shares it and what rows cost, as text."""
-        return explain(self.layout, self._assumption)
+        known = self._outlook.known.statistics
+        return explain(self.layout, self.expected_errors(), self._outlook.error, informed=bool(known.sizes))
+
+    def expected_errors(self) -> dict[str, float]:
+        """Return half the width of each query's interval that is expected, relative to the answer."""
+        most = self._outlook.settings.max_distinct
+        return expected_errors(self.layout, self._outlook.known.statistics, most)
 
     def empty(self) -> State:
         """Return the state before any row."""

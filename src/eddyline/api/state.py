@@ -12,12 +12,14 @@ from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_key
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.sample import Sample, find_sample, read_sample
+from eddyline.answer.statistics import statistics_of
 from eddyline.errors import PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
+from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows import stream_spec
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
@@ -109,6 +111,10 @@ class State:
         """Return the distinct sample that `w.sample(stream, *columns)` asked for: values, net counts and rate."""
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         return read_sample(self.snapshot, find_sample(self.snapshot, stream, key, predicates))
+
+    def statistics(self) -> Statistics:
+        """Return what the state tells about streams and queries, to plan with: `w.plan(statistics=...)`."""
+        return statistics_of(self.snapshot)
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)

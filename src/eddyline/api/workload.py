@@ -1,25 +1,36 @@
 """The workload: streams, queries and what they may cost."""
 
-from typing import Self
+from math import isfinite
+from typing import TYPE_CHECKING, Self, get_args
 
 from msgspec.structs import replace
 
-from eddyline.api.plan import Plan
+from eddyline.api.plan import Outlook, Plan
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
+from eddyline.plan.analysis import analysis_of
 from eddyline.plan.coverage import key_of_columns
-from eddyline.plan.demands import METHODS, Method, demands_of
+from eddyline.plan.demands import METHODS, Asked, Method
 from eddyline.plan.layout import Demand, Layout, Stream, Window
-from eddyline.plan.planner import Asked
+from eddyline.plan.outlook import budget_for_error, expected_errors
+from eddyline.plan.planner import Known, make_layout
+from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.sizing import parse_bytes
-from eddyline.plan.specs import MOST_DISTINCT, Settings, budget_for_error
+from eddyline.plan.specs import MOST_DISTINCT, Settings
+from eddyline.plan.statistics import Statistics
 from eddyline.plan.window_planner import check_event_times, layout_with_windows
 from eddyline.plan.windows import parse_window
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
 DEFAULT_BUDGET = "1 MB"
+ANALYSIS_BUDGET = "32 MB"
 
 
 class Workload:
@@ -39,6 +50,7 @@ class Workload:
         seed: int = 0,
         hash: Family = "mix",  # noqa: A002 - the word that users know
         max_distinct: int = MOST_DISTINCT,
+        objective: Objective = "average",
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
@@ -46,9 +58,12 @@ class Workload:
             raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
         if hash not in FAMILIES:
             raise PlanError(f"hash={hash!r} is not one of {', '.join(FAMILIES)}.")
+        if objective not in get_args(Objective):
+            raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
         self._settings = Settings(size, seed, confidence, hash, max_distinct)
         self._error = error
+        self._objective: Objective = objective
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
         self._samples: list[Demand] = []
@@ -76,12 +91,14 @@ class Workload:
         sql: str,
         *,
         method: Method = "skimmed",
+        weight: float = 1.0,
         window: str | None = None,
         slide: str | None = None,
     ) -> Self:
         """Ask a query by name; it is checked against the declared streams at once.
 
-        window: over the last "1 hour" of event time, complete, moving on by `slide` ("5 minutes").
+        weight: how much its squared error counts against that of other queries. window: over the last "1 hour" of
+        event time, complete, moving on by `slide` ("5 minutes").
         """
         if not NAME.fullmatch(name):
             raise PlanError(f"query name {name!r} is not a plain identifier of at most 64 characters.")
@@ -93,7 +110,9 @@ class Workload:
             parsed = parse_query(sql, {stream.name: stream.columns for stream in self._streams.values()})
         except SqlError as error:
             raise type(error)(f"query {name!r}: {error}") from error
-        asked = Asked(name, parsed, method)
+        if not (isfinite(weight) and weight > 0):
+            raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
+        asked = Asked(name, parsed, method, weight)
         if window is not None:
             check_event_times(asked, self._streams)
             self._windows[name] = parse_window(window, slide)
@@ -111,32 +130,60 @@ class Workload:
         self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
-    def plan(self, *, keep: Layout | None = None) -> Plan:
+    def plan(self, *, statistics: Statistics | None = None, keep: Layout | None = None) -> Plan:
         """Return the plan: what to keep for all queries within the budget.
 
-        keep: the layout of a running store (`el.open(store).snapshot.layout`), whose synopses stay as they
-        are; those of added queries share what it leaves of the budget.
+        statistics: what is known of the streams, from `analyze`, from a running `state.statistics()`, or given;
+        without any, all joins count alike. keep: the layout of a running store
+        (`el.open(store).snapshot.layout`), whose synopses stay as they are; those of added queries share what it
+        leaves of the budget.
         """
         if not self._asked and not self._samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
-        settings, assumption = self._settings, ""
+        known = Known(statistics if statistics is not None else Statistics(), self._objective)
+        settings = self._settings
         if self._error is not None:
-            if self._windows:
-                raise PlanError("windows are planned within a budget, not for an error: give a budget.")
-            settings = replace(settings, budget=budget_for_error(self._error, self._demands(), settings))
-            assumption = (
-                f"sized for a relative error of {self._error:.2g} at {settings.confidence:.0%}, if the joins are as "
-                "concentrated as self-joins; sparser joins will show wider intervals"
-            )
-        layout = layout_with_windows(
-            self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep
-        )
-        return Plan(layout, assumption)
+            settings = replace(settings, budget=self._budget_for(self._error, known))
+        return Plan(self._layout(settings, known, keep), self._outlook(settings, known))
 
-    def _demands(self) -> set[Demand]:
-        """Return everything that the workload asks to be kept."""
-        asked = {d for each in self._asked.values() for d in demands_of(each.query, each.method)}
-        return asked | {Demand(name, "total") for name in self._streams} | set(self._samples)
+    def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
+        return layout_with_windows(
+            self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep, known
+        )
+
+    def _budget_for(self, error: float, known: Known) -> int:
+        """Return the smallest budget that is expected to reach an error on every query."""
+        if self._windows:
+            raise PlanError("windows are planned within a budget, not for an error: give a budget.")
+
+        def errors_at(budget: int) -> dict[str, float]:
+            layout = self._layout(replace(self._settings, budget=budget), known)
+            return expected_errors(layout, known.statistics, self._settings.max_distinct)
+
+        return budget_for_error(error, errors_at)
+
+    def _outlook(self, settings: Settings, known: Known) -> Outlook:
+        return Outlook(known, settings, tuple(self._asked.values()), self._error)
+
+    def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
+        """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`."""
+        asked, samples = analysis_of(list(self._asked.values()))
+        if not asked:
+            raise PlanError("the workload asks no join, and only joins are planned by statistics.")
+        settings = replace(self._settings, budget=parse_bytes(budget))
+        known = Known(sample_all=True)
+        layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
+        return Plan(layout, Outlook(known, settings, tuple(asked), None))
+
+    def analyze(
+        self,
+        spark: "SparkSession",
+        frames: "Mapping[str, DataFrame]",
+        *,
+        budget: str | int = ANALYSIS_BUDGET,
+    ) -> Statistics:
+        """Return statistics of the streams from one pass over history, or over a sample of it."""
+        return self.analysis(budget=budget).sketch(spark, frames).statistics()
 
     def __repr__(self) -> str:
         return f"Workload({len(self._streams)} streams, {len(self._asked)} queries)"

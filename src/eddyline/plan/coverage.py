@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import METHODS, Method, TermDemands, terms_of
+from eddyline.plan.demands import METHODS, Choice, Method, TermDemands, links_of, terms_of
 from eddyline.plan.explain import describe
+from eddyline.plan.families import without_families
 from eddyline.plan.layout import Demand, Layout, Planned, Term
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import Key, Query
@@ -34,21 +35,71 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
     parsed = parse_query(text, declared(layout))
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {kept.demand: kept.id for kept in layout.kept}
-    terms = terms_of(parsed, chosen)
-    missing = [demand for term in terms.values() for demand in term.sketches if demand not in ids]
+    families = _covering_families(parsed, chosen, layout) if isinstance(parsed, Query) else ()
+    choice = Choice(families, sampled=chosen == "skimmed") if families is not None else None
+    terms = terms_of(parsed, chosen, choice)
+    missing = [demand for term in terms.values() for demand in term.parts[0] if demand not in ids]
     if missing:
-        raise PlanError(
-            f"what is kept does not cover this query; missing is {describe(missing[0])} on stream "
-            f"{missing[0].stream!r}: add the query to the workload and build the state anew."
-        )
+        raise PlanError(_missing(layout, missing[0]))
     return Planned(name, parsed, chosen, {term: _bound(demands, ids) for term, demands in terms.items()})
+
+
+def _missing(layout: Layout, demand: Demand) -> str:
+    """Return what a query would need that is not kept, or why what is kept cannot be read together."""
+    kept = {without_families(each.demand) for each in layout.kept}
+    if without_families(demand) in kept:
+        return (
+            f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but its "
+            "sketches hash by families that the others of the query do not meet: add the query to the workload and "
+            "build the state anew."
+        )
+    return (
+        f"what is kept does not cover this query; missing is {describe(demand)} on stream "
+        f"{demand.stream!r}: add the query to the workload and build the state anew."
+    )
+
+
+def _covering_families(query: Query, method: Method, layout: Layout) -> tuple[int, ...] | None:
+    """Return a family for each link under which every sketch of the query is kept; None if there is none.
+
+    Links of one query need different families. The search goes relation by relation.
+    """
+    offered: dict[Demand, list[tuple[int, ...]]] = {}
+    for kept in layout.kept:
+        families = tuple(place.family for place in kept.demand.places)
+        offered.setdefault(without_families(kept.demand), []).append(families)
+    plain = Choice(tuple(range(len(query.links))))
+    relations = [
+        (links_of(query, index), offered.get(without_families(demand), []))
+        for term in terms_of(query, method, plain).values()
+        for index, demand in enumerate(term.parts[0])
+    ]
+    found = _assigned(relations, {})
+    return None if found is None else tuple(found[link] for link in range(len(query.links)))
+
+
+def _assigned(
+    relations: list[tuple[tuple[int, ...], list[tuple[int, ...]]]], chosen: dict[int, int]
+) -> dict[int, int] | None:
+    """Return families of all links that agree with those chosen and with one offer for each relation."""
+    if not relations:
+        return chosen
+    links, offers = relations[0]
+    for offer in offers:
+        extended = {**chosen, **dict(zip(links, offer, strict=True))}
+        agrees = all(extended[link] == family for link, family in chosen.items())
+        if agrees and len(set(extended.values())) == len(extended):
+            found = _assigned(relations[1:], extended)
+            if found is not None:
+                return found
+    return None
 
 
 def _bound(demands: TermDemands, ids: dict[Demand, str]) -> Term:
     """Return a term whose sketches are all kept; samples are read if they are kept too."""
     sampled = all(demand in ids for demand in demands.samples)
     return Term(
-        (tuple(ids[demand] for demand in demands.sketches),),
+        (tuple(ids[demand] for demand in demands.parts[0]),),
         tuple(ids[demand] for demand in demands.samples) if sampled else (),
     )
 

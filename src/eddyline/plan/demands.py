@@ -6,9 +6,11 @@ queries share one synopsis. Which hash family a link of a query takes is the pla
 give equal keys equal families share.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.layout import Demand, Measure, Place, SynopsisFamily
@@ -16,42 +18,73 @@ from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
 Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
-SAMPLED_FROM = 99
+SAMPLED_FROM = 3
 """Joins of so many relations keep key samples beside their sketches."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A named query of the workload, the method that is to answer it, and how much its error matters."""
+
+    name: str
+    query: AnyQuery
+    method: Method = "skimmed"
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class TermDemands:
-    """What one term of a query keeps of each relation: a sketch, and beside it a key sample where it helps."""
+    """What one term of a query keeps of each relation: sketches, and beside them key samples where they help.
 
-    sketches: tuple[Demand, ...]
+    parts: a row of sketches for each part of a partitioned join, one row without partitions.
+    """
+
+    parts: tuple[tuple[Demand, ...], ...]
     samples: tuple[Demand, ...] = ()
 
     @property
     def all(self) -> tuple[Demand, ...]:
         """Every demand of the term."""
-        return self.sketches + self.samples
+        return tuple(demand for part in self.parts for demand in part) + self.samples
 
 
-def demands_of(query: AnyQuery, method: Method, families: Sequence[int] | None = None) -> set[Demand]:
+class Choice(msgspec.Struct, frozen=True):
+    """What the planner chose for a query: the hash family of each link, key samples or not, and its parts.
+
+    parts: for each part of a partitioned join the predicates of each relation that cut it out; shares: of the
+    words of a relation, the part's.
+    """
+
+    families: tuple[int, ...] = ()
+    sampled: bool = False
+    parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    shares: tuple[float, ...] = (1.0,)
+
+
+def plain_choice(query: AnyQuery, method: Method) -> Choice:
+    """Return the choice without any knowledge: families 0, 1, 2, ..., samples for joins of three and more."""
+    if not isinstance(query, Query):
+        return Choice()
+    sampled = method == "skimmed" and len(query.relations) >= SAMPLED_FROM
+    return Choice(tuple(range(len(query.links))), sampled)
+
+
+def demands_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> set[Demand]:
     """Return everything that a query asks to be kept."""
-    return {demand for term in terms_of(query, method, families).values() for demand in term.all}
+    return {demand for term in terms_of(query, method, choice).values() for demand in term.all}
 
 
-def terms_of(
-    query: AnyQuery, method: Method, families: Sequence[int] | None = None
-) -> dict[str, TermDemands]:
-    """Return the terms of a query; families: the hash family of each of its links, by default 0, 1, 2, ..."""
+def terms_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> dict[str, TermDemands]:
+    """Return the terms of a query under a choice of the planner, by default the plain one."""
     if isinstance(query, SetQuery):
         members = (Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
-        return {"set": TermDemands(tuple(members))}
+        return {"set": TermDemands((tuple(members),))}
     if isinstance(query, JoinDistinctQuery):
-        return {"pairs": TermDemands(_sides(query))}
+        return {"pairs": TermDemands((_sides(query),))}
     if method == "skimmed-paper" and len(query.relations) > 2:
         raise PlanError(
             "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
         )
-    chosen = tuple(families) if families is not None else tuple(range(len(query.links)))
+    chosen = choice if choice is not None else plain_choice(query, method)
     return {name: _term(query, method, power, chosen) for name, power in _powers(query).items()}
 
 
@@ -74,16 +107,26 @@ def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     )
 
 
-def _term(query: Query, method: Method, power: int, families: tuple[int, ...]) -> TermDemands:
+def _term(query: Query, method: Method, power: int, choice: Choice) -> TermDemands:
     if not query.links:
         family: SynopsisFamily = "total"
     else:
         family = "agms" if method == "agms" else "hash"
-    sketches = tuple(_demand(query, i, family, power, families) for i in range(len(query.relations)))
-    if method != "skimmed" or len(query.relations) < SAMPLED_FROM:
-        return TermDemands(sketches)
-    samples = tuple(_demand(query, i, "key-sample", power, families) for i in range(len(query.relations)))
-    return TermDemands(sketches, samples)
+    sketches = _relations(query, family, power, choice)
+    parts = tuple(
+        tuple(_restricted(demand, more) for demand, more in zip(sketches, part, strict=True))
+        for part in choice.parts
+    )
+    samples = _relations(query, "key-sample", power, choice) if choice.sampled else ()
+    return TermDemands(parts or (sketches,), samples)
+
+
+def _restricted(demand: Demand, predicates: tuple[str, ...]) -> Demand:
+    return replace(demand, predicates=tuple(sorted({*demand.predicates, *predicates})))
+
+
+def _relations(query: Query, family: SynopsisFamily, power: int, choice: Choice) -> tuple[Demand, ...]:
+    return tuple(_demand(query, i, family, power, choice.families) for i in range(len(query.relations)))
 
 
 def _demand(

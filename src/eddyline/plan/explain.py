@@ -1,18 +1,29 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
-from eddyline.plan.layout import Demand, Kept, Layout, Term
+from collections.abc import Iterator, Mapping
+
+from eddyline.plan.layout import Demand, Kept, Layout, Planned, Term
+from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sql.query import Query
 
 
-def explain(layout: Layout, assumption: str = "") -> str:
-    """Return the plan as a text that fits a terminal."""
+def explain(
+    layout: Layout, errors: Mapping[str, float], asked_error: float | None = None, *, informed: bool = True
+) -> str:
+    """Return the plan as a text that fits a terminal: what is kept, who shares it, what is expected."""
     counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
     lines = [f"plan {layout.digest[:12]}: {counts}, {layout.nbytes:,} bytes kept"]
-    if assumption:
-        lines.append(assumption)
+    if asked_error is not None:
+        lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
+    if not informed:
+        lines.append(
+            "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
+            "wider intervals"
+        )
     readers = _readers(layout)
     for stream in layout.streams:
         lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
@@ -20,32 +31,44 @@ def explain(layout: Layout, assumption: str = "") -> str:
         lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
     lines.append("\nqueries")
     for planned in layout.queries:
-        reads = "; ".join(f"{name}: {_reads(term)}" for name, term in planned.terms.items())
-        method = planned.method if isinstance(planned.query, Query) else "distinct"
-        if isinstance(planned.query, Query) and not planned.query.links:
-            method = "exact"
-        lines.append(f"  {planned.name} [{method}] reads {reads}")
-        lines.append(f"    {' '.join(planned.query.text.split())}")
+        lines += [f"  {line}" for line in _query(planned, errors)]
     for group in layout.windows:
         seconds, panes = group.window.slide / 1e6, group.window.panes
         lines.append(
             f"\nwindow of {panes} x {seconds:g} s: {panes + 1} panes, {group.nbytes:,} bytes; each pane:"
         )
-        lines += [f"  {line}".rstrip() for line in explain(group.layout).splitlines()]
+        lines += [f"  {line}".rstrip() for line in explain(group.layout, {}).splitlines()]
     return "\n".join(lines)
+
+
+def _query(planned: Planned, errors: Mapping[str, float]) -> Iterator[str]:
+    """Yield a query's lines: how it is answered, from what, and how well."""
+    reads = "; ".join(f"{name}: {_reads(term)}" for name, term in planned.terms.items())
+    method = planned.method if isinstance(planned.query, Query) else "distinct"
+    if isinstance(planned.query, Query) and not planned.query.links:
+        method = "exact"
+    yield f"{planned.name} [{method}] reads {reads}"
+    if planned.query.text:
+        yield f"  {' '.join(planned.query.text.split())}"
+    error = errors.get(planned.name, 0.0)
+    if error > 0:
+        yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
+    if error > 1:
+        yield "  warning: the interval is expected to be wider than the answer; give it more memory"
+    parts = max(len(term.sketches) for term in planned.terms.values())
+    if parts > 1:
+        yield f"  partitioned into {parts} parts by the histograms of its keys"
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.2g}%" if error < 1 else f"{error:.2g} times"
 
 
 def describe(demand: Demand) -> str:
     """Return what a synopsis holds, in one line: the part of a plan that people compare."""
-    parts: list[str] = [demand.family]
-    if demand.keys:
-        parts.append("on " + " x ".join(map(str, demand.keys)))
-    if demand.measure is not None:
-        parts.append(f"of {demand.measure.expression.text}")
-    conditions = [f"{part.text} is not null" for part in demand.presence] + list(demand.predicates)
-    if conditions:
-        parts.append("where " + " and ".join(conditions))
-    return " ".join(parts).replace("`", "")
+    families = sorted({place.family for place in demand.places})
+    with_families = f" by family {' and '.join(map(str, families))}" if any(families) else ""
+    return f"{demand.family} {held_of(demand)}{with_families}".strip()
 
 
 def _kept(kept: Kept, readers: dict[str, list[str]]) -> list[str]:
@@ -59,6 +82,9 @@ def _shape(kept: Kept) -> str:
     spec = kept.spec
     if spec.words == 1:
         return "one exact counter"
+    if isinstance(spec, KeySampleSpec):
+        rates = " x ".join(f"{rate:.3g}" for rate in spec.rates)
+        return f"{len(spec.cells)} levels of {spec.cells[0]:,} cells and fewer, keys sampled at {rates}"
     if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
         return f"{spec.levels} levels of {spec.cells:,} cells"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"

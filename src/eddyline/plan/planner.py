@@ -1,24 +1,37 @@
-"""The planner: streams and queries to a layout within the budget. Equal demands share one synopsis."""
+"""The planner: streams and queries to a layout within the budget.
 
-from collections.abc import Iterable, Sequence
+First each query is given its choices (hash families by what it can share, key samples, parts), which say what is
+kept; then the budget is shared out over everything that is kept. Equal demands share one synopsis.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Method, demands_of, terms_of
+from eddyline.errors import PlanError
+from eddyline.plan.allocation import Bundle, Reader, share_words
+from eddyline.plan.choices import best_split, choose, query_weights, with_samples, without_samples
+from eddyline.plan.demands import Asked, Choice, TermDemands, demands_of, links_of, terms_of
+from eddyline.plan.expected import sampling_of
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
-from eddyline.plan.specs import Settings, candidates_for, share_words, spec_for
-from eddyline.sql.query import AnyQuery
+from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.specs import Sampled, Settings, candidates_for, spec_for
+from eddyline.plan.statistics import Statistics
+from eddyline.sql.query import Query
 
-SKIMMING: frozenset[Method] = frozenset({"skimmed", "skimmed-paper"})
+SKIMMING = frozenset({"skimmed", "skimmed-paper"})
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A named query of the workload and the method that is to answer it."""
+class Known(msgspec.Struct, frozen=True):
+    """What the planner goes by beside the queries: statistics, which error is to be least, and whether every join
+    keeps key samples, for an analysis.
+    """  # noqa: D205
 
-    name: str
-    query: AnyQuery
-    method: Method = "skimmed"
+    statistics: Statistics = Statistics()
+    objective: Objective = "average"
+    sample_all: bool = False
 
 
 def make_layout(
@@ -27,6 +40,7 @@ def make_layout(
     settings: Settings,
     samples: Iterable[Demand] = (),
     keep: Layout | None = None,
+    known: Known = Known(),  # noqa: B008 - a frozen value
 ) -> Layout:
     """Return the layout of a workload: never over budget, the same whatever the order of the queries.
 
@@ -34,37 +48,144 @@ def make_layout(
     left of the budget.
     """
     queries = sorted(asked, key=lambda each: each.name)
-    demands = {Demand(stream.name, "total") for stream in streams} | set(samples)
-    skimmed: set[Demand] = set()
-    for each in queries:
-        wanted = demands_of(each.query, each.method)
-        demands |= wanted
-        if each.method in SKIMMING:
-            skimmed |= wanted
-    ordered = sorted(demands, key=msgspec.json.encode)
-    held = _held(keep, demands, settings)
-    rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
-    shares = share_words([demand for demand in ordered if demand not in held], rest)
-    kept = tuple(
-        held[demand] if demand in held else _kept(demand, shares[demand], settings, skim=demand in skimmed)
-        for demand in ordered
-    )
-    planned = tuple(_planned(each) for each in queries)
+    old = keep if keep is not None and keep.seed == settings.seed else None
+    choices = choose(queries, settings, known.statistics, known.objective, old)
+    if known.sample_all:
+        choices = with_samples(queries, choices)
+    fixed = {Demand(stream.name, "total") for stream in streams} | set(samples)
+    try:
+        kept = _kept(queries, choices, fixed, settings, old, known)
+    except PlanError:
+        if not any(choice.sampled for choice in choices.values()):
+            raise
+        choices = without_samples(choices)
+        kept = _kept(queries, choices, fixed, settings, old, known)
+    planned = tuple(_planned(each, choices[each.name]) for each in queries)
     by_name = tuple(sorted(streams, key=lambda stream: stream.name))
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
 
 
-def _held(keep: Layout | None, demands: set[Demand], settings: Settings) -> dict[Demand, Kept]:
-    """Return the synopses of an older layout that stay: those still asked for, if the seed is the same."""
-    if keep is None or keep.seed != settings.seed:
-        return {}
-    return {kept.demand: kept for kept in keep.kept if kept.demand in demands}
+def _kept(
+    queries: Sequence[Asked],
+    choices: Mapping[str, Choice],
+    fixed: set[Demand],
+    settings: Settings,
+    old: Layout | None,
+    known: Known,
+) -> tuple[Kept, ...]:
+    """Return every synopsis with its spec, those of the old layout as they are."""
+    demands = set(fixed)
+    skimmed: set[Demand] = set()
+    for each in queries:
+        wanted = demands_of(each.query, each.method, choices[each.name])
+        demands |= wanted
+        skimmed |= wanted if each.method in SKIMMING else set()
+    held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
+    rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
+    readers = _readers(queries, choices, held.keys(), known, settings)
+    exact = fixed | {demand for demand in demands if demand.family == "total"}
+    shares = share_words(readers, exact - held.keys(), rest, known.objective)
+    sampled = _sampled(queries, choices, shares, known.statistics)
+    made = {
+        demand: _synopsis(demand, words, settings, sampled.get(demand), skim=demand in skimmed)
+        for demand, words in shares.items()
+    }
+    return tuple((held | made)[demand] for demand in sorted(demands, key=msgspec.json.encode))
 
 
-def _planned(asked: Asked) -> Planned:
+def _readers(
+    queries: Sequence[Asked],
+    choices: Mapping[str, Choice],
+    held: Iterable[Demand],
+    known: Known,
+    settings: Settings,
+) -> list[Reader]:
+    """Return the queries as readers of bundles: what each relation keeps, without what is held already."""
+    weights = query_weights(queries, known.statistics, settings)
+    have = set(held)
+    splits = _splits(queries, choices, weights, known.statistics, settings)
+    readers = []
+    for each in queries:
+        bundles: dict[Bundle, None] = {}
+        for term in terms_of(each.query, each.method, choices[each.name]).values():
+            for index in range(len(term.parts[0])):
+                members = _members(term, index, choices[each.name], splits)
+                left = tuple((demand, share) for demand, share in members if demand not in have)
+                if left and left[0][0].family != "total":
+                    bundles[Bundle(left)] = None
+        if bundles:
+            readers.append(Reader(each.name, weights[each.name], tuple(bundles)))
+    return readers
+
+
+def _members(
+    term: TermDemands, index: int, choice: Choice, splits: Mapping[Demand, float]
+) -> list[tuple[Demand, float]]:
+    """Return the synopses of one relation with their words per unit of size: its parts, and its sample."""
+    parts: dict[Demand, float] = {}
+    for row, share in zip(term.parts, choice.shares, strict=True):
+        parts[row[index]] = max(parts.get(row[index], 0.0), share)
+    sample = [(term.samples[index], splits[term.samples[index]])] if term.samples else []
+    return [*parts.items(), *sample]
+
+
+def _splits(
+    queries: Sequence[Asked],
+    choices: Mapping[str, Choice],
+    weights: Mapping[str, float],
+    statistics: Statistics,
+    settings: Settings,
+) -> dict[Demand, float]:
+    """Return for each key sample its words per word of the sketch beside it, the most that any query asks."""
+    words = settings.budget // 8 // max(2 * len(queries), 1)
+    found: dict[Demand, float] = {}
+    for each in queries:
+        if not choices[each.name].sampled or not isinstance(each.query, Query):
+            continue
+        split = best_split(each.query, each.method, weights[each.name] / each.weight, statistics, words)
+        for term in terms_of(each.query, each.method, choices[each.name]).values():
+            for demand in term.samples:
+                found[demand] = max(found.get(demand, 0.0), 1.0 if split is None else split)
+    return found
+
+
+def _sampled(
+    queries: Sequence[Asked],
+    choices: Mapping[str, Choice],
+    shares: Mapping[Demand, int],
+    statistics: Statistics,
+) -> dict[Demand, Sampled]:
+    """Return how each key sample is taken, where statistics say: by the highest rates that any query asks.
+
+    Each query's rates fit the sample; a join cuts it to the lowest rate of its relations.
+    """
+    found: dict[Demand, Sampled] = {}
+    for each in queries:
+        query = each.query
+        if not isinstance(query, Query) or not choices[each.name].sampled:
+            continue
+        for name, term in terms_of(query, each.method, choices[each.name]).items():
+            words = [shares.get(demand, 0) for demand in term.samples]
+            sampling = sampling_of(query, term, statistics.size(query, name), statistics, words)
+            if sampling is None or not all(words):
+                continue
+            for index, demand in enumerate(term.samples):
+                relation = statistics.relation(demand)
+                assert relation is not None
+                rates = tuple(sampling.rates[link] for link in links_of(query, index))
+                found[demand] = _raised(found.get(demand), rates, relation.elements)
+    return found
+
+
+def _raised(old: Sampled | None, rates: tuple[float, ...], elements: float) -> Sampled:
+    highest = rates if old is None else tuple(map(max, old.rates, rates))
+    return Sampled(highest, elements * prod(highest))
+
+
+def _planned(asked: Asked, choice: Choice) -> Planned:
     terms = {
-        name: Term((_ids(term.sketches),), _ids(term.samples))
-        for name, term in terms_of(asked.query, asked.method).items()
+        name: Term(tuple(_ids(part) for part in term.parts), _ids(term.samples))
+        for name, term in terms_of(asked.query, asked.method, choice).items()
     }
     return Planned(asked.name, asked.query, asked.method, terms)
 
@@ -73,8 +194,8 @@ def _ids(demands: tuple[Demand, ...]) -> tuple[str, ...]:
     return tuple(demand.id for demand in demands)
 
 
-def _kept(demand: Demand, words: int, settings: Settings, *, skim: bool) -> Kept:
+def _synopsis(demand: Demand, words: int, settings: Settings, sampled: Sampled | None, *, skim: bool) -> Kept:
     candidates = candidates_for(demand, words, settings) if skim and demand.family == "hash" else None
     if candidates is not None:
         words -= candidates.words
-    return Kept(demand.id, demand, spec_for(demand, words, settings), candidates)
+    return Kept(demand.id, demand, spec_for(demand, words, settings, sampled), candidates)

@@ -1,6 +1,5 @@
 """Sizes: from a budget or an error to the shape of the sketches."""
 
-import math
 import re
 
 from scipy.special import ndtri
@@ -42,14 +41,3 @@ def shape_for(words: int) -> tuple[int, int]:
 def two_sided_z(confidence: float) -> float:
     """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
     return float(ndtri(0.5 + confidence / 2))
-
-
-def words_for_error(error: float, confidence: float) -> int:
-    """Return the words per sketch that a join as concentrated as a self-join needs for a relative error.
-
-    The row variance is then 2 J^2 / width, and the mean over rows divides it by depth. Joins that are
-    sparser than that need more: statistics will say how much.
-    """
-    if not 0 < error < 1:
-        raise PlanError(f"error={error} is not a relative error between 0 and 1.")
-    return max(math.ceil(2 * (two_sided_z(confidence) / error) ** 2), MIN_WIDTH * MIN_DEPTH)

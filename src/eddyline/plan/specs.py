@@ -4,19 +4,21 @@ All sketches of one family share seeds, so that any two of them can be read toge
 later is covered whenever its parts are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
-from eddyline.errors import PlanError
+from eddyline.errors import SketchError
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for, two_sided_z, words_for_error
+from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.families import Family, derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec, Use
 from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sketch.total import TotalSpec
@@ -47,64 +49,51 @@ def least_words(demand: Demand, settings: Settings) -> int:
         return DistinctSpec.for_error(settings.max_distinct, 0.99, 0).words
     if demand.family == "join-distinct":
         return JoinDistinctSpec.for_error(0.99, settings.max_distinct, 0).words
+    if demand.family == "key-sample":
+        return _least_key_sample(len(demand.keys), demand.measure is not None, settings.max_distinct)
     return SMALLEST_HASH
 
 
-def share_words(demands: Iterable[Demand], settings: Settings) -> dict[Demand, int]:
-    """Return the words that each demand may take: exact counters and samples what they need, sketches equal shares.
-
-    Some families come in powers of two, all of one size; what they leave over goes to the join sketches.
-    """
-    least = {demand: least_words(demand, settings) for demand in demands}
-    left = settings.budget // 8
-    if sum(least.values()) > left:
-        raise PlanError(
-            f"the workload keeps {len(least)} synopses, which take at least {8 * sum(least.values()):,} bytes, and "
-            f"the budget is {settings.budget:,}: raise it to that, or drop queries."
-        )
-    shares = {demand: words for demand, words in least.items() if demand.family in ("total", "peeling")}
-    left -= sum(shares.values())
-    waiting = [demand for demand in least if demand not in shares]
-    for family in STEPPED:
-        group = [demand for demand in waiting if demand.family == family]
-        if group:
-            words = spec_for(group[0], max(left // len(waiting), least[group[0]]), settings).words
-            shares.update(dict.fromkeys(group, words))
-            left -= words * len(group)
-            waiting = [demand for demand in waiting if demand.family != family]
-    return shares | {demand: left // len(waiting) for demand in waiting}
+@lru_cache(maxsize=64)
+def _least_key_sample(edges: int, wide: bool, most: int) -> int:
+    """Return the words of the smallest key sample, to the next sixteenth of a power of two."""
+    words = 64
+    while True:
+        try:
+            KeySampleSpec.sized(words, (0,) * edges, 0, wide=wide, max_elements=most)
+        except SketchError:
+            words += max(words // 16, 1)
+        else:
+            return words
 
 
-def budget_for_error(error: float, demands: Iterable[Demand], settings: Settings) -> int:
-    """Return the bytes in which each sketch is expected to reach a relative error on a favourable query.
+class Sampled(msgspec.Struct, frozen=True):
+    """How a relation is sampled: the rates of its keys, and how many of its elements they let pass."""
 
-    Favourable: a join as concentrated as a self-join, a set expression that is half of its union.
-    """
-    join = words_for_error(error, settings.confidence) * HINT_SHARE // (HINT_SHARE - 1)
-    standard_error = error / two_sided_z(settings.confidence)
-    distinct = DistinctSpec.for_error(settings.max_distinct, standard_error, 0, share=0.5).words
-    pairs = JoinDistinctSpec.for_error(standard_error, settings.max_distinct, 0).words
-    needed = {"hash": 2 * join, "agms": join, "distinct": distinct, "join-distinct": pairs}
-    each = [needed.get(demand.family, least_words(demand, settings)) for demand in demands]
-    shared = [words for words, demand in zip(each, demands, strict=True) if demand.family in needed]
-    return 8 * (sum(each) - sum(shared) + len(shared) * max(shared, default=0))
+    rates: tuple[float, ...]
+    elements: float
 
 
-def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:
+def spec_for(demand: Demand, words: int, settings: Settings, sampled: Sampled | None = None) -> Spec:
     """Return the largest spec of a demand's family within so many words."""
-    if demand.family == "total":
-        return TotalSpec()
-    if demand.family == "distinct":
-        return DistinctSpec.for_budget(
-            8 * words, settings.max_distinct, derive_seed(settings.seed, "distinct")
-        )
-    if demand.family == "peeling":
-        return PeelingSpec.for_sample(
-            demand.sample, settings.max_distinct, derive_seed(settings.seed, "peeling")
-        )
-    if demand.family == "join-distinct":
-        seed = derive_seed(settings.seed, "join-distinct")
-        return JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
+    seed = derive_seed(settings.seed, demand.family)
+    match demand.family:
+        case "total":
+            spec: Spec = TotalSpec()
+        case "distinct":
+            spec = DistinctSpec.for_budget(8 * words, settings.max_distinct, seed)
+        case "peeling":
+            spec = PeelingSpec.for_sample(demand.sample, settings.max_distinct, seed)
+        case "join-distinct":
+            spec = JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
+        case "key-sample":
+            spec = _key_sample(demand, words, settings, sampled)
+        case _:
+            spec = _sketch(demand, words, settings)
+    return spec
+
+
+def _sketch(demand: Demand, words: int, settings: Settings) -> Spec:
     functions = [each for key, place in enumerate(demand.places) for each in _functions(key, place, settings)]
     if demand.family == "agms":
         signs = [(seed, use.key) for seed, use in functions if use.sign]
@@ -113,6 +102,18 @@ def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:
         return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds, reads=() if plain else reads)
     width, depth = shape_for(words)
     return HashSketchSpec(width, depth, tuple(seed for seed, _ in functions), settings.hash, _uses(functions))
+
+
+def _key_sample(demand: Demand, words: int, settings: Settings, sampled: Sampled | None) -> KeySampleSpec:
+    return KeySampleSpec.sized(
+        words,
+        [derive_seed(settings.seed, "sampled link", place.family) for place in demand.places],
+        derive_seed(settings.seed, "key-sample"),
+        rates=sampled.rates if sampled else None,
+        elements=sampled.elements if sampled else None,
+        wide=demand.measure is not None,
+        max_elements=settings.max_distinct,
+    )
 
 
 def _functions(key: int, place: Place, settings: Settings) -> Iterator[tuple[int, Use]]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import demands_of
+from eddyline.plan.demands import Asked, demands_of
 from eddyline.plan.layout import Demand, Layout, Stream, Window, WindowGroup
-from eddyline.plan.planner import Asked, make_layout
+from eddyline.plan.planner import Known, make_layout
 from eddyline.plan.specs import Settings, least_words
 from eddyline.plan.windows import group_id
 
@@ -33,6 +33,7 @@ def layout_with_windows(
     settings: Settings,
     samples: Sequence[Demand],
     keep: Layout | None,
+    known: Known = Known(),  # noqa: B008 - a frozen value
 ) -> Layout:
     """Return the layout of a workload, the panes of its windowed queries (by name in `windows`) included."""
     plain = [each for each in asked if each.name not in windows]
@@ -50,7 +51,8 @@ def layout_with_windows(
         for (window, names), members in sorted(grouped.items(), key=lambda item: item[0])
     )
     rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups), 0))
-    return replace(make_layout(list(streams.values()), plain, rest, samples, keep), windows=groups)
+    layout = make_layout(list(streams.values()), plain, rest, samples, keep, known)
+    return replace(layout, windows=groups)
 
 
 def _all_demands(asked: Iterable[Asked]) -> set[Demand]:

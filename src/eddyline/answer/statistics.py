@@ -1,0 +1,131 @@
+"""Statistics read off a state: what a plan's own synopses tell about its streams and queries.
+
+Self-join sizes come from the sketches, numbers of different tuples from key samples, of different values from
+distinct counts, join sizes from the answers, histograms from samples of keys. What is not kept is not known.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from eddyline.answer.combined import combine
+from eddyline.answer.join_terms import read_term
+from eddyline.answer.key_values import holds_value, value_of
+from eddyline.answer.sampled import aggregate_of as sampled_aggregate
+from eddyline.answer.sampled import cautious, read_samples
+from eddyline.answer.set_condition import Member
+from eddyline.answer.set_expression import set_cardinality
+from eddyline.answer.sketched import aggregate_of as sketched_aggregate
+from eddyline.errors import SketchError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.histograms import Histogram, equi_depth
+from eddyline.plan.layout import Demand, Kept, Planned
+from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
+from eddyline.sketch.agms import AgmsSpec
+from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.key_sample import EVERYTHING, KeySampleSpec
+from eddyline.sketch.peeling import PeelingSpec
+from eddyline.sql.query import Query
+
+BUCKETS = 100
+
+
+def statistics_of(snapshot: Snapshot) -> Statistics:
+    """Return everything that a snapshot knows and a plan can use."""
+    relations, histograms = {}, {}
+    counts = dict(_distinct_counts(snapshot))
+    elements = dict(_elements(snapshot))
+    for kept in snapshot.layout.kept:
+        if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
+            name = relation_name(kept.demand)
+            distinct = [counts.get(_single(kept.demand, index)) for index in range(len(kept.demand.keys))]
+            known = tuple(each for each in distinct if each is not None)
+            tuples = elements.get(name, known[0] if len(distinct) == len(known) == 1 else None)
+            complete = len(known) == len(distinct) and tuples is not None
+            relations[name] = RelationStatistics(
+                _self_join(snapshot, kept), tuples or 0.0, known if complete else ()
+            )
+        elif isinstance(kept.spec, PeelingSpec):
+            histogram = _histogram(snapshot, kept)
+            if histogram is not None:
+                histograms[relation_name(kept.demand)] = histogram
+    sizes = {
+        query_name(planned.query): dict(_sizes(snapshot, planned))
+        for planned in snapshot.layout.queries
+        if isinstance(planned.query, Query) and planned.query.links
+    }
+    rows = {
+        kept.stream: float(snapshot.counters[kept.id][0])
+        for kept in snapshot.layout.kept
+        if kept.demand == Demand(kept.stream, "total")
+    }
+    return Statistics(relations, sizes, rows, histograms)
+
+
+def _single(demand: Demand, key: int) -> str:
+    """Return the name of a relation's single key, as a distinct count has it."""
+    return relation_name(Demand(demand.stream, "distinct", (demand.keys[key],), demand.predicates))
+
+
+def _self_join(snapshot: Snapshot, kept: Kept) -> float:
+    """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
+    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
+    rows = kept.spec.rows(snapshot.counters[kept.id]).astype(np.float64)
+    squares = float((rows**2).sum()) / len(rows)
+    return squares / rows.shape[1] if isinstance(kept.spec, AgmsSpec) else squares
+
+
+def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    for kept in snapshot.layout.kept:
+        if isinstance(kept.spec, DistinctSpec):
+            try:
+                found = set_cardinality(Member(0), (kept.spec,), (snapshot.counters[kept.id],), 0.95)
+            except SketchError:
+                continue  # more elements than it can count: not known
+            yield relation_name(kept.demand), found.value
+
+
+def _elements(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    for kept in snapshot.layout.kept:
+        if isinstance(kept.spec, KeySampleSpec):
+            sample = kept.spec.decode(snapshot.counters[kept.id])
+            if sample.first is not None:
+                rate = float(np.prod([limit / EVERYTHING for limit in sample.limits]))
+                yield relation_name(kept.demand), len(sample.values) / rate
+
+
+def _sizes(snapshot: Snapshot, planned: Planned) -> Iterator[tuple[str, float]]:
+    """Yield the size of each term of a join, as well as sketches and samples know it; none where it is noise."""
+    query = planned.query
+    assert isinstance(query, Query)
+    for name, term in planned.terms.items():
+        sketch = read_term(snapshot, query, term, planned.method)
+        interval = sketched_aggregate("count", {"count": sketch}, 0.95)
+        if term.samples:
+            sample = cautious(read_samples(snapshot, query, term), sketch)
+            interval, _ = combine(interval, sampled_aggregate("count", {"count": sample}, 0.95), "")
+        if abs(interval.value) > interval.half:
+            yield name, interval.value
+
+
+def _histogram(snapshot: Snapshot, kept: Kept) -> Histogram | None:
+    """Return the histogram of a sampled key column; None where keys do not hold their values."""
+    (key,) = kept.demand.keys
+    if not holds_value(key) or not isinstance(kept.spec, PeelingSpec):
+        return None
+    sample = kept.spec.decode(snapshot.counters[kept.id])
+    values = [value_of(key, int(word)) for word in sample.keys.view(np.int64)]
+    if not values or isinstance(values[0], bool):
+        return None
+    written = np.array([each if isinstance(each, int) else each.isoformat() for each in values])
+    found = equi_depth(written, sample.counts, BUCKETS)
+    scale = 1 / sample.rate
+    squares = found.squares
+    return replace(
+        found,
+        rows=tuple(rows * scale for rows in found.rows),
+        distinct=tuple(distinct * scale for distinct in found.distinct),
+        squares=None if squares is None else tuple(square * scale for square in squares),
+    )

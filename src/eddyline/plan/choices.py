@@ -1,0 +1,131 @@
+"""What the planner chooses for each query before memory is shared out: hash families, key samples, parts."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from eddyline.plan.demands import Asked, Choice, Method, links_of, plain_choice, terms_of
+from eddyline.plan.expected import sample_split, sampling_of, sketch_weight
+from eddyline.plan.families import chosen_families
+from eddyline.plan.layout import Layout, Planned
+from eddyline.plan.parts import parts_of
+from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.specs import Settings
+from eddyline.plan.statistics import Statistics
+from eddyline.sql.query import Query
+
+
+def query_weights(asked: Sequence[Asked], statistics: Statistics, settings: Settings) -> dict[str, float]:
+    """Return W of each query, the user's weight included. Paper: sharing, W_Q."""
+    return {
+        each.name: each.weight
+        * sketch_weight(each.query, terms_of(each.query, each.method), statistics, settings.max_distinct)
+        for each in asked
+    }
+
+
+def choose(
+    asked: Sequence[Asked],
+    settings: Settings,
+    statistics: Statistics,
+    objective: Objective,
+    keep: Layout | None = None,
+) -> dict[str, Choice]:
+    """Return the choice for each query; those of an older layout that stays keep theirs."""
+    weights = query_weights(asked, statistics, settings)
+    old = _kept_choices(asked, keep)
+    fresh = [each for each in asked if each.name not in old]
+    families, _ = chosen_families(fresh, weights, objective)
+    words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
+    made = {}
+    for each in fresh:
+        plain = plain_choice(each.query, each.method)
+        if isinstance(each.query, Query) and each.query.links:
+            parts = parts_of(each, statistics, words)
+            plain = replace(
+                plain,
+                families=families[each.name],
+                sampled=_sampled(each, weights[each.name] / each.weight, statistics, words),
+                parts=parts.predicates,
+                shares=parts.shares or (1.0,),
+            )
+        made[each.name] = plain
+    return old | made
+
+
+def _relations(asked: Asked) -> int:
+    return sum(len(term.all) for term in terms_of(asked.query, asked.method).values())
+
+
+def _sampled(asked: Asked, weight: float, statistics: Statistics, words: int) -> bool:
+    """Return whether a query keeps key samples: by its statistics, or without them from three relations on."""
+    query = asked.query
+    assert isinstance(query, Query)
+    if asked.method != "skimmed":
+        return False
+    split = best_split(query, asked.method, weight, statistics, words)
+    if split is None or len(query.relations) > 2:
+        return plain_choice(query, asked.method).sampled
+    return split > 1
+
+
+def best_split(
+    query: Query, method: Method, weight: float, statistics: Statistics, words: int
+) -> float | None:
+    """Return the words of samples for each word of sketches that suit a query; None without statistics."""
+    for name, term in terms_of(query, method).items():
+        sizes = [words] * len(query.relations)
+        sampling = sampling_of(query, term, statistics.size(query, name), statistics, sizes)
+        if sampling is not None:
+            return sample_split(weight, sampling, words)
+    return None
+
+
+def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choice]:
+    """Return the choices of an older layout for the queries that it has in common with the new ones."""
+    if keep is None:
+        return {}
+    old = {(each.name, each.query.text, each.method): each for each in keep.queries}
+    found = {}
+    for each in asked:
+        planned = old.get((each.name, each.query.text, each.method))
+        if planned is not None:
+            found[each.name] = choice_of(planned, keep)
+    return found
+
+
+def choice_of(planned: Planned, layout: Layout) -> Choice:
+    """Return the choice that a planned query was made by."""
+    query = planned.query
+    if not isinstance(query, Query) or not query.links:
+        return Choice()
+    term = next(iter(planned.terms.values()))
+    families: dict[int, int] = {}
+    for index, name in enumerate(term.sketches[0]):
+        demand = layout.by_id[name].demand
+        for link, place in zip(links_of(query, index), demand.places, strict=True):
+            families[link] = place.family
+    parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    if len(term.sketches) > 1:
+        parts = tuple(
+            tuple(
+                tuple(p for p in layout.by_id[name].demand.predicates if p not in relation.predicates)
+                for name, relation in zip(row, query.relations, strict=True)
+            )
+            for row in term.sketches
+        )
+    shares = (1 / len(term.sketches),) * len(term.sketches)
+    return Choice(
+        tuple(families[link] for link in range(len(query.links))), bool(term.samples), parts, shares
+    )
+
+
+def without_samples(choices: Mapping[str, Choice]) -> dict[str, Choice]:
+    """Return the choices without key samples, for budgets that are too small for them."""
+    return {name: replace(choice, sampled=False) for name, choice in choices.items()}
+
+
+def with_samples(asked: Sequence[Asked], choices: Mapping[str, Choice]) -> dict[str, Choice]:
+    """Return the choices with key samples for every join, for an analysis."""
+    joins = {each.name for each in asked if isinstance(each.query, Query) and each.query.links}
+    return {name: replace(choice, sampled=name in joins) for name, choice in choices.items()}

@@ -1,0 +1,107 @@
+"""Expected errors: how the relative variance of a query falls with the words of its synopses.
+
+The variance of a sketched join is about the product of the self-join sizes over the words of a sketch; relative
+to the square of the join size that is W / words, and W is the query's weight. Without statistics a join counts
+as one that is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] / E[X_Q]^2.
+"""
+
+from collections.abc import Mapping
+from math import inf, prod
+
+import msgspec
+
+from eddyline.plan.demands import TermDemands, links_of
+from eddyline.plan.key_sample_rates import RelationSize, sampling_rates
+from eddyline.plan.layout import Demand
+from eddyline.plan.statistics import Statistics
+from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.key_sample_sizes import capacity_of
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Query, SetQuery
+
+FAVOURABLE = 2.0
+"""The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
+_DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
+_LEAST_SPLIT, _MOST_SPLIT = 1 / 9, 9.0
+_PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How the links of a query are sampled: their rates, and the relative variance that is expected."""
+
+    rates: tuple[float, ...]
+    variance: float
+
+
+def sketch_weight(
+    query: AnyQuery, terms: Mapping[str, TermDemands], statistics: Statistics, most: int
+) -> float:
+    """Return W of a query: its relative variance by sketches, times their words."""
+    if isinstance(query, SetQuery):
+        return DistinctSpec.for_error(most, _PROBE, 0, share=0.5).words * _PROBE**2
+    if isinstance(query, JoinDistinctQuery):
+        return JoinDistinctSpec.for_error(_PROBE, most, 0).words * _PROBE**2
+    if not query.links:
+        return FAVOURABLE
+    known = [_term_weight(query, name, term, statistics) for name, term in terms.items()]
+    return max((each for each in known if each is not None), default=FAVOURABLE)
+
+
+def _term_weight(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
+    size = statistics.size(query, name)
+    found = [statistics.relation(demand) for demand in relations_of(term)]
+    if not size or any(each is None for each in found):
+        return None
+    return _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
+
+
+def relations_of(term: TermDemands) -> tuple[Demand, ...]:
+    """Return a demand for each relation of a term, without the cuts of its parts."""
+    if len(term.parts) == 1:
+        return term.parts[0]
+    common = [
+        set.intersection(*(set(demand.predicates) for demand in each))
+        for each in zip(*term.parts, strict=True)
+    ]
+    return tuple(
+        msgspec.structs.replace(demand, predicates=tuple(sorted(shared)))
+        for demand, shared in zip(term.parts[0], common, strict=True)
+    )
+
+
+def sampling_of(
+    query: Query, term: TermDemands, size: float | None, statistics: Statistics, words: list[int]
+) -> Sampling | None:
+    """Return how a term is best sampled with so many words for each relation; None without statistics."""
+    relations = relations_of(term)
+    found = [statistics.relation(demand) for demand in relations]
+    if not size or any(
+        each is None or len(each.distinct) < len(d.keys) for each, d in zip(found, relations, strict=True)
+    ):
+        return None
+    values = [inf] * len(query.links)
+    sizes = []
+    for index, (demand, each, count) in enumerate(zip(relations, found, words, strict=True)):
+        assert each is not None
+        links = links_of(query, index)
+        for link, distinct in zip(links, each.distinct, strict=True):
+            values[link] = min(values[link], max(distinct, 1.0))
+        capacity = capacity_of(count, len(demand.keys), wide=demand.measure is not None)
+        sizes.append(RelationSize(each.elements, capacity, links, each.distinct))
+    joined = statistics.size(query, "count") or min(each.elements for each in sizes)
+    rates = sampling_rates(sizes, values, joined)
+    variance = (
+        sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
+    )
+    return Sampling(rates, variance)
+
+
+def sample_split(sketch: float, sampling: Sampling | None, words: int) -> float:
+    """Return the words of a sample for each word of its sketch: as the precisions that a word buys are to each other.
+
+    sketch: W of the query. Without statistics both get the same.
+    """
+    if sampling is None:
+        return 1.0
+    precision = 1 / max(sampling.variance * words, 1e-12)
+    return min(max(precision * sketch, _LEAST_SPLIT), _MOST_SPLIT)

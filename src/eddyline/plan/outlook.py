@@ -1,0 +1,100 @@
+"""The outlook of a plan: the error that each query is expected to have, and the budget that an error asks for."""
+
+from collections.abc import Callable, Iterable, Mapping
+from math import sqrt
+
+from eddyline.errors import PlanError
+from eddyline.plan.choices import choice_of
+from eddyline.plan.demands import Asked, terms_of
+from eddyline.plan.expected import sampling_of, sketch_weight
+from eddyline.plan.layout import Kept, Layout, Planned
+from eddyline.plan.partitioning import joint_gain
+from eddyline.plan.parts import partitioning_of
+from eddyline.plan.sizing import two_sided_z
+from eddyline.plan.statistics import Statistics
+from eddyline.sketch.key_sample import KeySampleSpec
+from eddyline.sql.query import Query
+
+LARGEST_BUDGET = 1 << 36
+SMALLEST_BUDGET = 1 << 14
+_STEP = 1.05
+
+
+def expected_errors(layout: Layout, statistics: Statistics, most: int) -> dict[str, float]:
+    """Return for each query half the width of its interval that is expected, relative to the answer.
+
+    By the variance before skimming, which can only lower it. Exact counters have none.
+    """
+    z = two_sided_z(layout.confidence)
+    return {each.name: z * sqrt(_variance(each, layout, statistics, most)) for each in layout.queries}
+
+
+def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: int) -> float:
+    query = planned.query
+    if isinstance(query, Query) and not query.links:
+        return 0.0
+    asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
+    terms = terms_of(query, asked.method, choice_of(planned, layout))
+    words = min(_sketch_words(layout, planned))
+    variance = sketch_weight(query, terms, statistics, most) / words
+    if not isinstance(query, Query):
+        return variance
+    parts = partitioning_of(asked, statistics, words)
+    if parts is not None and any(len(term.sketches) > 1 for term in planned.terms.values()):
+        variance /= joint_gain(parts)
+    worst = 0.0
+    for name, term in terms.items():
+        sizes = [layout.by_id[demand.id].spec.words for demand in term.samples]
+        sampling = None
+        if sizes:
+            sampling = sampling_of(query, term, statistics.size(query, name), statistics, sizes)
+        both = variance if sampling is None else _combined(variance, sampling.variance)
+        worst = max(worst, both)
+    return worst
+
+
+def _combined(one: float, other: float) -> float:
+    return one * other / (one + other) if one + other > 0 else 0.0
+
+
+def _sketch_words(layout: Layout, planned: Planned) -> Iterable[int]:
+    """Yield the words of each relation's sketches, all its parts together."""
+    for term in planned.terms.values():
+        for relation in zip(*term.sketches, strict=True):
+            kept: dict[str, Kept] = {name: layout.by_id[name] for name in relation}
+            yield sum(each.spec.words for each in kept.values() if not isinstance(each.spec, KeySampleSpec))
+
+
+def budget_for_error(error: float, errors_at: Callable[[int], Mapping[str, float]]) -> int:
+    """Return the smallest budget, to 5%, at which every query is expected to reach a relative error.
+
+    errors_at: the expected errors under a budget, by query. Raises PlanError with the query that asks too much.
+    """
+    if not 0 < error < 1:
+        raise PlanError(f"error={error} is not a relative error between 0 and 1.")
+    low, high = SMALLEST_BUDGET, SMALLEST_BUDGET
+    while (worst := _worst(errors_at, high))[1] > error:
+        if high >= LARGEST_BUDGET:
+            needed = high * (worst[1] / error) ** 2
+            raise PlanError(
+                f"no budget up to {LARGEST_BUDGET >> 30} GiB is expected to reach an error of {error:g} on query "
+                f"{worst[0]!r}, which would take about {needed / 2**30:,.0f} GiB: drop the query, allow it a larger "
+                "error, or give a budget instead."
+            )
+        low, high = high, 4 * high
+    while high > _STEP * low:
+        middle = int(sqrt(low * high))
+        if _worst(errors_at, middle)[1] > error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _worst(errors_at: Callable[[int], Mapping[str, float]], budget: int) -> tuple[str, float]:
+    """Return the query with the largest expected error; a budget too small for the plan at all has none."""
+    try:
+        errors = errors_at(budget)
+    except PlanError:
+        return "", float("inf")
+    return max(errors.items(), key=lambda item: (item[1], item[0]), default=("", 0.0))

@@ -1,0 +1,95 @@
+"""Statistics of streams and queries: what the planner knows before it shares the memory out.
+
+They come from hints, from an analysis of history, or from a running state; each entry is optional, and what is
+not known is planned for as if all queries were alike. Plain values: `to_json` and `from_json` keep them.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from eddyline.errors import PlanError
+from eddyline.plan.histograms import Histogram
+from eddyline.plan.layout import Demand
+from eddyline.sql.query import AnyQuery, Key
+
+
+class RelationStatistics(msgspec.Struct, frozen=True):
+    """What is known of one relation of a join.
+
+    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. elements: how many
+    different tuples there are. distinct: how many different values each key has.
+    """
+
+    self_join: float
+    elements: float
+    distinct: tuple[float, ...] = ()
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """Relations and histograms by description, join sizes by query text and term, rows by stream."""
+
+    relations: dict[str, RelationStatistics] = {}
+    sizes: dict[str, dict[str, float]] = {}
+    rows: dict[str, float] = {}
+    histograms: dict[str, Histogram] = {}
+
+    def relation(self, demand: Demand) -> RelationStatistics | None:
+        """Return what is known of the relation that a demand sketches."""
+        return self.relations.get(relation_name(demand))
+
+    def size(self, query: AnyQuery, term: str) -> float | None:
+        """Return the expected size of a term of a query."""
+        return self.sizes.get(query_name(query), {}).get(term)
+
+    def histogram(self, demand: Demand, key: Key) -> Histogram | None:
+        """Return the histogram of one key of the relation that a demand sketches."""
+        return self.histograms.get(relation_name(replace(demand, keys=(key,))))
+
+    def merged(self, other: "Statistics") -> "Statistics":
+        """Return both; where both know something, the other's word counts."""
+        sizes = {
+            name: {**self.sizes.get(name, {}), **other.sizes.get(name, {})}
+            for name in self.sizes.keys() | other.sizes.keys()
+        }
+        return Statistics(
+            {**self.relations, **other.relations},
+            sizes,
+            {**self.rows, **other.rows},
+            {**self.histograms, **other.histograms},
+        )
+
+    def to_json(self) -> str:
+        """Return the statistics as JSON text."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Statistics":
+        """Return the statistics that `to_json` wrote, or raise PlanError."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise PlanError(f"these statistics cannot be read: {error}.") from error
+
+
+def query_name(query: AnyQuery) -> str:
+    """Return the text of a query in one line: equal texts are one query."""
+    return " ".join(query.text.split())
+
+
+def relation_name(demand: Demand) -> str:
+    """Return what a demand sketches, whatever the synopsis: equal names are one relation."""
+    return f"{demand.stream} {held_of(demand)}".strip()
+
+
+def held_of(demand: Demand) -> str:
+    """Return what of its stream a demand's synopsis holds."""
+    parts = []
+    if demand.keys:
+        parts.append("on " + " x ".join(map(str, demand.keys)))
+    if demand.measure is not None:
+        power = "" if demand.measure.power == 1 else f" to the power of {demand.measure.power}"
+        parts.append(f"of {demand.measure.expression.text}{power}")
+    conditions = [f"{part.text} is not null" for part in demand.presence] + list(demand.predicates)
+    if conditions:
+        parts.append("where " + " and ".join(conditions))
+    return " ".join(parts).replace("`", "")
