@@ -77,6 +77,16 @@ def test_largest_error_is_the_best_there_is(seed, queries, costs, allowed, spare
     assert found == pytest.approx(naive.least_largest_error(graph, budget, allowed))
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, queries=st.integers(1, 5), allowed=sizes_allowed, budget=st.integers(100, 500))
+def test_largest_error_leaves_nothing_that_would_pay_for_a_step(seed, queries, allowed, budget):
+    graph = shared_graph(seed, queries, (1.0, 2.5, 0.5))
+    whole = round_largest(graph, budget, allowed)
+    for vertex, size in whole.sizes.items():
+        steps = [(larger - size) * graph.cost(vertex) for larger in allowed if larger > size]
+        assert not steps or steps[0] > budget - whole.words
+
+
 def test_what_is_left_goes_to_the_smallest_ratio():
     """Weights 3 and 2 share 9: 5.4 and 3.6 before rounding; 5 and 4 have the ratios 5/3 and 2, 6 and 3 less."""
     graph = JoinGraph.separate([Query("a", 3.0, (Vertex("r"),)), Query("b", 2.0, (Vertex("s"),))])
@@ -94,6 +104,18 @@ def test_what_is_left_raises_a_whole_component():
         [Query("a", 1.0, (Vertex("r"), Vertex("s"))), Query("b", 1e-3, (Vertex("t"),))]
     )
     assert round_average(graph, 7.0, range(1, 100)).query_sizes == {"a": 3, "b": 1}
+
+
+def test_what_is_left_goes_where_its_words_lower_the_average_most():
+    """The optimum of all whole sizes. A step of the first takes three words, and lowers the error more than one of
+    the others, yet less than three of them.
+    """
+    queries = [
+        Query("a", 2.0, (Vertex("r", (), 3.0),)),
+        *(Query(name, 1.0, (Vertex(name),)) for name in "bc"),
+    ]
+    whole = round_average(JoinGraph.separate(queries), 13.0, range(1, 100))
+    assert whole.query_sizes == {"a": 2, "b": 4, "c": 3}
 
 
 @pytest.mark.parametrize("objective", ROUNDINGS)
@@ -114,7 +136,8 @@ def test_budget_below_the_smallest_sizes(objective):
 def test_budget_is_kept_to_the_last_bit(objective, costs, budget):
     """The costs as floats are a little more than they seem, so that the sizes which seem to fit exactly do not."""
     graph = JoinGraph.separate(
-        Query(str(number), 1.0, (Vertex(number, (), cost),)) for number, cost in enumerate(costs)
+        Query(str(number), cost if objective == "average" else 1.0, (Vertex(number, (), cost),))
+        for number, cost in enumerate(costs)
     )
     whole = ROUNDINGS[objective](graph, budget, range(1, 100))
     assert sum(Fraction(graph.cost(vertex)) * size for vertex, size in whole.sizes.items()) <= Fraction(
