@@ -21,7 +21,7 @@ Paper: none has it; algorithms.md, section 3, "Where product sketches fail, and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf, nan
+from math import expm1, inf, isclose, log, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ from eddyline.sketch.key_sample import EVERYTHING
 _MOST_ROWS = 1 << 21
 _MOST_GROUPS = 1 << 23  # of joined rows, over all sets of links
 _NEGLIGIBLE = 1e-6  # chance
+_FEWEST_OF_TAIL = 3  # groups from which the tail is estimated
 _FLOAT_INTEGERS = 2.0**53
 
 
@@ -105,11 +106,31 @@ def sample_join(relations: Sequence[SampledRelation]) -> SampleReading:
 
 
 def _unseen(join: MatchedSamples, sums: Sequence[FloatArray], rates: FloatArray) -> float:
-    """Return what is added for a group that the sample may have missed, and for values taken for one."""
-    collisions = np.array(join.collisions)
-    chances = collisions + (1 - rates if (rates < 1).any() else collisions >= _NEGLIGIBLE)
-    largest = [float(np.square(through).max(initial=0)) for through in sums]
-    return float((chances * largest).max())
+    """Return what is added for groups that the sample may have missed, and for values taken for one."""
+    sampled = bool((rates < 1).any())
+    added = []
+    for through, rate, collisions in zip(sums, rates, join.collisions, strict=True):
+        chance = collisions + (not sampled and collisions >= _NEGLIGIBLE)
+        added.append(
+            _missed_squares(through, float(rate)) + chance * float(np.square(through).max(initial=0))
+        )
+    return max(added)
+
+
+def _missed_squares(sums: FloatArray, rate: float) -> float:
+    """Return the expected squares of groups larger than all that were sampled, times rate (1 - rate).
+
+    Groups larger than y are taken to be proportional to y^-a, by Hill's estimate of a from the largest fifth. Up to the
+    largest group of all, which is rate^(-1/a) times that of the sample, their squares sum to
+    Y^2/rate * (rate^-c - 1)/c with c = 2/a - 1 and Y the largest sampled. Of groups of equal size it is one.
+    """
+    y = np.sort(np.abs(sums[sums != 0]))[::-1]
+    if not len(y) or rate == 1:
+        return 0.0
+    number = min(len(y) - 1, max(_FEWEST_OF_TAIL, len(y) // 5))
+    c = 2 * float(np.log(y[:number] / y[number]).mean()) - 1 if number else -1.0
+    growth = -log(rate) if isclose(c, 0, abs_tol=1e-9) else expm1(-c * log(rate)) / c
+    return float(y[0] ** 2 * (1 - rate) * growth)
 
 
 def _exact_total(join: MatchedSamples) -> int:
@@ -194,7 +215,7 @@ def _centred_spread(rows: JoinedRows) -> float:
     largest, fewest = 0.0, len(rows.values)
     for e in sampled:
         codes = np.unique(rows.hashes[:, e], return_inverse=True)[1]
-        sums = np.bincount(codes, rows.values)
-        largest = max(largest, float((1 - rows.rates[e]) * np.square(sums).max()))
+        sums = np.asarray(np.bincount(codes, rows.values), dtype=np.float64)
+        largest = max(largest, _missed_squares(sums, float(rows.rates[e])))
         fewest = min(fewest, len(sums))
     return (_spread_of_rows(rows) + largest) * fewest / (fewest - 1) if fewest > 1 else inf
