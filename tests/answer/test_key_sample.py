@@ -146,8 +146,8 @@ def test_too_many_rows_give_the_same_value_and_a_safe_variance(tree, monkeypatch
 
 
 def test_intervals_allow_for_heavy_values_that_were_not_sampled():
-    # The largest of 2,000 values has an eighth of all rows, and at a tenth is mostly missed. Of 100 intervals 87
-    # to 98 should hold; those without the allowance for a heavy tail hold 70 to 80 times.
+    # The largest of 2,000 values has an eighth of all rows, and at a tenth is mostly missed. Of 100 intervals 93
+    # hold on these seeds (88 to 90 on others); with an allowance for one more of the largest seen, 83 (71 to 75).
     rng = np.random.default_rng(5)
     weights = 1 / np.arange(1, 2001)
     left, right = (rng.multinomial(20_000, weights / weights.sum()) for _ in range(2))

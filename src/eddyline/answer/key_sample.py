@@ -10,9 +10,9 @@ agree on exactly the links S are both sampled with the chance P^2/P_S, so that
     V = sum over S of (1 - P_S)/P^2 * (sum of y y' over sampled pairs that agree on exactly S)
       = 1/P^2 * sum over non-empty S of -(-1)^|S| * Q_S * product over e in S of (1 - p_e)
 
-is unbiased, where Q_S sums (sum of y)^2 over the groups of joined rows with equal values on S. To that is added the
-square of the largest group seen, for one that the sample may have missed, and once more for each pair of different
-values that are expected to have the same fingerprint.
+is unbiased, where Q_S sums (sum of y)^2 over the groups of joined rows with equal values on S. But it misses what the
+sample missed. So the squares of larger groups that its tail lets expect are added, at least one of the largest group
+seen; and that once more for each pair of different values which are expected to have the same fingerprint.
 Where joined rows are too many to list, or links too many, 1 - P_S <= sum of (1 - p_e) gives the safe
 V <= 1/P^2 * sum over e of (1 - p_e) * Q_e, with |y| for y. It needs the sums through each value only.
 Paper: none has it; algorithms.md, section 3, "Where product sketches fail, and what to use there".
