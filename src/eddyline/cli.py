@@ -16,12 +16,13 @@ from rich.table import Table
 
 from eddyline.answer.estimate import Estimate, show
 from eddyline.api import doctor as checks
+from eddyline.api.batch_job import analyze as batch_analyze
 from eddyline.api.batch_job import build_state, open_state, stored_layout, stored_state
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.run_job import HowToRun, run_pipeline
 from eddyline.api.state import State
-from eddyline.api.workload import Workload
-from eddyline.errors import EddylineError
+from eddyline.api.workload import ANALYSIS_BUDGET, Workload
+from eddyline.errors import EddylineError, PlanError
 from eddyline.store import Reader, Store, verify
 
 app = typer.Typer(
@@ -64,9 +65,36 @@ def working(what: str) -> Iterator[None]:
 
 @app.command()
 @tells_errors
-def plan(pipeline: PipelineFile) -> None:
-    """Print what a pipeline keeps, who shares it and what it costs. Needs no Spark."""
-    out.print(load_pipeline(pipeline).build().plan().explain(), markup=False, highlight=False)
+def plan(
+    pipeline: PipelineFile,
+    form: Annotated[str, typer.Option(help="text, mermaid, or svg: a picture of who shares what.")] = "text",
+) -> None:
+    """Print what a pipeline keeps, who shares it, what it costs and how well it will answer. Needs no Spark."""
+    explained = load_pipeline(pipeline).plan().explain(form)  # type: ignore[arg-type]
+    out.print(explained, markup=False, highlight=False, soft_wrap=form != "text")
+
+
+@app.command()
+@tells_errors
+def analyze(
+    pipeline: PipelineFile,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="Where to write them; by default where the file names them.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Memory of the analysis itself.")] = ANALYSIS_BUDGET,
+) -> None:
+    """Write statistics of a pipeline's streams, by which its memory is shared out: one pass over its sources."""
+    loaded = load_pipeline(pipeline)
+    where = output or (Path(loaded.workload.statistics) if loaded.workload.statistics else None)
+    if where is None:
+        raise PlanError('say where the statistics go: --out FILE, or statistics = "FILE" in [workload].')
+    with working("starting Spark"):
+        spark = _session()
+    with working("one pass over the sources"):
+        statistics = batch_analyze(spark, loaded, budget)
+    spark.stop()
+    where.write_text(statistics.to_json(), encoding="utf-8")
+    out.print(f"{len(statistics.relations)} relations and {len(statistics.sizes)} joins in {where}")
 
 
 @app.command()
@@ -98,7 +126,7 @@ def ask(
 
 
 def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
-    made = pipeline.build().plan(keep=None if refresh else stored_layout(pipeline))
+    made = pipeline.plan(keep=None if refresh else stored_layout(pipeline))
     state = None if refresh else stored_state(pipeline, made)
     if state is not None:
         return state

@@ -11,10 +11,11 @@ from eddyline.api.run import BATCH_QUERY
 from eddyline.api.state import State
 from eddyline.errors import WrongRun
 from eddyline.plan.layout import Layout
+from eddyline.plan.statistics import Statistics
 from eddyline.store import Reader, SourcePosition, Store, difference
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 RUN_ID = "batch"
 
@@ -53,20 +54,29 @@ def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
 
 def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
     """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
-    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
-
     if pipeline.workload.store is not None:
         check_no_run(pipeline.workload.store)
-    frames = {
+    state = plan.sketch(spark, _frames(spark, pipeline))
+    if pipeline.workload.store is not None:
+        save(pipeline.workload.store, plan, state)
+    return state
+
+
+def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
+    """Return statistics of the pipeline's streams from one pass over its sources."""
+    return pipeline.build().analyze(spark, _frames(spark, pipeline), budget=budget)
+
+
+def _frames(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame]":
+    """Return a batch frame for each stream of the pipeline."""
+    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+
+    return {
         name: read_frame(
             spark, name, source.format, source.path, source.options, source.schema, source.changes
         )
         for name, source in pipeline.streams.items()
     }
-    state = plan.sketch(spark, frames)
-    if pipeline.workload.store is not None:
-        save(pipeline.workload.store, plan, state)
-    return state
 
 
 def save(where: str, plan: Plan, state: State) -> None:

@@ -1,8 +1,9 @@
 """Pipeline files: a workload, its sources and its store in one TOML file.
 
-[workload]                       # budget or error, confidence, seed, store
+[workload]                       # budget or error, confidence, seed, objective, store, statistics
 budget = "8 MB"
 store = "state"
+statistics = "statistics.json"   # optional: what `eddyline analyze` wrote
 
 [streams.orders]
 schema = "o_orderkey BIGINT, o_custkey BIGINT"
@@ -21,6 +22,7 @@ dead_letter = "bad-rows"
 
 [queries]
 volume = "SELECT COUNT(*) FROM orders"
+likes = { sql = "SELECT SUM(n) FROM orders", weight = 4 }    # its squared error counts four times
 recent = { sql = "SELECT COUNT(*) FROM orders", window = "1 hour", slide = "5 minutes" }   # needs event_time
 """
 
@@ -29,10 +31,14 @@ from pathlib import Path
 
 import msgspec
 
+from eddyline.api.plan import Plan
 from eddyline.api.run import OnBad
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.plan.demands import Method
+from eddyline.plan.layout import Layout
+from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.statistics import Statistics
 
 
 class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +58,7 @@ class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sql: str
     method: Method = "skimmed"
+    weight: float = 1.0
     window: str | None = None
     slide: str | None = None
 
@@ -63,7 +70,9 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: float | None = None
     confidence: float = 0.95
     seed: int = 0
+    objective: Objective = "average"
     store: str | None = None
+    statistics: str | None = None
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,14 +96,42 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the workload that the file declares."""
         settings = self.workload
         workload = Workload(
-            budget=settings.budget, error=settings.error, confidence=settings.confidence, seed=settings.seed
+            budget=settings.budget,
+            error=settings.error,
+            confidence=settings.confidence,
+            seed=settings.seed,
+            objective=settings.objective,
         )
         for name, source in self.streams.items():
             workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)
         for name, query in self.queries.items():
             asked = QueryText(query) if isinstance(query, str) else query
-            workload.query(name, asked.sql, method=asked.method, window=asked.window, slide=asked.slide)
+            workload.query(
+                name,
+                asked.sql,
+                method=asked.method,
+                weight=asked.weight,
+                window=asked.window,
+                slide=asked.slide,
+            )
         return workload
+
+    def plan(self, keep: Layout | None = None) -> Plan:
+        """Return the plan of the file's workload, by its statistics if it names any."""
+        return self.build().plan(statistics=self._statistics(), keep=keep)
+
+    def _statistics(self) -> Statistics | None:
+        where = self.workload.statistics
+        if where is None:
+            return None
+        try:
+            text = Path(where).read_text(encoding="utf-8")
+        except OSError as error:
+            raise PipelineError(
+                f"the statistics {where!r} cannot be read: {error.strerror}; write them with `eddyline analyze`, or "
+                "take the line out of the pipeline file."
+            ) from error
+        return Statistics.from_json(text)
 
 
 def load_pipeline(path: Path) -> Pipeline:
@@ -108,7 +145,11 @@ def load_pipeline(path: Path) -> Pipeline:
         raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
     folder = path.resolve().parent
     streams = {name: _resolved(source, folder) for name, source in pipeline.streams.items()}
-    settings = msgspec.structs.replace(pipeline.workload, store=_path(pipeline.workload.store, folder))
+    settings = msgspec.structs.replace(
+        pipeline.workload,
+        store=_path(pipeline.workload.store, folder),
+        statistics=_path(pipeline.workload.statistics, folder),
+    )
     run = msgspec.structs.replace(
         pipeline.run,
         checkpoint=_path(pipeline.run.checkpoint, folder),

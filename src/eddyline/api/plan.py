@@ -3,16 +3,19 @@
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from eddyline.api.run import OnBad, Run
 from eddyline.api.start import Settings, start_run
 from eddyline.api.state import State
+from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import Asked
+from eddyline.plan.drawing import as_mermaid, as_svg
 from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
 from eddyline.plan.outlook import expected_errors
+from eddyline.plan.picture import picture_of
 from eddyline.plan.planner import Known
 from eddyline.plan.specs import Settings as Budget
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+Form = Literal["text", "mermaid", "svg"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,16 @@ class Plan:
         """Bytes of all counters and hints that the plan keeps."""
         return self.layout.nbytes
 
-    def explain(self) -> str:
-        """Return what is kept, who shares it and what rows cost, as text."""
+    def explain(self, form: Form = "text") -> str:
+        """Return what is kept, who shares it, what rows cost and which errors are expected.
+
+        form: "text" for a terminal, "mermaid" for documents, "svg" for a browser.
+        """
+        if form not in get_args(Form):
+            raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(Form))}.")
+        if form != "text":
+            picture = picture_of(self.layout, self.expected_errors())
+            return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
         known = self._outlook.known.statistics
         return explain(self.layout, self.expected_errors(), self._outlook.error, informed=bool(known.sizes))
 

@@ -39,7 +39,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
         raise PipelineError('a continuous run needs a store: add store = "state" to [workload].')
     layout = stored_layout(pipeline)
     refresh = _streams_of(pipeline, how.full_refresh)
-    plan = pipeline.build().plan(keep=None if layout is None else _without(layout, refresh))
+    plan = pipeline.plan(keep=None if layout is None else _without(layout, refresh))
     frames = {
         name: read_frame(
             spark,
@@ -72,7 +72,7 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
     """Return the streams that some queries read, or raise where a source does not give its rows again."""
     if not queries:
         return ()
-    layout = pipeline.build().plan().layout
+    layout = pipeline.plan().layout
     planned = {each.name: each for each in layout.queries}
     unknown = [name for name in queries if name not in planned]
     if unknown:

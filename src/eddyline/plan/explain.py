@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Term
+from eddyline.plan.picture import could_not_share
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
@@ -32,6 +33,8 @@ def explain(
     lines.append("\nqueries")
     for planned in layout.queries:
         lines += [f"  {line}" for line in _query(planned, errors)]
+    for apart in could_not_share(layout):
+        lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
     for group in layout.windows:
         seconds, panes = group.window.slide / 1e6, group.window.panes
         lines.append(

@@ -1,0 +1,55 @@
+"""Pictures of plans: what they show of sharing, and that they are well-formed."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+import eddyline as el
+
+STREAMS = {"follows": "src BIGINT, dst BIGINT", "posts": "author BIGINT, likes INT"}
+QUERIES = {
+    "reach": "SELECT COUNT(*) FROM follows f JOIN posts p ON f.dst = p.author",
+    "paths": "SELECT COUNT(*) FROM follows a JOIN follows b ON a.dst = b.src JOIN posts p ON b.dst = p.author",
+    "back": "SELECT COUNT(*) FROM follows a JOIN follows b ON a.dst = b.src",
+    "authors": "SELECT COUNT(DISTINCT author) FROM posts",
+}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    made = el.Workload(budget="2 MB", seed=1)
+    for name, schema in STREAMS.items():
+        made.stream(name, schema)
+    for name, text in QUERIES.items():
+        made.query(name, text)
+    return made.plan()
+
+
+def test_the_text_says_why_two_sketches_are_not_one(plan):
+    (line,) = [line for line in plan.explain().splitlines() if "are two" in line]
+    assert "query paths would hash its joins on (dst) = (src) and on (dst) = (author) alike" in line
+
+
+def test_mermaid_shows_joins_synopses_readers_and_what_is_apart(plan):
+    lines = plan.explain("mermaid").splitlines()
+    assert lines[0] == "flowchart LR"
+    assert sum("cannot share" in line for line in lines) == 1
+    assert sum(line.strip().startswith("subgraph") for line in lines) == len(QUERIES) + len(STREAMS)
+    assert sum(line.strip() == "end" for line in lines) == len(QUERIES) + len(STREAMS)
+    shared = next(kept for kept in plan.layout.kept if sum(kept.id in q.ids for q in plan.layout.queries) > 1)
+    reads = sum(kept.id in query.ids for kept in plan.layout.kept for query in plan.layout.queries)
+    assert sum("-->" in line for line in lines) == reads
+    assert any(f"{shared.nbytes:,} bytes" in line for line in lines)
+
+
+def test_svg_is_well_formed_and_names_every_query_and_conflict(plan):
+    root = ET.fromstring(plan.explain("svg"))
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    for name in QUERIES:
+        assert any(text.startswith(name) for text in texts)
+    assert sum(text.startswith("not shared") for text in texts) == 1
+
+
+def test_other_forms_are_refused(plan):
+    with pytest.raises(el.PlanError, match="text, mermaid, svg"):
+        plan.explain("png")
