@@ -100,8 +100,8 @@ class Query:
         number = 1 + max(link for relation in relations for link in relation.keys.values())
         self.join_size, self.joined_values = _statistics(connection, relations, number)
 
-    def read(self, words: int, seed: int) -> SampleReading:
-        """Return the reading from samples of so many words per relation."""
+    def rates(self, words: int) -> tuple[float, ...]:
+        """Return the rates of the links for samples of so many words per relation."""
         sizes = [
             RelationSize(
                 len(relation.counts),
@@ -111,7 +111,10 @@ class Query:
             )
             for relation in self.relations
         ]
-        rates = sampling_rates(sizes, self.joined_values, self.join_size)
+        return sampling_rates(sizes, self.joined_values, self.join_size)
+
+    def read(self, rates: tuple[float, ...], words: int, seed: int) -> SampleReading:
+        """Return the reading from such samples."""
         return sample_join([self._sampled(relation, rates, words, seed) for relation in self.relations])
 
     def _sampled(self, relation: Grouped, rates: tuple[float, ...], words: int, seed: int) -> SampledRelation:
@@ -172,7 +175,8 @@ def measure(folder: Path, seeds: int) -> list[dict[str, str | float]]:
 
 
 def _line(name: str, query: Query, words: int, seeds: int) -> dict[str, str | float]:
-    readings = [query.read(words, seed) for seed in range(seeds)]
+    rates = query.rates(words)
+    readings = [query.read(rates, words, seed) for seed in range(seeds)]
     errors = np.array([abs(reading.value - query.join_size) for reading in readings])
     deviations = np.sqrt([reading.variance for reading in readings])
     heard = np.isfinite(deviations)
