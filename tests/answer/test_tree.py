@@ -13,6 +13,7 @@ from eddyline.answer.tree import exact_join, hash_tree, skimmed_tree
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.specs import Settings, spec_for
+from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.synopsis import Synopsis
 from tests import naive_multijoin as naive
 
@@ -165,3 +166,18 @@ def test_sketches_of_other_shapes_are_refused():
     other = sides(CHAIN, data, 3000, 1, skim=False)
     with pytest.raises(IncompatibleSpecs, match="differ in shape"):
         hash_tree(JoinTree(CHAIN), [made[0], made[1], other[2]])
+
+
+def test_guaranteed_sizes_are_those_of_the_theorem_and_hold():
+    spec = AgmsSpec.guaranteed(0.5, 0.25, [100.0, 50.0, 80.0], 400.0, (1,))
+    assert (spec.width, spec.depth) == (8 * 10 * 400_000 / 200**2, 4)
+    data = relations(ONE_LINK[:2], 30, 3, 8)
+    counts = [counted(keys) for keys in data]
+    exact = naive.exact_join(ONE_LINK[:2], counts)
+    squares = [float(sum(count**2 for count in each.values())) for each in counts]
+    misses = 0
+    for seed in range(40):
+        spec = AgmsSpec.guaranteed(0.3, 0.1, squares, exact, (seed,))
+        made = [(spec, Synopsis(spec).update(*keys).counters) for keys in data]
+        misses += abs(est_join_size(made).value - exact) > 0.3 * exact
+    assert misses <= 10  # 4 expected at most; more than 10 has a chance below 0.002

@@ -43,7 +43,7 @@ def readers_of(demands, weights):
 )
 def test_shares_keep_the_budget_and_the_least(families, budget, most, objective, weights):
     demands, settings = [demand(*each) for each in enumerate(families)], Settings(budget, max_distinct=most)
-    fixed = [each for each in demands if each.family in ("total", "peeling")]
+    fixed = {each: least_words(each, settings) for each in demands if each.family in ("total", "peeling")}
     readers = readers_of(demands, weights[: len(demands)])
     if 8 * sum(least_words(each, settings) for each in demands) > budget:
         with pytest.raises(PlanError, match="at least"):
@@ -63,13 +63,13 @@ def test_heavier_queries_get_more_and_shared_sketches_the_most():
     a, b, c = (demand(i, "hash") for i in range(3))
     one = Reader("one", 9.0, (Bundle(((a, 1.0),)), Bundle(((b, 1.0),))))
     other = Reader("other", 1.0, (Bundle(((b, 1.0),)), Bundle(((c, 1.0),))))
-    shares = share_words([one, other], [], Settings(800_000))
+    shares = share_words([one, other], {}, Settings(800_000))
     assert shares[a] == pytest.approx(shares[b], rel=0.01)
     assert shares[a] == pytest.approx((9 / 2) ** 0.5 * shares[c], rel=0.01)  # as the roots of weight over number
 
 
 def test_a_sample_rides_along_with_its_sketch():
     a, sample = demand(0, "hash"), demand(0, "key-sample")
-    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (sample, 3.0))),))], [], Settings(8_000_000))
+    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (sample, 3.0))),))], {}, Settings(8_000_000))
     assert shares[sample] == pytest.approx(3 * shares[a], rel=0.01)
     assert shares[a] + shares[sample] == pytest.approx(1_000_000, rel=0.01)

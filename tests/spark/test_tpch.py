@@ -22,6 +22,12 @@ SCHEMAS = {
     ),
     "partsupp": "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT",
 }
+DIMENSIONS = {
+    "customer": "c_custkey BIGINT, c_nationkey BIGINT, c_mktsegment STRING",
+    "part": "p_partkey BIGINT, p_size INT",
+    "supplier": "s_suppkey BIGINT, s_nationkey BIGINT",
+    "nation": "n_nationkey BIGINT, n_name STRING",
+}
 EXACT = {
     "orders": "SELECT COUNT(*) FROM orders",
     "late": "SELECT COUNT(*) FROM lineitem WHERE l_shipdate > DATE '1998-06-01' AND l_shipmode IN ('AIR', 'RAIL')",
@@ -45,12 +51,34 @@ JOINS = {
     "by_customer": "SELECT COUNT(*) FROM orders a, orders b WHERE a.o_custkey = b.o_custkey AND a.o_orderstatus = 'F'",
 }
 
+Q3 = (
+    "FROM customer, orders, lineitem WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND "
+    "l_orderkey = o_orderkey AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'"
+)
+MULTI = {
+    "q3_rows": f"SELECT COUNT(*) {Q3}",
+    "q3_revenue": f"SELECT SUM(l_extendedprice * (1 - l_discount)) {Q3}",
+    "q3_spread": f"SELECT STDDEV(l_quantity) {Q3}",
+    "stocked": (
+        "SELECT COUNT(*) FROM part JOIN partsupp ON p_partkey = ps_partkey JOIN supplier ON s_suppkey = ps_suppkey "
+        "JOIN nation ON s_nationkey = n_nationkey WHERE p_size < 20 AND n_name LIKE 'C%'"
+    ),
+    "star": (
+        "SELECT COUNT(*) FROM lineitem, orders, part, supplier WHERE l_orderkey = o_orderkey AND l_partkey = p_partkey "
+        "AND l_suppkey = s_suppkey AND p_size = 10"
+    ),
+    "neighbours": (
+        "SELECT COUNT(*) FROM customer c, supplier s, nation n WHERE c.c_nationkey = n.n_nationkey AND "
+        "s.s_nationkey = n.n_nationkey"
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("tpch")
     command = Path(sys.executable).with_name("tpchgen-cli")
-    tables = ",".join(SCHEMAS)
+    tables = ",".join(SCHEMAS | DIMENSIONS)
     subprocess.run(
         [command, "parquet", "-s", "0.01", f"--tables={tables}", f"--output-dir={path}"],
         check=True,
@@ -62,9 +90,10 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def truth(folder):
     with duckdb.connect() as connection:
-        for name in SCHEMAS:
+        for name in SCHEMAS | DIMENSIONS:
             connection.sql(f"CREATE VIEW {name} AS SELECT * FROM '{folder}/{name}.parquet'")
-        return {name: float(connection.sql(text).fetchall()[0][0]) for name, text in (EXACT | JOINS).items()}
+        texts = EXACT | JOINS | MULTI
+        return {name: float(connection.sql(text).fetchall()[0][0]) for name, text in texts.items()}
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +122,27 @@ def test_joins_lie_in_their_intervals(state, truth, name):
     assert not estimate.exact
 
 
+def test_many_relations_lie_in_their_intervals_and_statistics_make_them_narrow(spark, folder, truth):
+    # 12 intervals of 99.9%: a correct product fails with a chance of about 1%, once and for all
+    workload = el.Workload(budget="1 MB", seed=7, confidence=0.999)
+    for name, schema in (SCHEMAS | DIMENSIONS).items():
+        workload.stream(name, schema)
+    for name, text in MULTI.items():
+        workload.query(name, text)
+    frames = {name: spark.read.parquet(f"{folder}/{name}.parquet") for name in SCHEMAS | DIMENSIONS}
+    blind = workload.plan().sketch(spark, frames)
+    informed = workload.plan(statistics=workload.analyze(spark, frames, budget="8 MB")).sketch(spark, frames)
+    for name in MULTI:
+        for state in (blind, informed):
+            estimate = state.answer(name)
+            assert estimate.low <= truth[name] <= estimate.high, name
+    chain = [state.answer("q3_rows") for state in (blind, informed)]
+    assert chain[1].high - chain[1].low < 0.5 * (chain[0].high - chain[0].low)
+    assert "key-sample" in chain[1].method
+
+
 def test_spark_and_duckdb_agree_on_the_truth(spark, folder, truth):
-    for name in SCHEMAS:
+    for name in SCHEMAS | DIMENSIONS:
         spark.read.parquet(f"{folder}/{name}.parquet").createOrReplaceTempView(name)
-    for name, text in (EXACT | JOINS).items():
+    for name, text in (EXACT | JOINS | MULTI).items():
         assert float(spark.sql(text).collect()[0][0]) == pytest.approx(truth[name], rel=1e-9)

@@ -1,7 +1,8 @@
 """Statistics read off a state: what a plan's own synopses tell about its streams and queries.
 
-Self-join sizes come from the sketches, numbers of different tuples from key samples, of different values from
-distinct counts, join sizes from the answers, histograms from samples of keys. What is not kept is not known.
+Self-join sizes come from the sketches, numbers of rows from exact counters, of different tuples from key samples,
+of different values from distinct counts, join sizes from the answers, histograms from samples of keys. What is not
+kept is not known.
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,11 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     relations, histograms = {}, {}
     counts = dict(_distinct_counts(snapshot))
     elements = dict(_elements(snapshot))
+    totals = {
+        kept.demand: float(snapshot.counters[kept.id][0])
+        for kept in snapshot.layout.kept
+        if kept.demand.family == "total"
+    }
     for kept in snapshot.layout.kept:
         if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
             name = relation_name(kept.demand)
@@ -45,7 +51,10 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
             tuples = elements.get(name, known[0] if len(distinct) == len(known) == 1 else None)
             complete = len(known) == len(distinct) and tuples is not None
             relations[name] = RelationStatistics(
-                _self_join(snapshot, kept), tuples or 0.0, known if complete else ()
+                _self_join(snapshot, kept),
+                tuples or 0.0,
+                known if complete else (),
+                totals.get(replace(kept.demand, family="total", keys=(), places=())),
             )
         elif isinstance(kept.spec, PeelingSpec):
             histogram = _histogram(snapshot, kept)
@@ -56,11 +65,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
         for planned in snapshot.layout.queries
         if isinstance(planned.query, Query) and planned.query.links
     }
-    rows = {
-        kept.stream: float(snapshot.counters[kept.id][0])
-        for kept in snapshot.layout.kept
-        if kept.demand == Demand(kept.stream, "total")
-    }
+    rows = {stream.name: totals[Demand(stream.name, "total")] for stream in snapshot.layout.streams}
     return Statistics(relations, sizes, rows, histograms)
 
 

@@ -167,10 +167,10 @@ class Workload:
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
         """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`."""
-        asked, samples = analysis_of(list(self._asked.values()))
+        settings = replace(self._settings, budget=parse_bytes(budget))
+        asked, samples = analysis_of(list(self._asked.values()), settings)
         if not asked:
             raise PlanError("the workload asks no join, and only joins are planned by statistics.")
-        settings = replace(self._settings, budget=parse_bytes(budget))
         known = Known(sample_all=True)
         layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
         return Plan(layout, Outlook(known, settings, tuple(asked), None))

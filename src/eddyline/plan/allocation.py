@@ -6,7 +6,7 @@ parts and its key sample are the vertex's words. Sizes are then raised to the le
 families that come in steps leave what they do not use to the join sketches.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,8 +15,6 @@ from eddyline.plan.layout import Demand
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, allocate
 from eddyline.plan.specs import STEPPED, Settings, least_words, spec_for
-
-FIXED = ("total", "peeling")
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -40,12 +38,11 @@ class Reader(msgspec.Struct, frozen=True):
 
 def share_words(
     readers: Sequence[Reader],
-    fixed: Iterable[Demand],
+    own: Mapping[Demand, int],
     settings: Settings,
     objective: Objective = "average",
 ) -> dict[Demand, int]:
-    """Return the words of every demand, never more than the budget together."""
-    own = {demand: least_words(demand, settings) for demand in fixed}
+    """Return the words of every demand, never more than the budget together; own: those that are sized already."""
     wanted = {
         demand for reader in readers for bundle in reader.bundles for demand, _ in bundle.members
     } - own.keys()
@@ -58,9 +55,9 @@ def share_words(
             f"the budget is {settings.budget:,}: raise it to that, or drop queries."
         )
     if not least:
-        return own
+        return dict(own)
     shares = _raised(_ideal(readers, left, objective, set(least)), least, left)
-    return own | _stepped(shares, least, left, settings)
+    return dict(own) | _stepped(shares, least, left, settings)
 
 
 def _ideal(

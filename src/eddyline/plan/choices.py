@@ -75,7 +75,7 @@ def best_split(
     """Return the words of samples for each word of sketches that suit a query; None without statistics."""
     for name, term in terms_of(query, method).items():
         sizes = [words] * len(query.relations)
-        sampling = sampling_of(query, term, statistics.size(query, name), statistics, sizes)
+        sampling = sampling_of(query, name, term, statistics, sizes)
         if sampling is not None:
             return sample_split(weight, sampling, words)
     return None

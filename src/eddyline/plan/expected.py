@@ -23,6 +23,7 @@ FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
 _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
 _LEAST_SPLIT, _MOST_SPLIT = 1 / 9, 9.0
+_HEADROOM = 1.25  # a sample that holds all of a relation holds it after it has grown so much
 _PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
 
 
@@ -48,11 +49,32 @@ def sketch_weight(
 
 
 def _term_weight(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
-    size = statistics.size(query, name)
+    size = term_size(query, name, term, statistics)
     found = [statistics.relation(demand) for demand in relations_of(term)]
     if not size or any(each is None for each in found):
         return None
     return _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
+
+
+def term_size(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
+    """Return the size of a term: as measured, else as totals and numbers of values make it likely; None if unknown.
+
+    The likely size is the product of the relations' totals over, for each link, the numbers of values of all its
+    relations but the smallest: values spread evenly, those of the smaller side among those of the larger.
+    """
+    measured = statistics.size(query, name)
+    if measured:
+        return measured
+    size = 1.0
+    values: dict[int, list[float]] = {}
+    for index, demand in enumerate(relations_of(term)):
+        known = statistics.relation(demand)
+        if known is None or known.total is None or len(known.distinct) < len(demand.keys):
+            return None
+        size *= known.total
+        for link, distinct in zip(links_of(query, index), known.distinct, strict=True):
+            values.setdefault(link, []).append(max(distinct, 1.0))
+    return size / prod(prod(sorted(each)[1:]) for each in values.values())
 
 
 def relations_of(term: TermDemands) -> tuple[Demand, ...]:
@@ -70,12 +92,12 @@ def relations_of(term: TermDemands) -> tuple[Demand, ...]:
 
 
 def sampling_of(
-    query: Query, term: TermDemands, size: float | None, statistics: Statistics, words: list[int]
+    query: Query, name: str, term: TermDemands, statistics: Statistics, words: list[int]
 ) -> Sampling | None:
     """Return how a term is best sampled with so many words for each relation; None without statistics."""
     relations = relations_of(term)
     found = [statistics.relation(demand) for demand in relations]
-    if not size or any(
+    if not term_size(query, name, term, statistics) or any(
         each is None or len(each.distinct) < len(d.keys) for each, d in zip(found, relations, strict=True)
     ):
         return None
@@ -88,12 +110,30 @@ def sampling_of(
             values[link] = min(values[link], max(distinct, 1.0))
         capacity = capacity_of(count, len(demand.keys), wide=demand.measure is not None)
         sizes.append(RelationSize(each.elements, capacity, links, each.distinct))
-    joined = statistics.size(query, "count") or min(each.elements for each in sizes)
+    joined = _joined_rows(query, name, term, statistics) or min(each.elements for each in sizes)
     rates = sampling_rates(sizes, values, joined)
     variance = (
         sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
     )
     return Sampling(rates, variance)
+
+
+def _joined_rows(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
+    """Return how many rows the join has, which a term with a measure does not tell."""
+    return statistics.size(query, "count") or (
+        term_size(query, name, term, statistics) if name == "count" else None
+    )
+
+
+def words_to_hold(demand: Demand, statistics: Statistics) -> int | None:
+    """Return the words of a key sample that holds all of a relation; None where its size is not known."""
+    known = statistics.relation(demand)
+    if known is None or not known.elements:
+        return None
+    edges, wide, words = len(demand.keys), demand.measure is not None, 256
+    while capacity_of(words, edges, wide=wide, bits=60) < _HEADROOM * known.elements:
+        words += words // 8
+    return words
 
 
 def sample_split(sketch: float, sampling: Sampling | None, words: int) -> float:

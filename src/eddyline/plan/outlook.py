@@ -47,7 +47,7 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         sizes = [layout.by_id[demand.id].spec.words for demand in term.samples]
         sampling = None
         if sizes:
-            sampling = sampling_of(query, term, statistics.size(query, name), statistics, sizes)
+            sampling = sampling_of(query, name, term, statistics, sizes)
         both = variance if sampling is None else _combined(variance, sampling.variance)
         worst = max(worst, both)
     return worst

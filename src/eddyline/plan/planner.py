@@ -14,14 +14,15 @@ from eddyline.errors import PlanError
 from eddyline.plan.allocation import Bundle, Reader, share_words
 from eddyline.plan.choices import best_split, choose, query_weights, with_samples, without_samples
 from eddyline.plan.demands import Asked, Choice, TermDemands, demands_of, links_of, terms_of
-from eddyline.plan.expected import sampling_of
+from eddyline.plan.expected import sampling_of, words_to_hold
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.specs import Sampled, Settings, candidates_for, spec_for
+from eddyline.plan.specs import Sampled, Settings, candidates_for, least_words, spec_for
 from eddyline.plan.statistics import Statistics
 from eddyline.sql.query import Query
 
 SKIMMING = frozenset({"skimmed", "skimmed-paper"})
+_EXACT_WEIGHT = 1e-6
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -82,15 +83,27 @@ def _kept(
         skimmed |= wanted if each.method in SKIMMING else set()
     held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
     rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
-    readers = _readers(queries, choices, held.keys(), known, settings)
-    exact = fixed | {demand for demand in demands if demand.family == "total"}
-    shares = share_words(readers, exact - held.keys(), rest, known.objective)
+    counted = fixed | {demand for demand in demands if demand.family == "total"}
+    sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
+    sized |= _whole_samples(demands - held.keys(), known.statistics, rest.budget // 8 // max(len(demands), 1))
+    readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
+    shares = share_words(readers, sized, rest, known.objective)
     sampled = _sampled(queries, choices, shares, known.statistics)
     made = {
         demand: _synopsis(demand, words, settings, sampled.get(demand), skim=demand in skimmed)
         for demand, words in shares.items()
     }
     return tuple((held | made)[demand] for demand in sorted(demands, key=msgspec.json.encode))
+
+
+def _whole_samples(demands: set[Demand], statistics: Statistics, words: int) -> dict[Demand, int]:
+    """Return the key samples that hold all of their relation in no more words than an equal share, and their words."""
+    found = {}
+    for demand in demands:
+        needed = words_to_hold(demand, statistics) if demand.family == "key-sample" else None
+        if needed is not None and needed <= words:
+            found[demand] = needed
+    return found
 
 
 def _readers(
@@ -100,7 +113,10 @@ def _readers(
     known: Known,
     settings: Settings,
 ) -> list[Reader]:
-    """Return the queries as readers of bundles: what each relation keeps, without what is held already."""
+    """Return the queries as readers of bundles: what each relation keeps, without what has its size already.
+
+    A query whose samples hold all of its relations is exact, and its sketches matter little.
+    """
     weights = query_weights(queries, known.statistics, settings)
     have = set(held)
     splits = _splits(queries, choices, weights, known.statistics, settings)
@@ -114,7 +130,10 @@ def _readers(
                 if left and left[0][0].family != "total":
                     bundles[Bundle(left)] = None
         if bundles:
-            readers.append(Reader(each.name, weights[each.name], tuple(bundles)))
+            terms = terms_of(each.query, each.method, choices[each.name]).values()
+            whole = all(term.samples and have.issuperset(term.samples) for term in terms)
+            weight = weights[each.name] * (_EXACT_WEIGHT if whole else 1.0)
+            readers.append(Reader(each.name, weight, tuple(bundles)))
     return readers
 
 
@@ -166,7 +185,7 @@ def _sampled(
             continue
         for name, term in terms_of(query, each.method, choices[each.name]).items():
             words = [shares.get(demand, 0) for demand in term.samples]
-            sampling = sampling_of(query, term, statistics.size(query, name), statistics, words)
+            sampling = sampling_of(query, name, term, statistics, words)
             if sampling is None or not all(words):
                 continue
             for index, demand in enumerate(term.samples):

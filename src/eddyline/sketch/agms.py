@@ -5,6 +5,9 @@ figures and tests rather than production.
 Paper: skimmed, paragraphs 0022-0024; multi-join, section 3.
 """
 
+from collections.abc import Sequence
+from math import ceil, log2, prod
+
 import msgspec
 import numpy as np
 
@@ -35,6 +38,29 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
                 f"{len(self.seeds)} sign families read {len(self.reads)} keys: give one for each."
             )
         kernel_id(self.hash)
+
+    @classmethod
+    def guaranteed(
+        cls,
+        error: float,
+        chance: float,
+        self_joins: Sequence[float],
+        join_size: float,
+        seeds: tuple[int, ...],
+    ) -> "AgmsSpec":
+        """Return the shape whose relative error is at most `error` but for a chance, whatever the data.
+
+        self_joins: of each relation, at most; join_size: at least; the joins are one fewer than the relations.
+        Paper: multi-join, Theorem 3.1 with Lemma 3.2: s1 = 8 Var / (error L)^2 copies and s2 = 2 log2(1/chance)
+        groups, Var = ((2^n - 1)^2 + 1) times the product of the self-joins for n joins.
+        """
+        if not (error > 0 and 0 < chance < 1 and join_size > 0):
+            raise SketchError(
+                f"no sketch guarantees error={error} with chance={chance} on a join of {join_size}."
+            )
+        variance = ((2 ** (len(self_joins) - 1) - 1) ** 2 + 1) * prod(self_joins)
+        width = ceil(8 * variance / (error * join_size) ** 2)
+        return cls(max(width, 1), max(2 * ceil(log2(1 / chance)), 1), seeds)
 
     @property
     def words(self) -> int:
