@@ -1,0 +1,294 @@
+"""Sharing sketches among the queries of a workload: error against memory, with and without it.
+
+The set-up of FIG. 6 and FIG. 9 of the sharing document: workloads of 12, 29 and 8 TPC-H joins, the last with
+unequal weights; memory shared out for the least average or the least largest error.
+
+    zipf   the document's atomic sketches (method agms), on small streams whose keys are all Zipf-distributed;
+           plain keys of TPC-H are out of their reach
+    tpch   what is shipped (method skimmed: skimmed sketches and key samples), on TPC-H data
+
+    shared     one Workload
+    separate   the same Workload where every query reads streams of its own, which hold the same rows: it can share
+               nothing, and its queries get the best split of the same memory
+    unweighed  shared, but planned without statistics: all queries count alike (workload 3, and all of tpch)
+    parts      shared, with joins cut into parts where the planner's histograms speak for it (zipf, average); the
+               other arrangements are planned without histograms, since the document's sharing knows no parts
+
+Statistics come from one analysis of all 29 queries. Errors are relative to the exact answer, |estimate/exact - 1|.
+
+    python figures/sharing.py [--seeds 20] [--scale 0.1] [--only zipf|tpch]
+
+makes the TPC-H data with tpchgen-cli in a temporary folder, writes data/sharing.csv (one line per query and
+setting) and plots/sharing.svg.
+"""
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+from sharing_queries import QUERIES, STREAMS, WORKLOADS, relations_of, streams_of, with_own_streams
+from sharing_report import report
+
+import eddyline
+from eddyline.plan.demands import Method
+from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.sizing import two_sided_z
+from eddyline.plan.statistics import Statistics
+
+DATA = Path(__file__).parent / "data" / "sharing.csv"
+ROWS = {
+    "lineitem": 4000,
+    "orders": 2000,
+    "customer": 1000,
+    "partsupp": 2000,
+    "part": 500,
+    "supplier": 300,
+    "nation": 200,
+    "region": 50,
+}
+DOMAINS = {"orderkey": 30, "custkey": 30, "partkey": 30, "suppkey": 20, "nationkey": 25, "regionkey": 5}
+FOREIGN, OWN = 1.5, 0.5
+"""Zipf exponents of the keys that refer to another stream, and of a stream's own key."""
+OWN_KEYS = ("o_orderkey", "c_custkey", "p_partkey", "s_suppkey", "n_nationkey", "r_regionkey")
+COLUMNS = (
+    "data",
+    "workload",
+    "objective",
+    "arrangement",
+    "budget",
+    "bytes",  # that the plan takes
+    "query",
+    "weight",
+    "exact",
+    "seeds",
+    "mean_error",
+    "rms_error",
+    "expected_rms",  # by the plan, before skimming
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data, the exact answers on it, the method that reads it, and the memory sizes of each workload in KB.
+
+    changes: the column of the tables that holds how often a row occurs.
+    """
+
+    name: str
+    tables: dict[str, pa.Table]
+    exact: dict[str, int]
+    method: Method
+    changes: str | None
+    budgets: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One workload, planned in one way for one memory size."""
+
+    workload: str
+    objective: Objective
+    arrangement: str
+    budget: int
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The queries and their weights."""
+        return WORKLOADS[self.workload]
+
+
+def zipf_setting() -> Setting:
+    """Return streams of Zipf-distributed keys, each key independent of the others in its row."""
+    rng = np.random.default_rng(6)
+    tables = {}
+    for stream, rows in ROWS.items():
+        names = [each.split()[0] for each in STREAMS[stream].split(", ")]
+        drawn = pa.table({name: _zipf_keys(rng, name, rows) for name in names})
+        counted = drawn.group_by(names).aggregate([([], "count_all")])
+        tables[stream] = counted.rename_columns([*names, "w"]).sort_by(
+            [(name, "ascending") for name in names]
+        )
+    budgets = {"1": (64, 128, 256), "2": (128, 256, 512), "3": (48, 96, 192)}
+    return Setting("zipf", tables, exact_answers(tables, "w"), "agms", "w", budgets)
+
+
+def _zipf_keys(rng: np.random.Generator, column: str, rows: int) -> np.ndarray:
+    domain = DOMAINS[column.split("_")[1]]
+    shares = np.arange(1, domain + 1, dtype=np.float64) ** -(OWN if column in OWN_KEYS else FOREIGN)
+    return rng.choice(domain, size=rows, p=shares / shares.sum()).astype(np.int64)
+
+
+def tpch_setting(scale: str) -> Setting:
+    """Return the key columns of TPC-H tables."""
+    connection = duckdb.connect()
+    with tempfile.TemporaryDirectory() as folder:
+        command = Path(sys.executable).with_name("tpchgen-cli")
+        subprocess.run([command, "parquet", "-s", scale, f"--output-dir={folder}"], check=True)
+        tables = {
+            stream: connection.sql(f"SELECT {keys} FROM '{folder}/{stream}.parquet'").to_arrow_table()
+            for stream, keys in ((name, schema.replace(" BIGINT", "")) for name, schema in STREAMS.items())
+        }
+    budgets = {"1": (500, 2000), "2": (1000, 4000), "3": (500, 2000)}
+    return Setting("tpch", tables, exact_answers(tables), "skimmed", None, budgets)
+
+
+def exact_answers(tables: Mapping[str, pa.Table], weight: str | None = None) -> dict[str, int]:
+    """Return the answer of every query; weight: the column that holds how often a row occurs."""
+    connection = duckdb.connect()
+    for stream, table in tables.items():
+        connection.register(stream, table)
+    found = {}
+    for name, sql in QUERIES.items():
+        times = " * ".join(f"{each}.{weight}::DOUBLE" for each in relations_of(name))
+        text = sql if weight is None else sql.replace("COUNT(*)", f"SUM({times})")
+        found[name] = int(connection.sql(text).fetchall()[0][0])
+    return found
+
+
+def workload(setting: Setting, run: Run, seed: int) -> tuple[eddyline.Workload, dict[str, str]]:
+    """Return the workload of a run, and the stream of the data that each of its streams is."""
+    made = eddyline.Workload(budget=run.budget, seed=seed, objective=run.objective, max_distinct=1 << 20)
+    own = run.arrangement == "separate"
+    source: dict[str, str] = {}
+    for query in run.weights:
+        source |= {with_own_streams(each, query) if own else each: each for each in streams_of(query)}
+    for name, stream in source.items():
+        schema = STREAMS[stream] + (f", {setting.changes} BIGINT" if setting.changes else "")
+        made.stream(name, schema, changes=setting.changes)
+    for query, weight in run.weights.items():
+        sql = with_own_streams(QUERIES[query], query) if own else QUERIES[query]
+        made.query(query, sql, method=setting.method, weight=weight)
+    return made, source
+
+
+def filled(plan: eddyline.Plan, setting: Setting, source: Mapping[str, str]) -> eddyline.State:
+    """Return the state of a plan after all rows."""
+    state = plan.empty()
+    for name, stream in source.items():
+        state.update(name, setting.tables[stream])
+    return state
+
+
+def analysed(setting: Setting) -> Statistics:
+    """Return what an analysis tells of all queries, and of the same queries on streams of their own."""
+    start = time.perf_counter()
+    made, source = workload(setting, Run("2", "average", "shared", 10**6), seed=0)
+    found = filled(made.analysis(budget="64 MB"), setting, source).statistics()
+    print(f"{setting.name}: analysed in {time.perf_counter() - start:.1f} s", flush=True)
+    for query in QUERIES:
+        own = {with_own_streams(name, query): known for name, known in found.relations.items()}
+        sizes = {with_own_streams(text, query): known for text, known in found.sizes.items()}
+        found = found.merged(Statistics(own, sizes))
+    return found
+
+
+def runs(setting: Setting) -> Iterator[Run]:
+    """Yield everything that is measured of a setting: the average at every memory size, the rest at the middle one."""
+    for workload_name, budgets in setting.budgets.items():
+        middle = budgets[len(budgets) // 2]
+        for budget, arrangement in product(budgets, ("shared", "separate")):
+            yield Run(workload_name, "average", arrangement, 1000 * budget)
+        if workload_name == "3" or setting.method == "skimmed":
+            yield Run(workload_name, "average", "unweighed", 1000 * middle)
+        if setting.method == "agms":
+            yield Run(workload_name, "average", "parts", 1000 * middle)
+            for arrangement in ("shared", "separate"):
+                yield Run(workload_name, "largest", arrangement, 1000 * middle)
+
+
+def known_to(run: Run, statistics: Statistics) -> Statistics | None:
+    """Return the statistics that a run is planned by."""
+    if run.arrangement == "unweighed":
+        return None
+    return statistics if run.arrangement == "parts" else replace(statistics, histograms={})
+
+
+def measure(setting: Setting, run: Run, statistics: Statistics, seeds: int) -> list[dict[str, object]]:
+    """Return one line of the data file per query of a run."""
+    errors: dict[str, list[float]] = {query: [] for query in run.weights}
+    known = known_to(run, statistics)
+    start, planning = time.perf_counter(), 0.0
+    for seed in range(1, seeds + 1):
+        made, source = workload(setting, run, seed)
+        before = time.perf_counter()
+        plan = made.plan(statistics=known)
+        planning += time.perf_counter() - before
+        if plan.nbytes > run.budget:
+            raise AssertionError(f"{run} takes {plan.nbytes} bytes")
+        state = filled(plan, setting, source)
+        for query, found in errors.items():
+            found.append(abs(float(state.answer(query).value or 0) / setting.exact[query] - 1))
+    taken = time.perf_counter() - start
+    print(
+        f"{setting.name} {run}: plan {planning / seeds:.2f} s, in all {taken / seeds:.2f} s a seed",
+        flush=True,
+    )
+    expected, z = plan.expected_errors(), two_sided_z(0.95)
+    return [
+        dict(
+            zip(
+                COLUMNS,
+                (
+                    *(setting.name, run.workload, run.objective, run.arrangement, run.budget, plan.nbytes),
+                    *(query, run.weights[query], setting.exact[query], seeds, f"{np.mean(found):.5g}"),
+                    *(f"{np.sqrt(np.mean(np.square(found))):.5g}", f"{expected[query] / z:.5g}"),
+                ),
+                strict=True,
+            )
+        )
+        for query, found in errors.items()
+    ]
+
+
+def write(lines: list[dict[str, object]]) -> None:
+    """Write the data file: after every run, so that an interrupted one leaves what it has."""
+    with DATA.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def kept(names: tuple[str, ...]) -> list[dict[str, object]]:
+    """Return the lines of the data file about other settings than those that are measured now."""
+    if not DATA.exists():
+        return []
+    with DATA.open() as file:
+        return [dict(line) for line in csv.DictReader(file) if line["data"] not in names]
+
+
+def main() -> None:
+    """Measure, write the data file, and report on it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--scale", default="0.1")
+    parser.add_argument("--only", choices=("zipf", "tpch"))
+    options = parser.parse_args()
+    names = (options.only,) if options.only else ("zipf", "tpch")
+    lines = kept(names)
+    for name in names:
+        setting = zipf_setting() if name == "zipf" else tpch_setting(options.scale)
+        statistics = analysed(setting)
+        for run in runs(setting):
+            lines += measure(setting, run, statistics, options.seeds)
+            write(lines)
+    report(DATA)
+
+
+if __name__ == "__main__":
+    main()
