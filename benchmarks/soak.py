@@ -4,6 +4,8 @@
 
 Two rate streams with deletes feed joins, distinct counts and a sliding window; another thread answers from the
 store twice a second. Prints resident memory every half minute, and at the end how it grew in the second half.
+The JVM's resident memory grows in steps up to its limit whatever the program does, so what its heap holds after a
+collection is printed beside it: a leak would show there.
 """
 
 import argparse
@@ -12,12 +14,13 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import eddyline as el
 from eddyline.spark.session import local_session
 
 SCHEMA = "k BIGINT, x INT, at TIMESTAMP"
-KINDS = ("driver", "jvm", "workers")
+KINDS = ("driver", "jvm", "workers", "heap")
 
 
 def plan() -> el.Plan:
@@ -31,8 +34,10 @@ def plan() -> el.Plan:
     return workload.query("recent", "SELECT SUM(x) FROM b", window="2 minutes", slide="10 seconds").plan()
 
 
-def resident() -> dict[str, float]:
-    """Return resident megabytes of this process, of the JVM below it, and of the Python workers below that."""
+def resident(jvm: Any) -> dict[str, float]:
+    """Return resident megabytes of this process, of the JVM below it and of the Python workers below that, and
+    what the JVM's heap holds after a collection.
+    """  # noqa: D205
     parents, sizes, names = {}, {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -44,6 +49,9 @@ def resident() -> dict[str, float]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     me, total = os.getpid(), dict.fromkeys(KINDS, 0.0)
+    jvm.System.gc()
+    runtime = jvm.Runtime.getRuntime()
+    total["heap"] = (runtime.totalMemory() - runtime.freeMemory()) / 1e6
     for number, size in sizes.items():
         above = number
         while above in parents and above != me:
@@ -72,6 +80,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20_000, help="rows a second of each stream")
     given = parser.parse_args()
     spark = local_session()
+    jvm = spark.sparkContext._jvm.java.lang  # noqa: SLF001 - there is no other way to the JVM
     source = spark.readStream.format("rate").option("rowsPerSecond", given.rate)
     columns = ("value % 50021 AS k", "CAST(value % 100 AS INT) AS x", "timestamp AS at",
                "CASE WHEN value % 5 = 0 THEN -1 ELSE 1 END AS w")  # fmt: skip
@@ -89,7 +98,7 @@ def main() -> None:
             )
             while time.monotonic() < end and run.error() is None:
                 time.sleep(min(30.0, max(end - time.monotonic(), 0.1)))
-                memory, minute = resident(), given.minutes - (end - time.monotonic()) / 60
+                memory, minute = resident(jvm), given.minutes - (end - time.monotonic()) / 60
                 samples.append((minute, memory))
                 fresh = run.freshness
                 cells = " ".join(f"{memory[kind]:11.1f}" for kind in KINDS)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.plan.demands import Asked, Choice, Method, links_of, plain_choice, terms_of
-from eddyline.plan.expected import sample_split, sampling_of, sketch_weight
+from eddyline.plan.expected import Balance, balance_of, sampling_of, sketch_weight
 from eddyline.plan.families import chosen_families
 from eddyline.plan.layout import Layout, Planned
 from eddyline.plan.parts import parts_of
@@ -16,10 +16,11 @@ from eddyline.sql.query import Query
 
 
 def query_weights(asked: Sequence[Asked], statistics: Statistics, settings: Settings) -> dict[str, float]:
-    """Return W of each query, the user's weight included. Paper: sharing, W_Q."""
+    """Return W of each query by sketches alone. Paper: sharing, W_Q."""
     return {
-        each.name: each.weight
-        * sketch_weight(each.query, terms_of(each.query, each.method), statistics, settings.max_distinct)
+        each.name: sketch_weight(
+            each.query, terms_of(each.query, each.method), statistics, settings.max_distinct
+        )
         for each in asked
     }
 
@@ -35,7 +36,9 @@ def choose(
     weights = query_weights(asked, statistics, settings)
     old = _kept_choices(asked, keep)
     fresh = [each for each in asked if each.name not in old]
-    families, _ = chosen_families(fresh, weights, objective)
+    families, _ = chosen_families(
+        fresh, {each.name: each.weight * weights[each.name] for each in fresh}, objective
+    )
     words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
     made = {}
     for each in fresh:
@@ -45,7 +48,7 @@ def choose(
             plain = replace(
                 plain,
                 families=families[each.name],
-                sampled=_sampled(each, weights[each.name] / each.weight, statistics, words),
+                sampled=_sampled(each, weights[each.name], statistics, words),
                 parts=parts.predicates,
                 shares=parts.shares or (1.0,),
             )
@@ -63,22 +66,20 @@ def _sampled(asked: Asked, weight: float, statistics: Statistics, words: int) ->
     assert isinstance(query, Query)
     if asked.method != "skimmed":
         return False
-    split = best_split(query, asked.method, weight, statistics, words)
-    if split is None or len(query.relations) > 2:
+    if len(query.relations) > 2:
         return plain_choice(query, asked.method).sampled
-    return split > 1
+    return balanced(query, asked.method, weight, statistics, words).split > 1
 
 
-def best_split(
-    query: Query, method: Method, weight: float, statistics: Statistics, words: int
-) -> float | None:
-    """Return the words of samples for each word of sketches that suit a query; None without statistics."""
-    for name, term in terms_of(query, method).items():
-        sizes = [words] * len(query.relations)
-        sampling = sampling_of(query, name, term, statistics, sizes)
-        if sampling is not None:
-            return sample_split(weight, sampling, words)
-    return None
+def balanced(query: Query, method: Method, weight: float, statistics: Statistics, words: int) -> Balance:
+    """Return how the memory of a query is best shared between sketches and samples of so many words each."""
+    sampled = [
+        sampling_of(query, name, term, statistics, [words] * len(query.relations))
+        for name, term in terms_of(query, method).items()
+    ]
+    known = [each for each in sampled if each is not None]
+    worst = max(known, key=lambda each: each.variance) if known else None
+    return balance_of(weight, worst, words)
 
 
 def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choice]:

@@ -5,7 +5,7 @@ to the square of the join size that is W / words, and W is the query's weight. W
 as one that is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] / E[X_Q]^2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, prod
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from eddyline.plan.demands import TermDemands, links_of
 from eddyline.plan.key_sample_rates import RelationSize, sampling_rates
 from eddyline.plan.layout import Demand
-from eddyline.plan.statistics import Statistics
+from eddyline.plan.statistics import RelationStatistics, Statistics
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.key_sample_sizes import capacity_of
@@ -65,16 +65,29 @@ def term_size(query: Query, name: str, term: TermDemands, statistics: Statistics
     measured = statistics.size(query, name)
     if measured:
         return measured
-    size = 1.0
+    known = [statistics.relation(demand) for demand in relations_of(term)]
+    totals = [each.total if each is not None else None for each in known]
+    if any(total is None for total in totals) or not _counted(known, relations_of(term)):
+        return None
+    return _likely_size(query, known, [total for total in totals if total is not None])
+
+
+def _counted(known: Sequence[RelationStatistics | None], relations: Sequence[Demand]) -> bool:
+    """Return whether the values of every key of every relation are counted."""
+    return all(
+        each is not None and len(each.distinct) == len(demand.keys)
+        for each, demand in zip(known, relations, strict=True)
+    )
+
+
+def _likely_size(query: Query, known: Sequence[RelationStatistics | None], totals: Sequence[float]) -> float:
     values: dict[int, list[float]] = {}
-    for index, demand in enumerate(relations_of(term)):
-        known = statistics.relation(demand)
-        if known is None or known.total is None or len(known.distinct) < len(demand.keys):
-            return None
-        size *= known.total
-        for link, distinct in zip(links_of(query, index), known.distinct, strict=True):
+    for index, each in enumerate(known):
+        for link, distinct in zip(
+            links_of(query, index), each.distinct if each is not None else (), strict=True
+        ):
             values.setdefault(link, []).append(max(distinct, 1.0))
-    return size / prod(prod(sorted(each)[1:]) for each in values.values())
+    return prod(totals) / prod(prod(sorted(each)[1:]) for each in values.values())
 
 
 def relations_of(term: TermDemands) -> tuple[Demand, ...]:
@@ -97,9 +110,7 @@ def sampling_of(
     """Return how a term is best sampled with so many words for each relation; None without statistics."""
     relations = relations_of(term)
     found = [statistics.relation(demand) for demand in relations]
-    if not term_size(query, name, term, statistics) or any(
-        each is None or len(each.distinct) < len(d.keys) for each, d in zip(found, relations, strict=True)
-    ):
+    if not term_size(query, name, term, statistics) or not _counted(found, relations):
         return None
     values = [inf] * len(query.links)
     sizes = []
@@ -110,7 +121,7 @@ def sampling_of(
             values[link] = min(values[link], max(distinct, 1.0))
         capacity = capacity_of(count, len(demand.keys), wide=demand.measure is not None)
         sizes.append(RelationSize(each.elements, capacity, links, each.distinct))
-    joined = _joined_rows(query, name, term, statistics) or min(each.elements for each in sizes)
+    joined = _joined_tuples(query, relations, statistics)
     rates = sampling_rates(sizes, values, joined)
     variance = (
         sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
@@ -118,11 +129,12 @@ def sampling_of(
     return Sampling(rates, variance)
 
 
-def _joined_rows(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
-    """Return how many rows the join has, which a term with a measure does not tell."""
-    return statistics.size(query, "count") or (
-        term_size(query, name, term, statistics) if name == "count" else None
-    )
+def _joined_tuples(query: Query, relations: Sequence[Demand], statistics: Statistics) -> float:
+    """Return how many different tuples the join has, if values are spread evenly; at most its rows, if known."""
+    known = [statistics.relation(demand) for demand in relations]
+    tuples = _likely_size(query, known, [each.elements if each is not None else 0.0 for each in known])
+    rows = statistics.size(query, "count")
+    return max(min(tuples, rows) if rows else tuples, 1.0)
 
 
 def words_to_hold(demand: Demand, statistics: Statistics) -> int | None:
@@ -136,12 +148,23 @@ def words_to_hold(demand: Demand, statistics: Statistics) -> int | None:
     return words
 
 
-def sample_split(sketch: float, sampling: Sampling | None, words: int) -> float:
-    """Return the words of a sample for each word of its sketch: as the precisions that a word buys are to each other.
+class Balance(msgspec.Struct, frozen=True):
+    """How sketches and samples of a query share memory: words of a sample per word of its sketch, and what the two
+    together make of W, the relative variance times the words of a sketch.
+    """  # noqa: D205
 
-    sketch: W of the query. Without statistics both get the same.
+    split: float
+    weight: float
+
+
+def balance_of(sketch: float, sampling: Sampling | None, words: int) -> Balance:
+    """Return the balance of a query: as the precisions that a word of either buys are to each other.
+
+    sketch: W of the query by sketches alone; words: of each sample that `sampling` is for. Without statistics both
+    get the same, and count as one.
     """
     if sampling is None:
-        return 1.0
-    precision = 1 / max(sampling.variance * words, 1e-12)
-    return min(max(precision * sketch, _LEAST_SPLIT), _MOST_SPLIT)
+        return Balance(1.0, sketch)
+    precision = 1 / max(sampling.variance * words, 1e-9)
+    split = min(max(precision * sketch, _LEAST_SPLIT), _MOST_SPLIT)
+    return Balance(split, 1 / (1 / sketch + split * precision))

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.allocation import Bundle, Reader, share_words
-from eddyline.plan.choices import best_split, choose, query_weights, with_samples, without_samples
+from eddyline.plan.choices import balanced, choose, query_weights, with_samples, without_samples
 from eddyline.plan.demands import Asked, Choice, TermDemands, demands_of, links_of, terms_of
-from eddyline.plan.expected import sampling_of, words_to_hold
+from eddyline.plan.expected import Balance, sampling_of, words_to_hold
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.specs import Sampled, Settings, candidates_for, least_words, spec_for
@@ -117,9 +117,9 @@ def _readers(
 
     A query whose samples hold all of its relations is exact, and its sketches matter little.
     """
-    weights = query_weights(queries, known.statistics, settings)
     have = set(held)
-    splits = _splits(queries, choices, weights, known.statistics, settings)
+    balances = _balances(queries, choices, known.statistics, settings)
+    splits = _splits(queries, choices, balances)
     readers = []
     for each in queries:
         bundles: dict[Bundle, None] = {}
@@ -132,7 +132,7 @@ def _readers(
         if bundles:
             terms = terms_of(each.query, each.method, choices[each.name]).values()
             whole = all(term.samples and have.issuperset(term.samples) for term in terms)
-            weight = weights[each.name] * (_EXACT_WEIGHT if whole else 1.0)
+            weight = each.weight * balances[each.name].weight * (_EXACT_WEIGHT if whole else 1.0)
             readers.append(Reader(each.name, weight, tuple(bundles)))
     return readers
 
@@ -148,23 +148,29 @@ def _members(
     return [*parts.items(), *sample]
 
 
+def _balances(
+    queries: Sequence[Asked], choices: Mapping[str, Choice], statistics: Statistics, settings: Settings
+) -> dict[str, Balance]:
+    """Return how sketches and samples of each query share memory, seen from an equal share of the budget."""
+    weights = query_weights(queries, statistics, settings)
+    words = settings.budget // 8 // max(2 * len(queries), 1)
+    return {
+        each.name: balanced(each.query, each.method, weights[each.name], statistics, words)
+        if isinstance(each.query, Query) and choices[each.name].sampled
+        else Balance(0.0, weights[each.name])
+        for each in queries
+    }
+
+
 def _splits(
-    queries: Sequence[Asked],
-    choices: Mapping[str, Choice],
-    weights: Mapping[str, float],
-    statistics: Statistics,
-    settings: Settings,
+    queries: Sequence[Asked], choices: Mapping[str, Choice], balances: Mapping[str, Balance]
 ) -> dict[Demand, float]:
     """Return for each key sample its words per word of the sketch beside it, the most that any query asks."""
-    words = settings.budget // 8 // max(2 * len(queries), 1)
     found: dict[Demand, float] = {}
     for each in queries:
-        if not choices[each.name].sampled or not isinstance(each.query, Query):
-            continue
-        split = best_split(each.query, each.method, weights[each.name] / each.weight, statistics, words)
         for term in terms_of(each.query, each.method, choices[each.name]).values():
             for demand in term.samples:
-                found[demand] = max(found.get(demand, 0.0), 1.0 if split is None else split)
+                found[demand] = max(found.get(demand, 0.0), balances[each.name].split)
     return found
 
 
