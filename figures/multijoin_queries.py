@@ -7,7 +7,8 @@ attributes has one composite key, as the product keeps it.
 The Zipf chains are ours. Every relation has 100,000 rows, and every attribute a Zipf law over 1,024 values. Both
 attributes of an inner relation are drawn independently. On the link between relations i and i + 1 the second one's
 ranks are shifted by 3 values (i even) or 2 (i odd), so that the frequent values of one are less frequent, but not
-rare, in the other: AGMS then has the error levels that the design's prototypes report.
+rare, in the other: AGMS then has the error levels that the design's prototypes report. (Equi-depth histograms do
+badly there for a reason of their own: values that come just before a frequent one share its bucket.)
 """
 
 from collections.abc import Callable

@@ -26,8 +26,10 @@ LABELS = {
 ONE_ATTRIBUTE = "two relations, 1 attribute"
 """Its regions fill the domain evenly, so histograms are all but exact; the document does not show it."""
 ZIPF_AIMS = {"Zipf 1.0, two joins": 3.0, "Zipf 1.5, two joins": 10.0}
+AIMED_AT = 1280, 5120  # words for which the design has aims
 TPCH_AIMS = {"Q3 chain": 0.2, "part-partsupp-supplier-nation": 0.12}
 TPCH_WORDS = "20480"
+LEAST_DRAWN = 0.003
 NOISE = 3.0  # standard errors of a difference, for the worst of some 36
 Line = dict[str, str]
 Table = dict[tuple[str, int, str], Line]
@@ -85,12 +87,13 @@ def print_claims(table: Table) -> None:
         print(f"    {cell[0]}, {cell[1]} words: {ratio:.2f} times its error, {excess:+.1f} standard errors")
     print(f"    never worse beyond noise: {'holds' if worse[0][0] <= NOISE else 'MISSED'}")
     for setting, aim in ZIPF_AIMS.items():
-        words = [of for name, of in cells(table) if name == setting]
-        gains = [error(table, setting, of, "agms") / error(table, setting, of, "ours") for of in words]
-        told = ", ".join(f"{gain:.1f} at {of}" for gain, of in zip(gains, words, strict=True))
-        print(
-            f"{setting}: AGMS's error over ours {told} words; aim {aim:.0f}: {_verdict(min(gains, default=0) >= aim)}"
-        )
+        if (setting, AIMED_AT[0]) in cells(table):
+            gains = {
+                of: error(table, setting, of, "agms") / error(table, setting, of, "ours") for of in AIMED_AT
+            }
+            told = ", ".join(f"{gain:.1f} at {of}" for of, gain in gains.items())
+            reached = _verdict(min(gains.values()) >= aim)
+            print(f"{setting}: AGMS's error over ours is {told} words; aim {aim:.0f}: {reached}")
 
 
 def _excess(table: Table, setting: str, words: int) -> float:
@@ -108,13 +111,17 @@ def draw(table: Table) -> None:
     """Draw the error of every method against memory, a panel for each setting."""
     _style("multijoin")
     settings = list(dict.fromkeys(setting for setting, _ in cells(table)))
-    figure, axes = plt.subplots(3, 3, figsize=(9.5, 8.5), layout="constrained")
+    figure, axes = plt.subplots(3, 3, figsize=(9.5, 8.5), sharey=True, layout="constrained")
     for setting, axis in zip(settings, axes.flat, strict=False):
         budgets = [words for name, words in cells(table) if name == setting]
         for method, colour in METHODS.items():
-            errors = [max(error(table, setting, words, method), 1e-5) for words in budgets]
+            errors = [error(table, setting, words, method) for words in budgets]
             axis.loglog(budgets, errors, "o-", ms=3, color=colour, label=LABELS[method])
-        axis.set(title=setting)
+        axis.set(title=setting, ylim=(LEAST_DRAWN, 12))
+        axis.set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+        if error(table, setting, budgets[0], "histogram") < LEAST_DRAWN:
+            told = "histograms: below 0.0001"
+            axis.text(0.04, 0.04, told, color=METHODS["histogram"], transform=axis.transAxes)
         _ticks(axis, budgets)
     for axis in axes[-1]:
         axis.set(xlabel="words per relation")

@@ -57,10 +57,10 @@ QUERIES = {
     "Q3 chain, COUNT": f"SELECT COUNT(*) FROM {Q3}",
     "Q3 chain, SUM": f"SELECT SUM(l_extendedprice * (1 - l_discount)) FROM {Q3}",
     "part-partsupp-supplier-nation, COUNT": f"SELECT COUNT(*) FROM {NATIONS}",
-    "part-partsupp-supplier-nation, SUM": f"SELECT SUM(ps_availqty) FROM {NATIONS}",
     "star on lineitem, COUNT": f"SELECT COUNT(*) FROM {STAR}",
-    "star on lineitem, SUM": f"SELECT SUM(l_quantity) FROM {STAR}",
     "lineitem-lineitem on part, COUNT": f"SELECT COUNT(*) FROM {SAME_PART}",
+    "part-partsupp-supplier-nation, SUM": f"SELECT SUM(ps_availqty) FROM {NATIONS}",
+    "star on lineitem, SUM": f"SELECT SUM(l_quantity) FROM {STAR}",
     "lineitem-lineitem on part, SUM": f"SELECT SUM(a.l_quantity) FROM {SAME_PART}",
 }
 
