@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.join import Side
 from eddyline.answer.agms import est_join_size
+from eddyline.answer.join import Side
 from eddyline.answer.skimmed_paper import est_skim_join_size, est_sub_join_size, skim_dense
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.agms import AgmsSpec

@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,3 +192,51 @@ def test_a_state_is_replanned_from_what_it_has_seen():
 def test_statistics_that_cannot_be_read_are_refused(text):
     with pytest.raises(el.PlanError, match="cannot be read"):
         el.Statistics.from_json(text)
+
+
+def crossed(seed=5, rows=8_000, domain=300):
+    """Two streams that rank the same values in opposite order: what is frequent in one is rare in the other."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, domain + 1) ** 0.5
+    share /= share.sum()
+    left, right = rng.choice(domain, rows, p=share), domain - 1 - rng.choice(domain, rows, p=share)
+    return {"a": pa.table({"k": left}), "b": pa.table({"k": right})}
+
+
+@pytest.mark.parametrize("method", ["hash", "agms"])
+def test_a_join_of_values_ranked_differently_is_partitioned_and_gains(method):
+    # Mean error over 12 seeds with parts below 0.9 of that without: measured 0.6 and less.
+    data = crossed()
+    text = "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k"
+    truth = exact(text, data)
+    errors = {True: [], False: []}
+    for seed in range(12):
+        made = el.Workload(budget="12 KB", seed=seed, max_distinct=1 << 14)
+        made.stream("a", "k BIGINT").stream("b", "k BIGINT").query("q", text, method=method)
+        if seed == 0:
+            statistics = filled(made.analysis(budget="4 MB"), data).statistics()
+            blunt = el.Statistics(statistics.relations, statistics.sizes, statistics.rows)
+        for parted in (True, False):
+            plan = made.plan(statistics=statistics if parted else blunt)
+            (term,) = plan.layout.queries[0].terms.values()
+            assert (len(term.sketches) > 1) == parted
+            assert ("parts by the histograms" in plan.explain()) == parted
+            state = plan.empty()
+            for name, table in data.items():
+                keys, counts = np.unique(table["k"].to_numpy(), return_counts=True)
+                state.update(name, {"k": keys}, weights=counts)
+            answer = state.answer("q")
+            errors[parted].append(abs(answer.value - truth) / truth)
+    assert np.mean(errors[True]) < 0.9 * np.mean(errors[False])
+
+
+def test_a_query_that_is_added_leaves_what_is_kept_alone():
+    first = workload(queries={"chain": POOL["chain"], "pairs": POOL["pairs"]}, budget="400 KB")
+    old = first.plan().layout
+    more = workload(
+        queries={"chain": POOL["chain"], "pairs": POOL["pairs"], "four": POOL["four"]}, budget="1 MB"
+    )
+    new = more.plan(keep=old).layout
+    assert {kept.id for kept in old.kept} <= {kept.id for kept in new.kept}
+    assert all(new.by_id[kept.id] == kept for kept in old.kept)
+    assert new.nbytes <= 1_000_000

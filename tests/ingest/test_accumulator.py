@@ -30,7 +30,9 @@ def test_each_synopsis_is_what_it_would_be_alone():
     )
     state = workload.plan().empty().update("t", table, weights)
     sketches = [kept for kept in state.snapshot.layout.kept if kept.demand.keys]
-    assert len({(kept.spec, kept.demand.keys) for kept in sketches}) < len(sketches), "some share their hashing"
+    assert len({(kept.spec, kept.demand.keys) for kept in sketches}) < len(sketches), (
+        "some share their hashing"
+    )
     for kept in sketches:
         (key,) = kept.demand.keys
         (predicate,) = kept.demand.predicates

@@ -65,7 +65,9 @@ def test_heavier_queries_get_more_and_shared_sketches_the_most():
     other = Reader("other", 1.0, (Bundle(((b, 1.0),)), Bundle(((c, 1.0),))))
     shares = share_words([one, other], {}, Settings(800_000))
     assert shares[a] == pytest.approx(shares[b], rel=0.01)
-    assert shares[a] == pytest.approx((9 / 2) ** 0.5 * shares[c], rel=0.01)  # as the roots of weight over number
+    assert shares[a] == pytest.approx(
+        (9 / 2) ** 0.5 * shares[c], rel=0.01
+    )  # as the roots of weight over number
 
 
 def test_a_sample_rides_along_with_its_sketch():

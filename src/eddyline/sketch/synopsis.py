@@ -22,9 +22,7 @@ from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.total import TotalSpec
 
-Spec = (
-    HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec | KeySampleSpec
-)
+Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec | KeySampleSpec
 
 
 class LinearSpec(Protocol):
