@@ -121,7 +121,7 @@ def draw(found: list[Point]) -> None:
                 if own:
                     axis.loglog(*zip(*own, strict=True), style, ms=4, color=colour, label=arrangement)
             axis.set(xlabel="KB", title=f"{data}, workload {workload}")
-            axis.legend(frameon=False)
+        axes[0].legend(frameon=False)
         axes[0].set_ylabel("mean relative error")
     PLOT.parent.mkdir(exist_ok=True)
     figure.savefig(PLOT, metadata={"Date": None})
