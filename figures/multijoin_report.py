@@ -143,11 +143,11 @@ def _ticks(axis: Axes, budgets: list[int]) -> None:
 
 def print_tpch(lines: list[Line]) -> None:
     """Print the answers of the product, and whether they reach the aims."""
-    print(f"{'query':37} words  error   worst  coverage  half-width  methods")
+    print(f"{'query':37} words  error  median   worst  coverage  half-width  methods")
     for line in lines:
         print(
             f"{line['query']:37} {line['words']:>5} {float(line['mean_error']):7.4f} "
-            f"{float(line['worst_error']):7.4f} {float(line['coverage']):6.2f} "
+            f"{float(line['median_error']):7.4f} {float(line['worst_error']):7.4f} {float(line['coverage']):6.2f} "
             f"{float(line['median_half_width']):11.4f}    {line['methods']}"
         )
     for prefix, aim in TPCH_AIMS.items():
@@ -161,7 +161,7 @@ def draw_tpch(lines: list[Line]) -> None:
     """Draw the product's error against memory: counts solid, sums dashed."""
     _style("multijoin_tpch")
     figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
-    queries = list(dict.fromkeys(line["query"] for line in lines))
+    queries = sorted({line["query"] for line in lines}, reverse=True)
     shapes = list(dict.fromkeys(query.split(",")[0] for query in queries))
     for query in queries:
         own = [line for line in lines if line["query"] == query]
@@ -170,6 +170,7 @@ def draw_tpch(lines: list[Line]) -> None:
         axis.loglog(words, errors, style, ms=3, color=f"C{shapes.index(query.split(',')[0])}", label=query)
         _ticks(axis, words)
     axis.set(xlabel="words per relation", ylabel="mean relative error")
+    axis.set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
     figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(TPCH_PLOT, metadata={"Date": None})
 

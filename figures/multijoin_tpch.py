@@ -4,7 +4,7 @@ Each query is a workload of its own, with a budget of so many words for each tab
 with itself is kept once. Statistics are known: they come from the workload's own analysis, one pass over the same
 data. Exact answers are DuckDB's, to the same text.
 
-    python figures/multijoin.py --tpch [--seeds 20] [--scale 0.1]
+    python figures/multijoin.py --tpch [--seeds 40] [--scale 0.1]
 
 makes the data with tpchgen-cli in a temporary folder, and writes data/multijoin_tpch.csv (one line for each query
 and budget) and plots/multijoin_tpch.svg.
@@ -118,6 +118,7 @@ def line(name: str, query: Measured, words: int, seeds: int) -> dict[str, str]:
         "seeds": str(seeds),
         "exact": f"{query.exact:.10g}",
         "mean_error": f"{errors.mean():.4g}",
+        "median_error": f"{np.median(errors):.4g}",
         "worst_error": f"{errors.max():.4g}",
         "coverage": f"{((lows <= query.exact) & (query.exact <= highs)).mean():.4g}",
         "median_half_width": f"{np.median(highs - lows) / 2 / query.exact:.4g}",
