@@ -71,13 +71,22 @@ def print_table(table: Table) -> None:
 
 def print_claims(table: Table) -> None:
     """Print whether what is said of sketches, and of ours, holds in the data."""
+    _claim_histograms(table)
+    _claim_never_worse(table)
+    _claim_skew(table)
+
+
+def _claim_histograms(table: Table) -> None:
     document = [cell for cell in cells(table) if "Zipf" not in cell[0] and cell[0] != ONE_ATTRIBUTE]
     for method in ("agms", "hash", "ours"):
         gains = [error(table, *cell, "histogram") / error(table, *cell, method) for cell in document]
         print(
-            f"document's data: {LABELS[method]} {min(gains):.1f} to {max(gains):.1f} times better than "
-            f"histograms, 3 or more in {sum(gain >= 3 for gain in gains)} of {len(gains)}"
+            f"document's data without {ONE_ATTRIBUTE!r}: {LABELS[method]} {min(gains):.1f} to {max(gains):.1f} times "
+            f"better than histograms, 3 or more in {sum(gain >= 3 for gain in gains)} of {len(gains)}"
         )
+
+
+def _claim_never_worse(table: Table) -> None:
     worse = sorted(((_excess(table, *cell), cell) for cell in cells(table)), reverse=True)
     print(
         f"ours against AGMS at equal memory (worse by more than {NOISE:.0f} standard errors is beyond noise):"
@@ -85,7 +94,10 @@ def print_claims(table: Table) -> None:
     for excess, cell in worse[:4]:
         ratio = error(table, *cell, "ours") / error(table, *cell, "agms")
         print(f"    {cell[0]}, {cell[1]} words: {ratio:.2f} times its error, {excess:+.1f} standard errors")
-    print(f"    never worse beyond noise: {'holds' if worse[0][0] <= NOISE else 'MISSED'}")
+    print(f"    never worse beyond noise: {_verdict(worse[0][0] <= NOISE)}")
+
+
+def _claim_skew(table: Table) -> None:
     for setting, aim in ZIPF_AIMS.items():
         if (setting, AIMED_AT[0]) in cells(table):
             gains = {
