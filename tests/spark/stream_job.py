@@ -23,11 +23,12 @@ KEYS = 40
 
 def plan():
     return (
-        el.Workload(budget="64 KB", seed=5)
+        el.Workload(budget="256 KB", seed=5, max_distinct=1 << 12)
         .stream("a", "k BIGINT, s STRING, x INT", changes="w")
         .stream("b", "k BIGINT, s STRING, x INT", changes="w")
         .query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")
         .query("same", "SELECT SUM(a.x) FROM a JOIN b ON a.s = b.s AND a.k = b.k WHERE b.x > 10")
+        .query("chain", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k JOIN a c ON b.s = c.s")
         .query("rows_a", "SELECT COUNT(*) FROM a")
         .query("kinds", "SELECT COUNT(DISTINCT s) FROM b")
         .plan()

@@ -16,7 +16,7 @@ KEYS = ["b", "i8", "i16", "i32", "i64", "dec", "big", "whole", "s", "bin", "d", 
 
 def all_types_workload():
     workload = (
-        el.Workload(budget="200 KB", seed=5)
+        el.Workload(budget="1 MB", seed=5, max_distinct=1 << 14)
         .stream("l", ALL_TYPES_DDL)
         .stream("r", ALL_TYPES_DDL, changes="w")
     )
@@ -30,6 +30,10 @@ def all_types_workload():
     workload.query(
         "wide", "SELECT AVG(CAST(l.dec AS DECIMAL(30,4)) * 2) FROM l JOIN r USING (i8) WHERE NOT l.b"
     )
+    workload.query(
+        "chain", "SELECT SUM(m.i32) FROM l JOIN r ON l.i8 = r.i8 JOIN l m ON r.s = m.s WHERE m.x > -1.5"
+    )
+    workload.query("three", "SELECT STDDEV(r.x) FROM l, r, l m WHERE l.d = r.d AND r.d = m.d")
     workload.query("one", "SELECT SUM(i32) FROM l WHERE d < DATE '1970-01-01' OR s IS NULL")
     return workload
 
