@@ -10,7 +10,7 @@ unequal weights; memory shared out for the least average or the least largest er
     shared     one Workload
     separate   the same Workload where every query reads streams of its own, which hold the same rows: it can share
                nothing, and its queries get the best split of the same memory
-    unweighed  shared, but planned without statistics: all queries count alike (workload 3, and all of tpch)
+    uninformed shared, but planned without statistics: only the given weights count (workload 3, and all of tpch)
     parts      shared, with joins cut into parts where the planner's histograms speak for it (zipf, average); the
                other arrangements are planned without histograms, since the document's sharing knows no parts
 
@@ -121,7 +121,7 @@ def runs(setting: Setting) -> Iterator[Run]:
         for budget, arrangement in product(budgets, ("shared", "separate")):
             yield Run(workload_name, "average", arrangement, 1000 * budget)
         if workload_name == "3" or setting.method == "skimmed":
-            yield Run(workload_name, "average", "unweighed", 1000 * middle)
+            yield Run(workload_name, "average", "uninformed", 1000 * middle)
         if setting.method == "agms":
             yield Run(workload_name, "average", "parts", 1000 * middle)
             for arrangement in ("shared", "separate"):
@@ -130,7 +130,7 @@ def runs(setting: Setting) -> Iterator[Run]:
 
 def known_to(run: Run, statistics: Statistics) -> Statistics | None:
     """Return the statistics that a run is planned by."""
-    if run.arrangement == "unweighed":
+    if run.arrangement == "uninformed":
         return None
     return statistics if run.arrangement == "parts" else replace(statistics, histograms={})
 

@@ -25,7 +25,7 @@ STYLES = {
     "shared": ("o-", "tab:blue"),
     "separate": ("s-", "tab:red"),
     "parts": ("^", "tab:green"),
-    "unweighed": ("v", "tab:orange"),
+    "uninformed": ("v", "tab:orange"),
 }
 Line = dict[str, str]
 
