@@ -75,6 +75,20 @@ def test_relations_that_several_queries_sketch_alike_are_kept_once():
     assert readers == ["chain", "meeting"]
 
 
+def test_the_first_of_three_on_one_key_shares_with_a_join_of_two():
+    three = "SELECT COUNT(*) FROM customers c, nations n, customers d WHERE c.nation = n.nation AND d.nation = n.nation"
+    two = "SELECT COUNT(*) FROM customers c JOIN nations n ON c.nation = n.nation"
+    layout = workload(queries={"three": three, "two": two}).plan().layout
+    sketches = {kept.id for kept in layout.kept if kept.demand.family == "hash"}
+    shared = [set(each.ids) & sketches for each in layout.queries]
+    assert len(shared[0] & shared[1]) == 1
+    data = tables()
+    state = filled(workload(queries={"three": three, "two": two}, budget="8 MB").plan(), data)
+    for name, text in (("three", three), ("two", two)):
+        answer = state.answer(name)
+        assert answer.low <= exact(text, data) <= answer.high
+
+
 def test_a_relation_in_two_roles_of_one_query_has_two_families():
     text = "SELECT COUNT(*) FROM orders o, orders p, orders q WHERE o.day = p.ck AND p.day = q.ck"
     made = workload(queries={"path": text})

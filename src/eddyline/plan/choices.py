@@ -8,7 +8,7 @@ from eddyline.plan.demands import Asked, Choice, Method, links_of, plain_choice,
 from eddyline.plan.expected import Balance, balance_of, sampling_of, sketch_weight
 from eddyline.plan.families import chosen_families
 from eddyline.plan.layout import Layout, Planned
-from eddyline.plan.parts import parts_of
+from eddyline.plan.parts import Parts, parts_of
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.specs import Settings
 from eddyline.plan.statistics import Statistics
@@ -36,15 +36,18 @@ def choose(
     weights = query_weights(asked, statistics, settings)
     old = _kept_choices(asked, keep)
     fresh = [each for each in asked if each.name not in old]
-    families, _ = chosen_families(
+    families, graph = chosen_families(
         fresh, {each.name: each.weight * weights[each.name] for each in fresh}, objective
     )
+    sharing = {
+        query for vertex in graph.members for query in graph.users(vertex) if len(graph.users(vertex)) > 1
+    }
     words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
     made = {}
     for each in fresh:
         plain = plain_choice(each.query, each.method)
         if isinstance(each.query, Query) and each.query.links:
-            parts = parts_of(each, statistics, words)
+            parts = Parts() if each.name in sharing else parts_of(each, statistics, words)
             plain = replace(
                 plain,
                 families=families[each.name],

@@ -160,12 +160,16 @@ def _keys(query: Query, relation: int) -> list[tuple[int, Key]]:
 
 
 def _place(query: Query, link: int, relation: int, family: int, kind: SynopsisFamily) -> Place:
-    """Return a relation's place in a link. Where only two meet, or samples are kept, all places are alike."""
+    """Return a relation's place in a link. Where only two meet, or samples are kept, all places are alike.
+
+    The first of three or more hashes as one of two does, and may share its sketch with a join of two.
+    """
     members = query.links[link].members
     if len(members) == 2 or kind == "key-sample":
         return Place(family)
     order = sorted(members, key=lambda m: (query.relations[m.relation].stream, str(m.key), m.relation))
-    return Place(family, [m.relation for m in order].index(relation), len(members))
+    member = [m.relation for m in order].index(relation)
+    return Place(family, member, len(members)) if member > 0 else Place(family)
 
 
 def links_of(query: Query, relation: int) -> tuple[int, ...]:

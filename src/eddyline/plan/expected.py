@@ -24,6 +24,7 @@ FAVOURABLE = 2.0
 _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
 _LEAST_SPLIT, _MOST_SPLIT = 1 / 9, 9.0
 _HEADROOM = 1.25  # a sample that holds all of a relation holds it after it has grown so much
+_LEAST_VARIANCE = 1e-4  # samples that hold all of a relation are not sized by their variance
 _PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
 
 
@@ -53,7 +54,9 @@ def _term_weight(query: Query, name: str, term: TermDemands, statistics: Statist
     found = [statistics.relation(demand) for demand in relations_of(term)]
     if not size or any(each is None for each in found):
         return None
-    return _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
+    # atomic sketches of several links repeat pairs of rows in their products: measured, figures/sharing.py
+    crossed = 2.0 ** (len(query.links) - 1) if term.parts[0][0].family == "agms" else 1.0
+    return crossed * _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
 
 
 def term_size(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
@@ -165,6 +168,6 @@ def balance_of(sketch: float, sampling: Sampling | None, words: int) -> Balance:
     """
     if sampling is None:
         return Balance(1.0, sketch)
-    precision = 1 / max(sampling.variance * words, 1e-9)
+    precision = 1 / (max(sampling.variance, _LEAST_VARIANCE) * words)
     split = min(max(precision * sketch, _LEAST_SPLIT), _MOST_SPLIT)
     return Balance(split, 1 / (1 / sketch + split * precision))

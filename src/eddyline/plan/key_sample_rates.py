@@ -66,7 +66,7 @@ def _best_rates(
     )
     needs = np.log(np.maximum([relation.elements for relation in relations] / capacities, 1.0))
     if links == 1 or not needs.any():
-        return np.exp(np.full(links, -needs.max()))  # nothing to weigh
+        return np.asarray(np.exp(np.full(links, -needs.max())))  # nothing to weigh
 
     def log_variance(x: np.ndarray) -> float:
         return float(logsumexp(shape @ x + scale))

@@ -23,6 +23,7 @@ from eddyline.sql.query import Query
 
 SKIMMING = frozenset({"skimmed", "skimmed-paper"})
 _EXACT_WEIGHT = 1e-6
+_EXACT_SHARES = 4
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -85,7 +86,8 @@ def _kept(
     rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
     counted = fixed | {demand for demand in demands if demand.family == "total"}
     sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
-    sized |= _whole_samples(demands - held.keys(), known.statistics, rest.budget // 8 // max(len(demands), 1))
+    sized |= _whole_samples(queries, choices, known.statistics, rest.budget // 8, len(demands))
+    sized = {demand: words for demand, words in sized.items() if demand not in held}
     readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
     shares = share_words(readers, sized, rest, known.objective)
     sampled = _sampled(queries, choices, shares, known.statistics)
@@ -96,13 +98,27 @@ def _kept(
     return tuple((held | made)[demand] for demand in sorted(demands, key=msgspec.json.encode))
 
 
-def _whole_samples(demands: set[Demand], statistics: Statistics, words: int) -> dict[Demand, int]:
-    """Return the key samples that hold all of their relation in no more words than an equal share, and their words."""
-    found = {}
-    for demand in demands:
-        needed = words_to_hold(demand, statistics) if demand.family == "key-sample" else None
-        if needed is not None and needed <= words:
-            found[demand] = needed
+def _whole_samples(
+    queries: Sequence[Asked], choices: Mapping[str, Choice], statistics: Statistics, words: int, demands: int
+) -> dict[Demand, int]:
+    """Return the key samples that hold all of their relation, and their words.
+
+    A relation that fits an equal share of the budget is held; and a query all of whose relations fit four times
+    that, cheapest first while half the budget lasts, because it is then exact.
+    """
+    share = words // max(demands, 1)
+    found: dict[Demand, int] = {}
+    wanted: list[tuple[int, str, dict[Demand, int]]] = []
+    for each in queries:
+        terms = terms_of(each.query, each.method, choices[each.name]).values()
+        needs = {demand: words_to_hold(demand, statistics) for term in terms for demand in term.samples}
+        known = {demand: need for demand, need in needs.items() if need is not None}
+        found |= {demand: need for demand, need in known.items() if need <= share}
+        if known and len(known) == len(needs) and sum(known.values()) <= _EXACT_SHARES * share * len(known):
+            wanted.append((sum(known.values()), each.name, known))
+    for _, _, known in sorted(wanted, key=lambda item: item[:2]):
+        if sum((found | known).values()) <= words // 2:
+            found |= known
     return found
 
 
@@ -153,7 +169,10 @@ def _balances(
 ) -> dict[str, Balance]:
     """Return how sketches and samples of each query share memory, seen from an equal share of the budget."""
     weights = query_weights(queries, statistics, settings)
-    words = settings.budget // 8 // max(2 * len(queries), 1)
+    synopses = {
+        demand for each in queries for demand in demands_of(each.query, each.method, choices[each.name])
+    }
+    words = settings.budget // 8 // max(len(synopses), 1)
     return {
         each.name: balanced(each.query, each.method, weights[each.name], statistics, words)
         if isinstance(each.query, Query) and choices[each.name].sampled
