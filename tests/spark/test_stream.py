@@ -7,6 +7,7 @@ import pytest
 
 import eddyline as el
 from eddyline.api.durable import to_sections
+from eddyline.spark.sources import read_frame
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
 
@@ -153,3 +154,25 @@ def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
     assert not run.active
     with pytest.raises(el.PipelineError, match="cannot be started"):
         run_all(spark, tmp_path, tmp_path / "state2", checkpoint="nosuchscheme://checkpoints")
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "orc", "parquet"])
+def test_every_file_format_streams_as_it_is_read_in_a_batch(spark, tmp_path, form):
+    schema = "k BIGINT, s STRING, at DATE, x DECIMAL(8,2)"
+    columns = ("id % 7 AS k", "concat('s,', id % 3) AS s", "date_add(DATE '2024-01-01', CAST(id % 5 AS INT)) AS at",
+               "CAST(id / 4 AS DECIMAL(8,2)) AS x", "CASE WHEN id % 5 = 0 THEN -1 ELSE 1 END AS w")  # fmt: skip
+    options = {"header": "true"} if form == "csv" else {}
+    spark.range(60).selectExpr(*columns).write.format(form).options(**options).save(str(tmp_path / "s"))
+    plan = (
+        el.Workload(budget="64 KB", seed=1)
+        .stream("s", schema, changes="w")
+        .query("pairs", "SELECT SUM(a.x) FROM s a JOIN s b ON a.s = b.s AND a.at = b.at")
+        .plan()
+    )
+    given = (spark, "s", form, str(tmp_path / "s"), options, schema, "w")
+    batch = plan.sketch(spark, {"s": read_frame(*given)})
+    frame = read_frame(*given, streaming=True)
+    with plan.start(spark, {"s": frame}, store=tmp_path / "store", trigger="available now") as run:
+        run.await_termination()
+    assert el.open(tmp_path / "store") == batch
+    assert batch.snapshot.tallies["s"].rows == 60
