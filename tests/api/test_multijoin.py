@@ -155,3 +155,109 @@ def test_nothing_joined_says_so():
         answer = state.answer(name)
         assert answer.value is None
         assert "no rows" in answer.notes[-1]
+
+
+def made_of(streams, queries, budget="1 MB", **options):
+    built = el.Workload(budget=budget, seed=1, max_distinct=1 << 12)
+    for name, schema in streams.items():
+        built.stream(name, schema)
+    for name, text in queries.items():
+        built.query(name, text, **options)
+    return built
+
+
+LARGE = {"p": "k BIGINT, v BIGINT", "q": "k BIGINT", "r": "k BIGINT"}
+LARGE_ROWS = {
+    "p": pa.table({"k": [1, 1, 2, 2, 3], "v": [10**7, 10**7 + 1, 10**7, 10**7 + 1, 10**7 + 2]}),
+    "q": pa.table({"k": [1, 2, 3]}),
+    "r": pa.table({"k": [1, 2, 3]}),
+}
+
+
+def test_variances_of_large_numbers_do_not_cancel():
+    three = "SELECT VAR_POP(p.v) FROM p, q, r WHERE p.k = q.k AND q.k = r.k"
+    two = "SELECT VAR_POP(p.v) FROM p, q WHERE p.k = q.k"
+    built = made_of(LARGE, {"three": three, "two": two})
+    statistics = filled(built.analysis(budget="2 MB"), LARGE_ROWS).statistics()
+    state = filled(built.plan(statistics=statistics), LARGE_ROWS)
+    assert state.answer("three").value == 0.56
+    assert state.answer("three").exact
+    answer = state.answer("two")
+    assert answer.low <= 0.56 <= answer.high
+
+
+def test_a_sample_variance_of_one_row_is_null():
+    text = "SELECT STDDEV(p.v) FROM p, q, r WHERE p.k = q.k AND q.k = r.k AND p.v = 10000002"
+    built = made_of(LARGE, {"one": text})
+    statistics = filled(built.analysis(budget="2 MB"), LARGE_ROWS).statistics()
+    for plan in (built.plan(), built.plan(statistics=statistics)):
+        assert filled(plan, LARGE_ROWS).answer("one").value is None
+
+
+def test_averages_of_few_large_values_are_not_too_sure():
+    # 20 rows of 6,000 carry the sum: a sample that misses them must not say that it knows. 95% intervals; fewer
+    # than 15 of 20 has a chance below 1e-3.
+    rng = np.random.default_rng(1)
+    values = np.ones(6000, dtype=np.int64)
+    values[rng.choice(6000, 20, replace=False)] = 100_000
+    data = {
+        "p": pa.table({"k": np.arange(6000), "v": values}),
+        "q": pa.table({"k": np.arange(6000), "j": np.arange(6000)}),
+        "r": pa.table({"j": np.arange(6000)}),
+    }
+    queries = {
+        name: f"SELECT {name}(p.v) FROM p JOIN q ON p.k = q.k JOIN r ON q.j = r.j"
+        for name in ("AVG", "STDDEV")
+    }
+    truth = {name: exact(text, data) for name, text in queries.items()}
+    hits = 0
+    for seed in range(10):
+        built = el.Workload(budget="256 KB", seed=seed, max_distinct=1 << 14)
+        built.stream("p", "k BIGINT, v BIGINT").stream("q", "k BIGINT, j BIGINT").stream("r", "j BIGINT")
+        for name, text in queries.items():
+            built.query(name, text)
+        state = built.plan().empty()
+        for name, table in data.items():
+            state.update(name, table)
+        for name in queries:
+            answer = state.answer(name)
+            assert answer.high > answer.low
+            hits += answer.low <= truth[name] <= answer.high
+    assert hits >= 15
+
+
+def test_a_plan_asked_by_hash_is_read_skimmed_too(data, truth):
+    state = filled(workload(budget="400 KB", queries={"chain": QUERIES["chain"]}, method="hash").plan(), data)
+    for answer in (state.answer(QUERIES["chain"]), state.answer("chain", method="skimmed")):
+        assert answer.low <= truth["chain"] <= answer.high
+
+
+def test_using_merges_columns_and_on_sees_what_stands_before_it():
+    streams = {"a": "k BIGINT, x BIGINT", "b": "k BIGINT", "c": "k BIGINT, x BIGINT"}
+    built = made_of(streams, {"q": "SELECT SUM(k) FROM a JOIN b USING (k) JOIN c USING (k) WHERE k > 1"})
+    rows = {name: pa.table({"k": [1, 2, 3], "x": [1, 2, 3]}) for name in "ac"} | {
+        "b": pa.table({"k": [1, 2, 3]})
+    }
+    answer = filled(built.plan(), rows).answer("q")
+    assert answer.low <= 5 <= answer.high
+    with pytest.raises(el.SqlError, match="names no relation"):
+        built.query("later", "SELECT COUNT(*) FROM a JOIN b ON a.x = c.x JOIN c ON b.k = c.k")
+
+
+def test_a_reversed_composite_key_is_covered():
+    streams = {"p": "k BIGINT, j BIGINT", "q": "k BIGINT, j BIGINT"}
+    state = made_of(streams, {"q": "SELECT COUNT(*) FROM p, q WHERE p.k = q.j AND p.j = q.k"}).plan().empty()
+    assert state.answer("SELECT COUNT(*) FROM p, q WHERE p.j = q.k AND p.k = q.j").value == 0
+
+
+def test_products_beyond_floating_point_are_refused_in_words():
+    aliases = [f"t{i}" for i in range(12)]
+    equal = " AND ".join(f"t0.k = {alias}.k" for alias in aliases[1:])
+    text = f"SELECT COUNT(*) FROM {', '.join(f's {alias}' for alias in aliases)} WHERE {equal}"
+    state = made_of({"s": "k BIGINT"}, {"q": text}, method="hash").plan().empty()
+    state.update("s", {"k": np.array([1, 2])}, weights=np.array([10**15, 10**15]))
+    with pytest.raises(el.SketchError, match="floating point"):
+        state.answer("q")
+    state.update("s", {"k": np.array([1])}, weights=np.array([10**18]))
+    with pytest.raises(el.SketchError, match="floating point"):
+        state.answer("q")

@@ -254,3 +254,38 @@ def test_a_query_that_is_added_leaves_what_is_kept_alone():
     assert {kept.id for kept in old.kept} <= {kept.id for kept in new.kept}
     assert all(new.by_id[kept.id] == kept for kept in old.kept)
     assert new.nbytes <= 1_000_000
+
+
+def test_what_cannot_be_kept_is_refused():
+    old = workload(queries={"chain": POOL["chain"]}, budget="1 MB").plan()
+    with pytest.raises(el.PlanError, match="what is to stay takes"):
+        workload(queries={"chain": POOL["chain"]}, budget="64 KB").plan(keep=old)
+    other = el.Workload(budget="1 MB", hash="poly4")
+    for name, schema in SCHEMAS.items():
+        other.stream(name, schema)
+    with pytest.raises(el.PlanError, match="hashes by mix"):
+        other.query("chain", POOL["chain"]).plan(keep=old)
+    with pytest.raises(el.PlanError, match=r"el\.Statistics"):
+        workload().plan(statistics="statistics.json")
+
+
+def test_an_added_query_never_costs_an_old_one_its_samples():
+    old = workload(queries={"chain": POOL["chain"]}, budget="400 KB").plan()
+    more = workload(queries={"chain": POOL["chain"], "four": POOL["four"]}, budget=old.nbytes + 8_000)
+    new = more.plan(keep=old).layout
+    assert {kept.id for kept in old.layout.kept} <= {kept.id for kept in new.kept}
+
+
+def test_samples_planned_to_hold_everything_are_exact():
+    rng = np.random.default_rng(4)
+    data = {
+        "p": pa.table({"k": rng.integers(0, 30, 300)}),
+        "q": pa.table({"k": rng.integers(0, 30, 300), "j": rng.integers(0, 50, 300)}),
+        "r": pa.table({"j": rng.integers(0, 50, 300)}),
+    }
+    made = el.Workload(error=0.05, seed=1)
+    made.stream("p", "k BIGINT").stream("q", "k BIGINT, j BIGINT").stream("r", "j BIGINT")
+    made.query("a", "SELECT COUNT(*) FROM p JOIN q ON p.k = q.k JOIN r ON q.j = r.j")
+    plan = made.plan(statistics=filled(made.analysis(), data).statistics())
+    assert plan.expected_errors() == {"a": 0.0}
+    assert filled(plan, data).answer("a").exact

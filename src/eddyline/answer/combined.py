@@ -20,13 +20,17 @@ def combine(sketch: Interval, sample: Interval, sketch_method: str) -> tuple[Int
     """Return (interval, method): the mean by inverse variance, and which reading carried it."""
     if not isfinite(sample.half) or isnan(sample.value):
         return sketch, sketch_method
-    if sample.half == 0 or not isfinite(sketch.half) or isnan(sketch.value):
+    if not isfinite(sketch.half) or isnan(sketch.value):
         return sample, SAMPLE
+    if sketch.half == sample.half == 0:
+        return sketch, sketch_method
     if abs(sketch.value - sample.value) > APART * (sketch.half + sample.half):
         return sketch, sketch_method
-    weight = sketch.half**-2 / (sketch.half**-2 + sample.half**-2) if sketch.half > 0 else 1.0
+    wider = max(sketch.half, sample.half)
+    one, other = sketch.half / wider, sample.half / wider
+    weight = other**2 / (one**2 + other**2)
     value = weight * sketch.value + (1 - weight) * sample.value
-    half = (sketch.half**-2 + sample.half**-2) ** -0.5 if weight < 1 else 0.0
+    half = wider * one * other / (one**2 + other**2) ** 0.5
     return Interval(value, value - half, value + half), _method(weight, sketch_method)
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eddyline.answer.contraction import rounding_bound
 from eddyline.answer.reading import FloatArray, Reading
 from eddyline.answer.skimming import (
     Places,
@@ -33,6 +34,8 @@ from eddyline.answer.skimming import (
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
+
+_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def hash_join(
     nothing = np.zeros(0)
     variances = [row_variance(nothing, nothing, 0.0, *pair) for pair in zip(left, right, strict=True)]
     products = np.einsum("pq,pq->p", left, right)
-    return Reading(rows=products, row_variance=float(np.mean(variances)), center="median")
+    bound = _rounding(left, right)
+    return Reading(rows=products, row_variance=float(np.mean(variances)), center="median", rounding=bound)
 
 
 def skimmed_join(left: Side, right: Side) -> Reading:
@@ -85,6 +89,7 @@ def skimmed_join(left: Side, right: Side) -> Reading:
         rows=estimates,
         row_variance=float(variances.mean()),
         dense=dense,
+        rounding=_rounding(left_rows, right_rows),
         dense_squares=(float(squares.mean()),),
     )
 
@@ -130,6 +135,12 @@ def row_variance(
     cross, residuals = float(left @ right), (float(left @ left), float(right @ right))
     sides = float(f @ f) * residuals[1] + residuals[0] * float(g @ g) + residuals[0] * residuals[1]
     return (sides + max(2 * dense_dense * cross + cross * cross, 0.0)) / len(left)
+
+
+def _rounding(left: FloatArray, right: FloatArray) -> float:
+    """Return how far rounding may move an inner product: not at all while all its sums are integers of 53 bits."""
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    return rounding_bound([left, right]) if float(np.max(norms)) >= _WHOLE else 0.0
 
 
 def _common_rows(left: Side, right: Side) -> tuple[HashSketchSpec, FloatArray, FloatArray]:

@@ -38,7 +38,8 @@ from eddyline.sketch.key_sample import EVERYTHING
 
 _MOST_ROWS = 1 << 21
 _MOST_GROUPS = 1 << 23  # of joined rows, over all sets of links
-_NEGLIGIBLE = 1e-6  # chance
+_NEGLIGIBLE = 1e-5  # chance of two values taken for one, up to which a whole sample is exact
+_LIKELY = 0.01  # chance from which a whole sample allows for one such pair
 _FEWEST_OF_TAIL = 3  # groups from which the tail is estimated
 _FLOAT_INTEGERS = 2.0**53
 
@@ -72,7 +73,8 @@ class SampleReading:
 
     `exact`: every value of every link was sampled and told apart, and `value` is an integer. `rate` is the chance
     of a joined row. `witnesses`: joined rows or, where fewer, joined values of a sampled link. `rows` is None
-    where the joined rows were too many to list.
+    where the joined rows were too many to list. `tail`: by what the variance was raised because the sample is known
+    to miss large elements; `norm`: the root of the product of the relations' self-joins.
     """
 
     value: float
@@ -81,6 +83,8 @@ class SampleReading:
     exact: bool
     rate: float
     rows: JoinedRows | None
+    tail: float = 1.0
+    norm: float = 0.0
 
 
 def sample_join(relations: Sequence[SampledRelation]) -> SampleReading:
@@ -110,7 +114,7 @@ def _unseen(join: MatchedSamples, sums: Sequence[FloatArray], rates: FloatArray)
     sampled = bool((rates < 1).any())
     added = []
     for through, rate, collisions in zip(sums, rates, join.collisions, strict=True):
-        chance = collisions + (not sampled and collisions >= _NEGLIGIBLE)
+        chance = collisions + (not sampled and collisions >= _LIKELY)
         added.append(
             _missed_squares(through, float(rate)) + chance * float(np.square(through).max(initial=0))
         )

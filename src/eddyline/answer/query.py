@@ -14,7 +14,7 @@ from eddyline.answer.key_sample import SampleReading
 from eddyline.answer.set_query import answer_set
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Planned, Term
+from eddyline.plan.layout import Demand, Planned, Term
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 FEW_WITNESSES = 30
@@ -39,7 +39,11 @@ def _aggregate(
 ) -> Estimate:
     """Return the estimate of an aggregate over a join."""
     function = query.aggregate.function
-    scales = {name: 10.0 ** -_scale(snapshot, term) for name, term in planned.terms.items()}
+    digits = {name: _scale(snapshot, term) for name, term in planned.terms.items()}
+    sampled = _read_samples(snapshot, planned, query)
+    if sampled and all(reading.exact for reading in sampled.values()):
+        return _told_exactly(planned, function, sampled, digits, confidence, notes)
+    scales = {name: 10.0**-each for name, each in digits.items()}
     sketched = {
         name: read_term(snapshot, query, term, planned.method).scaled(scales[name])
         for name, term in planned.terms.items()
@@ -47,16 +51,10 @@ def _aggregate(
     interval = sketches.aggregate_of(function, sketched, confidence)
     dense = max(reading.dense for reading in sketched.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
-    exact = False
-    if all(term.samples for term in planned.terms.values()):
-        sampled = {
-            name: samples.cautious(
-                samples.scaled(samples.read_samples(snapshot, query, term), scales[name]), sketched[name]
-            )
-            for name, term in planned.terms.items()
-        }
-        exact = all(reading.exact for reading in sampled.values())
-        interval, method = combine(interval, samples.aggregate_of(function, sampled, confidence), method)
+    if sampled:
+        scaled = {name: samples.scaled(reading, scales[name]) for name, reading in sampled.items()}
+        other = samples.aggregate_of(function, scaled, sketched, confidence)
+        interval, method = combine(interval, other, method)
         notes += _thin_notes(method, sampled)
     value, low, high = interval
     if isnan(value):
@@ -67,7 +65,30 @@ def _aggregate(
     if function not in ("sum", "avg"):
         low = max(low, 0)
     notes += _width_notes(value, low, high)
-    return Estimate(planned.name, value, low, high, confidence, method, exact=exact, notes=tuple(notes))
+    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
+
+
+def _read_samples(snapshot: Snapshot, planned: Planned, query: Query) -> dict[str, SampleReading]:
+    """Return what the key samples say of each term, in fixed point; nothing where a term has none."""
+    if not all(term.samples for term in planned.terms.values()):
+        return {}
+    return {name: samples.read_samples(snapshot, query, term) for name, term in planned.terms.items()}
+
+
+def _told_exactly(
+    planned: Planned,
+    function: str,
+    sampled: Mapping[str, SampleReading],
+    digits: Mapping[str, int],
+    confidence: float,
+    notes: list[str],
+) -> Estimate:
+    """Return an aggregate over a join of which the samples hold every row."""
+    totals = {name: int(reading.value) for name, reading in sampled.items()}
+    value = _exact_value(function, totals, {name: 10**each for name, each in digits.items()})
+    if value is None:
+        notes = [*notes, "the join has no rows." if totals["count"] == 0 else "the join has one row."]
+    return Estimate(planned.name, value, value, value, confidence, SAMPLE, exact=True, notes=tuple(notes))
 
 
 def _exact(
@@ -82,7 +103,7 @@ def _exact(
 
 def _exact_value(function: str, totals: dict[str, int], scales: dict[str, int]) -> int | float | None:
     """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
-    count = totals["count"]
+    count = totals.get("count", 1)  # a SUM over a join keeps none, and is 0 where nothing joins
     if function == "count":
         return count
     if count == 0 or (function.endswith("_samp") and count == 1):
@@ -118,11 +139,7 @@ def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
     query = planned.query
     parts = query.members if isinstance(query, SetQuery) else query.relations
     for name in dict.fromkeys(part.stream for part in parts):
-        rows = next(
-            k
-            for k in snapshot.layout.kept_for(name)
-            if k.spec.words == 1 and not k.demand.predicates and not k.demand.measure
-        )
+        rows = next(k for k in snapshot.layout.kept_for(name) if k.demand == Demand(name, "total"))
         net = int(snapshot.counters[rows.id][0])
         if net < 0:
             notes.append(

@@ -1,12 +1,15 @@
 """Functions of several readings of one join, by the delta method: AVG = SUM / COUNT, and the variance."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import atanh, inf, isclose, nan, sqrt, tanh
 
 import numpy as np
 
 from eddyline.answer.reading import Reading
+
+_EPSILON = 4 * 2.0**-52
 
 
 def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> tuple[float, float, float]:
@@ -35,9 +38,11 @@ def mean_square_deviation(
     if abs(counts.value) <= counts.half_width(confidence):
         return ratio(squares, counts, confidence)
     mean = sums.value / counts.value
-    value, low, high = ratio(
-        combination([squares, sums, counts], [1.0, -2 * mean, mean * mean]), counts, confidence
-    )
+    parts, factors = [squares, sums, counts], [1.0, -2 * mean, mean * mean]
+    deviations = combination(parts, factors)
+    cancelled = _EPSILON * sum(abs(f * part.value) for part, f in zip(parts, factors, strict=True))
+    deviations = replace(deviations, rounding=deviations.rounding + cancelled)
+    value, low, high = ratio(deviations, counts, confidence)
     return max(value, 0.0), max(low, 0.0), high
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf, isfinite, isnan, sqrt
+from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 
@@ -13,8 +13,13 @@ from eddyline.answer.sketched import Interval, from_population
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import links_of
 from eddyline.plan.layout import Term
-from eddyline.sketch.key_sample import KeySampleSpec
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.key_sample import EVERYTHING, KeySample, KeySampleSpec
 from eddyline.sql.query import Query
+
+_RULE_OF_THREE = 3.0
+"""What was in none of n joined values may be in 3 / n of them, at 95%: a quotient is never surer than that. What is
+not seen may be as large as the root mean square of the measure, which the sketches tell."""
 
 
 def read_samples(snapshot: Snapshot, query: Query, term: Term) -> SampleReading:
@@ -25,7 +30,34 @@ def read_samples(snapshot: Snapshot, query: Query, term: Term) -> SampleReading:
         assert isinstance(spec, KeySampleSpec)
         sample = spec.decode(snapshot.counters[name])
         relations.append(SampledRelation(sample, links_of(query, relation)))
-    return sample_join(relations)
+    reading = sample_join(relations)
+    if reading.exact or reading.rows is None:
+        return reading
+    limits, tail, norm = reading.rows.limits, 1.0, 1.0
+    for index, each in enumerate(relations):
+        self_join = sum(_self_join(snapshot, name) for name in {part[index] for part in term.sketches})
+        tail = max(tail, _missing_squares(each.sample, [limits[link] for link in each.links], self_join))
+        norm *= sqrt(self_join)
+    return replace(reading, variance=reading.variance * tail, tail=tail, norm=norm)
+
+
+def _missing_squares(sample: KeySample, limits: Sequence[int], self_join: float) -> float:
+    """Return how many times larger a relation's self-join is than the elements that could join make it.
+
+    The sketch sees all of it. Where the sample, cut to the limits of the join, shows much less, it missed the
+    elements that are large, and its variance, which goes by squares as the self-join does, is too small by that
+    factor.
+    """
+    kept = (sample.hashes < np.array(limits, dtype=np.uint64)).all(axis=1)
+    seen = float((sample.values[kept].astype(np.float64) ** 2).sum())
+    rate = float(np.prod([limit / EVERYTHING for limit in limits]))
+    return self_join * rate / seen if seen > 0 else 1.0
+
+
+def _self_join(snapshot: Snapshot, name: str) -> float:
+    spec = snapshot.layout.by_id[name].spec
+    assert isinstance(spec, HashSketchSpec)
+    return float((snapshot.counters[name].astype(np.float64) ** 2).sum()) / spec.depth
 
 
 def scaled(reading: SampleReading, factor: float) -> SampleReading:
@@ -35,54 +67,72 @@ def scaled(reading: SampleReading, factor: float) -> SampleReading:
     rows = reading.rows
     if rows is not None:
         rows = rows._replace(values=rows.values * factor)
-    return replace(reading, value=reading.value * factor, variance=reading.variance * factor**2, rows=rows)
+    return replace(
+        reading,
+        value=reading.value * factor,
+        variance=reading.variance * factor**2,
+        rows=rows,
+        norm=reading.norm * abs(factor),
+    )
 
 
-def cautious(sample: SampleReading, sketch: Reading) -> SampleReading:
-    """Return a reading whose variance allows for the dense values that the sketch knows of.
+def aggregate_of(
+    function: str,
+    readings: Mapping[str, SampleReading],
+    sketched: Mapping[str, Reading],
+    confidence: float,
+) -> Interval:
+    """Return the aggregate of a function of SQL from the samples of its terms; wide where they say nothing.
+
+    sketched: the sketches' readings of the same terms, which know of dense values that a sample may have missed.
+    """
+    missed = {name: missed_variance(reading, sketched[name]) for name, reading in readings.items()}
+    if function in ("count", "sum"):
+        reading = readings[function]
+        return _around(reading.value, max(reading.variance, missed[function]), confidence)
+    count = readings["count"]
+    if count.value == 0 or count.witnesses == 0:
+        return Interval(nan, -inf, inf)
+    value, variance, mean = _quotient(function, readings)
+    term = readings["sum" if function == "avg" else "squares"]
+    typical = max(abs(value), term.norm / count.norm if count.norm else 0.0)
+    unseen = (typical * _RULE_OF_THREE / (two_sided_z(0.95) * count.witnesses)) ** 2
+    factors = (
+        {"sum": 1.0, "count": value}
+        if function == "avg"
+        else {"squares": 1.0, "sum": 2 * mean, "count": mean**2}
+    )
+    dense = sum(factor**2 * missed[name] for name, factor in factors.items()) / count.value**2
+    tail = max(reading.tail for reading in readings.values())
+    interval = _around(value, tail * (variance + unseen) + dense, confidence)
+    return interval if function == "avg" else from_population(function, interval, count.value)
+
+
+def missed_variance(sample: SampleReading, sketch: Reading) -> float:
+    """Return the variance that a sample has at least, by the dense values that the sketch knows of.
 
     A sample that missed the few values which carry a join does not see how much it may be off. The sketch knows
     these values: with a link's values kept at rate p, those that it knows alone make a variance of (1 - p)/p times
     the sum of the squares of what joins through them. Values that a sketch cannot see move a sample by less than
     the sketch's own error.
     """
-    if sample.rows is None or not sketch.dense_squares or not isfinite(sample.variance):
-        return sample
+    if sample.rows is None or not sketch.dense_squares:
+        return 0.0
     rates = sample.rows.rates
-    floor = sum((1 - p) / p * square for p, square in zip(rates, sketch.dense_squares, strict=True))
-    return replace(sample, variance=max(sample.variance, float(floor)))
+    return float(sum((1 - p) / p * square for p, square in zip(rates, sketch.dense_squares, strict=True)))
 
 
-def aggregate_of(function: str, readings: Mapping[str, SampleReading], confidence: float) -> Interval:
-    """Return the aggregate of a function of SQL from the samples of its terms; wide where they say nothing."""
-    if function in ("count", "sum"):
-        reading = readings[function]
-        return _around(reading.value, reading.variance, confidence)
-    interval = _quotient(function, readings, confidence)
-    return _widened(interval, readings["count"], confidence)
-
-
-def _widened(interval: Interval, count: SampleReading, confidence: float) -> Interval:
-    """Return a quotient's interval at least as wide, relatively, as that of the count where it is very uncertain.
-
-    A quotient of a sample that missed what carries the join is off by as much as its parts.
-    """
-    uncertain = two_sided_z(confidence) * sqrt(count.variance) / abs(count.value) if count.value else inf
-    half = max(interval.half, abs(interval.value) * uncertain) if uncertain > 1 else interval.half
-    return Interval(interval.value, interval.value - half, interval.value + half)
-
-
-def _quotient(function: str, readings: Mapping[str, SampleReading], confidence: float) -> Interval:
+def _quotient(function: str, readings: Mapping[str, SampleReading]) -> tuple[float, float, float]:
+    """Return (value, variance, mean) of an average, or of the population's variance."""
+    mean, variance = sample_ratio(readings["sum"], readings["count"])
     if function == "avg":
-        return _around(*sample_ratio(readings["sum"], readings["count"]), confidence)
-    mean, _ = sample_ratio(readings["sum"], readings["count"])
+        return mean, variance, mean
     deviations = _combination(
         [readings["squares"], readings["sum"], readings["count"]], [1.0, -2 * mean, mean * mean]
     )
-    if isnan(mean) or deviations is None:
-        return Interval(mean, -inf, inf)
-    spread = _around(*sample_ratio(deviations, readings["count"]), confidence)
-    return from_population(function, spread, readings["count"].value)
+    if deviations is None:
+        return mean, inf, mean
+    return *sample_ratio(deviations, readings["count"]), mean
 
 
 def _around(value: float, variance: float, confidence: float) -> Interval:

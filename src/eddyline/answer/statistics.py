@@ -14,7 +14,7 @@ from eddyline.answer.combined import combine
 from eddyline.answer.join_terms import read_term
 from eddyline.answer.key_values import holds_value, value_of
 from eddyline.answer.sampled import aggregate_of as sampled_aggregate
-from eddyline.answer.sampled import cautious, read_samples
+from eddyline.answer.sampled import read_samples
 from eddyline.answer.set_condition import Member
 from eddyline.answer.set_expression import set_cardinality
 from eddyline.answer.sketched import aggregate_of as sketched_aggregate
@@ -109,8 +109,12 @@ def _sizes(snapshot: Snapshot, planned: Planned) -> Iterator[tuple[str, float]]:
         sketch = read_term(snapshot, query, term, planned.method)
         interval = sketched_aggregate("count", {"count": sketch}, 0.95)
         if term.samples:
-            sample = cautious(read_samples(snapshot, query, term), sketch)
-            interval, _ = combine(interval, sampled_aggregate("count", {"count": sample}, 0.95), "")
+            sample = read_samples(snapshot, query, term)
+            if sample.exact:
+                yield name, float(sample.value)
+                continue
+            other = sampled_aggregate("count", {"count": sample}, {"count": sketch}, 0.95)
+            interval, _ = combine(interval, other, "")
         if abs(interval.value) > interval.half:
             yield name, interval.value
 

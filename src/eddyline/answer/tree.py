@@ -13,6 +13,7 @@ Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from eddyline.answer.skimming import (
     standing_out,
     strongest,
 )
-from eddyline.errors import IncompatibleSpecs
+from eddyline.errors import IncompatibleSpecs, SketchError
 
 
 def hash_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
@@ -93,8 +94,10 @@ def _skimmed(side: Side, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
 
 def _supports(tree: JoinTree, sides: Sequence[Side]) -> list[UInt64Array]:
     """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbours."""
-    supports = [np.atleast_2d(side.candidates) for side in sides]
-    whole = list(supports)
+    supports = [
+        side.candidates.reshape(len(links), -1) for side, links in zip(sides, tree.links, strict=True)
+    ]
+    whole: list[UInt64Array] = list(supports)
     for relation, links in enumerate(tree.links):
         if len(links) == 1:
             near = [r for r in tree.members[links[0]] if r != relation]
@@ -158,8 +161,15 @@ def _row_variance(dense: Sequence[FloatArray], residuals: Sequence[FloatArray]) 
     """Return the expected variance of a row: (prod (D + R) - prod D) / width over dense and residual powers."""
     powers = [(each**2).sum(axis=1) for each in dense]
     rest = [(each**2).sum(axis=1) for each in residuals]
-    whole = np.prod([d + r for d, r in zip(powers, rest, strict=True)], axis=0)
-    return float(np.mean(whole - np.prod(powers, axis=0))) / residuals[0].shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.prod([d + r for d, r in zip(powers, rest, strict=True)], axis=0)
+        variance = float(np.mean(whole - np.prod(powers, axis=0))) / residuals[0].shape[1]
+    if not isfinite(variance):
+        raise SketchError(
+            "the variance of this join is beyond what 64-bit floating point holds: ask for a smaller measure, or "
+            "join fewer relations."
+        )
+    return variance
 
 
 def _common_rows(sides: Sequence[Side]) -> list[FloatArray]:

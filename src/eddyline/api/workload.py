@@ -130,7 +130,7 @@ class Workload:
         self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
-    def plan(self, *, statistics: Statistics | None = None, keep: Layout | None = None) -> Plan:
+    def plan(self, *, statistics: Statistics | None = None, keep: Layout | Plan | None = None) -> Plan:
         """Return the plan: what to keep for all queries within the budget.
 
         statistics: what is known of the streams, from `analyze`, from a running `state.statistics()`, or given;
@@ -140,24 +140,29 @@ class Workload:
         """
         if not self._asked and not self._samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
+        old = keep.layout if isinstance(keep, Plan) else keep
+        if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
+            raise PlanError(
+                "plan() takes statistics= of el.Statistics (from_json reads a file) and keep= of a plan."
+            )
         known = Known(statistics if statistics is not None else Statistics(), self._objective)
         settings = self._settings
         if self._error is not None:
-            settings = replace(settings, budget=self._budget_for(self._error, known))
-        return Plan(self._layout(settings, known, keep), self._outlook(settings, known))
+            settings = replace(settings, budget=self._budget_for(self._error, known, old))
+        return Plan(self._layout(settings, known, old), self._outlook(settings, known))
 
     def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
         return layout_with_windows(
             self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep, known
         )
 
-    def _budget_for(self, error: float, known: Known) -> int:
+    def _budget_for(self, error: float, known: Known, keep: Layout | None) -> int:
         """Return the smallest budget that is expected to reach an error on every query."""
         if self._windows:
             raise PlanError("windows are planned within a budget, not for an error: give a budget.")
 
         def errors_at(budget: int) -> dict[str, float]:
-            layout = self._layout(replace(self._settings, budget=budget), known)
+            layout = self._layout(replace(self._settings, budget=budget), known, keep)
             return expected_errors(layout, known.statistics, self._settings.max_distinct)
 
         return budget_for_error(error, errors_at)

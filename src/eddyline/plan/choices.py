@@ -1,6 +1,6 @@
 """What the planner chooses for each query before memory is shared out: hash families, key samples, parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -124,9 +124,11 @@ def choice_of(planned: Planned, layout: Layout) -> Choice:
     )
 
 
-def without_samples(choices: Mapping[str, Choice]) -> dict[str, Choice]:
-    """Return the choices without key samples, for budgets that are too small for them."""
-    return {name: replace(choice, sampled=False) for name, choice in choices.items()}
+def without_samples(choices: Mapping[str, Choice], names: Collection[str]) -> dict[str, Choice]:
+    """Return the choices with no key samples for some queries, for budgets that are too small for them."""
+    return {
+        name: replace(choice, sampled=False) if name in names else choice for name, choice in choices.items()
+    }
 
 
 def with_samples(asked: Sequence[Asked], choices: Mapping[str, Choice]) -> dict[str, Choice]:

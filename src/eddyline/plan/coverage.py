@@ -7,6 +7,7 @@ from eddyline.plan.demands import METHODS, Choice, Method, TermDemands, links_of
 from eddyline.plan.explain import describe
 from eddyline.plan.families import without_families
 from eddyline.plan.layout import Demand, Layout, Planned, Term
+from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import Key, Query
 from eddyline.sql.schema import NAME
@@ -25,6 +26,10 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
     named = next((planned for planned in layout.queries if planned.name == query), None)
     if named is not None:
         return named if method in (None, named.method) else bind(layout, named.name, named.query.text, method)
+    same = " ".join(query.split())
+    asked = next((each for each in layout.queries if query_name(each.query) == same), None)
+    if asked is not None and method in (None, asked.method):
+        return asked
     if " " not in query.strip():
         raise PlanError(f"the plan has no query {query!r}: its queries are {', '.join(layout.query_names)}.")
     return bind(layout, "query", query, method)

@@ -23,10 +23,11 @@ def as_mermaid(picture: Picture) -> str:
     names = {query.name: f"q{number}" for number, query in enumerate(picture.queries)}
     nodes = {shown.id: f"s{number}" for number, shown in enumerate(picture.synopses)}
     for stream, cost in picture.costs.items():
-        lines.append(f'  subgraph {stream}["stream {stream}: {cost} words a row"]')
+        lines.append(f'  subgraph stream_{stream}["stream {stream}: {cost} words a row"]')
         for shown in picture.synopses:
             if shown.stream == stream:
-                lines.append(f'    {nodes[shown.id]}["{shown.holds}<br/>{shown.nbytes:,} bytes"]')
+                holds = shown.holds.replace('"', "#quot;")
+                lines.append(f'    {nodes[shown.id]}["{holds}<br/>{shown.nbytes:,} bytes"]')
         lines.append("  end")
     for shown in picture.synopses:
         lines += [f"  {names[reader]} --> {nodes[shown.id]}" for reader in shown.readers if reader in names]

@@ -19,6 +19,7 @@ from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.specs import Sampled, Settings, candidates_for, least_words, spec_for
 from eddyline.plan.statistics import Statistics
+from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sql.query import Query
 
 SKIMMING = frozenset({"skimmed", "skimmed-paper"})
@@ -51,6 +52,7 @@ def make_layout(
     """
     queries = sorted(asked, key=lambda each: each.name)
     old = keep if keep is not None and keep.seed == settings.seed else None
+    _check_keep(old, settings)
     choices = choose(queries, settings, known.statistics, known.objective, old)
     if known.sample_all:
         choices = with_samples(queries, choices)
@@ -58,13 +60,28 @@ def make_layout(
     try:
         kept = _kept(queries, choices, fixed, settings, old, known)
     except PlanError:
-        if not any(choice.sampled for choice in choices.values()):
+        fresh = {each.name for each in queries} - _names(old)
+        if not any(choices[name].sampled for name in fresh):
             raise
-        choices = without_samples(choices)
+        choices = without_samples(choices, fresh)
         kept = _kept(queries, choices, fixed, settings, old, known)
     planned = tuple(_planned(each, choices[each.name]) for each in queries)
     by_name = tuple(sorted(streams, key=lambda stream: stream.name))
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
+
+
+def _names(layout: Layout | None) -> set[str]:
+    return {each.name for each in layout.queries} if layout is not None else set()
+
+
+def _check_keep(old: Layout | None, settings: Settings) -> None:
+    """Raise PlanError where what is to stay cannot: it hashes otherwise than new synopses would."""
+    hashes = {kept.spec.hash for kept in old.kept if isinstance(kept.spec, HashSketchSpec)} if old else set()
+    if hashes - {settings.hash}:
+        raise PlanError(
+            f"the plan to keep hashes by {', '.join(sorted(hashes))} and this workload by {settings.hash}: give "
+            f"Workload(hash={min(hashes)!r})."
+        )
 
 
 def _kept(
@@ -83,7 +100,12 @@ def _kept(
         demands |= wanted
         skimmed |= wanted if each.method in SKIMMING else set()
     held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
-    rest = replace(settings, budget=max(settings.budget - sum(each.nbytes for each in held.values()), 0))
+    taken = sum(each.nbytes for each in held.values())
+    if taken > settings.budget:
+        raise PlanError(
+            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
+        )
+    rest = replace(settings, budget=settings.budget - taken)
     counted = fixed | {demand for demand in demands if demand.family == "total"}
     sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
     sized |= _whole_samples(queries, choices, known.statistics, rest.budget // 8, len(demands))
@@ -91,6 +113,7 @@ def _kept(
     readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
     shares = share_words(readers, sized, rest, known.objective)
     sampled = _sampled(queries, choices, shares, known.statistics)
+    sampled |= {d: _whole(d, known.statistics) for d in sized if d.family == "key-sample"}
     made = {
         demand: _synopsis(demand, words, settings, sampled.get(demand), skim=demand in skimmed)
         for demand, words in shares.items()
@@ -219,6 +242,13 @@ def _sampled(
                 rates = tuple(sampling.rates[link] for link in links_of(query, index))
                 found[demand] = _raised(found.get(demand), rates, relation.elements)
     return found
+
+
+def _whole(demand: Demand, statistics: Statistics) -> Sampled:
+    """Return how a sample that holds all of its relation is taken."""
+    relation = statistics.relation(demand)
+    assert relation is not None
+    return Sampled((1.0,) * len(demand.keys), relation.elements)
 
 
 def _raised(old: Sampled | None, rates: tuple[float, ...], elements: float) -> Sampled:

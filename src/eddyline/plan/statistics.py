@@ -51,7 +51,7 @@ class Statistics(msgspec.Struct, frozen=True):
         """Return both; where both know something, the other's word counts."""
         sizes = {
             name: {**self.sizes.get(name, {}), **other.sizes.get(name, {})}
-            for name in self.sizes.keys() | other.sizes.keys()
+            for name in sorted(self.sizes.keys() | other.sizes.keys())
         }
         return Statistics(
             {**self.relations, **other.relations},

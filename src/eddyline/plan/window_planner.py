@@ -46,7 +46,13 @@ def layout_with_windows(
     unit = settings.budget // max(_sketches(_all_demands(plain) | set(samples)) + sum(sketches.values()), 1)
     groups = tuple(
         _group(
-            window, [streams[name] for name in names], members, unit * sketches[window, names], settings, keep
+            window,
+            [streams[name] for name in names],
+            members,
+            unit * sketches[window, names],
+            settings,
+            keep,
+            known,
         )
         for (window, names), members in sorted(grouped.items(), key=lambda item: item[0])
     )
@@ -70,6 +76,7 @@ def _group(
     budget: int,
     settings: Settings,
     keep: Layout | None,
+    known: Known,
 ) -> WindowGroup:
     """Return a group of windowed queries within a budget, or the one that is kept if it has the same queries."""
     name = group_id(window, [stream.name for stream in streams])
@@ -78,7 +85,7 @@ def _group(
     if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
         return old
     demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
-    least = 8 * sum(least_words(demand, settings) for demand in demands)
+    least = 8 * sum(least_words(demand, settings) for demand in demands if demand.family != "key-sample")
     each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
     if each < least:
         panes = window.panes + 1
@@ -87,4 +94,4 @@ def _group(
             f"each, {panes * least:,} together, and its share of the budget is {budget:,}: raise the budget, or "
             "choose a longer slide."
         )
-    return WindowGroup(name, window, make_layout(streams, asked, replace(settings, budget=each)))
+    return WindowGroup(name, window, make_layout(streams, asked, replace(settings, budget=each), known=known))

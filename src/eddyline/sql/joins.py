@@ -57,7 +57,7 @@ def _read_tables(
         raise SqlError("the query has no FROM: name the stream that it reads.")
     sources = [_source(start.this, streams)]
     conditions: list[exp.Expr] = []
-    merged: set[str] = set()
+    merged: dict[str, str] = {}
     for join in select.args.get("joins") or []:
         _check_inner(join)
         right = _source(join.this, streams)
@@ -66,6 +66,7 @@ def _read_tables(
         conditions.extend(_using(join, sources, right, merged))
         sources.append(right)
         conditions.extend(_qualified(part, tuple(sources)) for part in conjuncts(join.args.get("on")))
+    _qualify_merged(select, merged)
     if len(sources) > MAX_RELATIONS:
         raise UnsupportedQuery(
             f"the query joins {len(sources)} relations; at most {MAX_RELATIONS} are answered."
@@ -73,11 +74,18 @@ def _read_tables(
     return tuple(sources), conditions
 
 
+def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:
+    """Give the columns that USING merged their first owner, wherever the query names them bare."""
+    for column in select.find_all(exp.Column):
+        if not column.table and column.name.lower() in merged:
+            column.set("table", exp.to_identifier(merged[column.name.lower()]))
+
+
 def _qualified(condition: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
     """Return a condition of ON with its columns qualified: it sees the relations that stand before it, no others."""
 
     def qualify(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Column) and not part.table:
+        if isinstance(part, exp.Column):
             owner, column = resolve(part, sources)
             return exp.column(column.name, table=sources[owner].alias, quoted=True)
         return part
@@ -110,14 +118,14 @@ def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Sourc
     return Source(table.alias or name, name, streams[name])
 
 
-def _using(join: exp.Join, lefts: list[Source], right: Source, merged: set[str]) -> Iterator[exp.Expr]:
+def _using(join: exp.Join, lefts: list[Source], right: Source, merged: dict[str, str]) -> Iterator[exp.Expr]:
     """Yield the equalities that USING (a, b) stands for; a column that an earlier USING merged is one column."""
     for identifier in join.args.get("using") or []:
         owners = [source for source in lefts if source.find(identifier.name)]
         name = identifier.name.lower()
         if not owners or (len(owners) > 1 and name not in merged) or not right.find(name):
             raise SqlError(f"USING ({identifier.name}): the column must be in one relation on either side.")
-        merged.add(name)
+        merged.setdefault(name, owners[0].alias)
         yield exp.EQ(
             this=exp.column(identifier.name, table=owners[0].alias),
             expression=exp.column(identifier.name, table=right.alias),

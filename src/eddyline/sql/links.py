@@ -107,7 +107,13 @@ def _joined_neighbours(
 
 
 def _link(classes: list[dict[int, Expression]], label: tuple[int, ...], members: set[int]) -> Link:
-    ordered = sorted(label, key=lambda i: _spelling({m: classes[i][m] for m in members}))
+    ordered = sorted(
+        label,
+        key=lambda i: (
+            _spelling({m: classes[i][m] for m in members}),
+            [classes[i][m].text for m in sorted(members)],
+        ),
+    )
     return Link(tuple(Member(m, Key(tuple(classes[i][m] for i in ordered))) for m in sorted(members)))
 
 
