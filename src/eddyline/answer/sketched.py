@@ -1,7 +1,7 @@
 """Aggregates over a join from the readings of its sketches."""
 
 from collections.abc import Mapping
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 from eddyline.answer.ratio import mean_square_deviation, ratio
@@ -39,10 +39,7 @@ def from_population(function: str, spread: Interval, count: float) -> Interval:
     """Return a variance or a standard deviation, of the sample or of the population, from the population's
     variance.
     """  # noqa: D205
-    sampled = function.endswith("_samp")
-    if sampled and round(count) <= 1:
-        return Interval(nan, nan, nan)
-    scale = count / (count - 1) if sampled else 1.0
+    scale = count / (count - 1) if function.endswith("_samp") and count > 1 else 1.0
     ends = [max(end, 0.0) * scale if isfinite(end) else end for end in spread]
     if function.startswith("stddev"):
         ends = [sqrt(end) if isfinite(end) and end > 0 else end for end in ends]
