@@ -14,7 +14,7 @@ from eddyline.plan.demands import Asked
 from eddyline.plan.drawing import as_mermaid, as_svg
 from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
-from eddyline.plan.outlook import expected_errors
+from eddyline.plan.outlook import expected_errors, partition_gains
 from eddyline.plan.picture import picture_of
 from eddyline.plan.planner import Known
 from eddyline.plan.specs import Settings as Budget
@@ -61,7 +61,13 @@ class Plan:
             picture = picture_of(self.layout, self.expected_errors())
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
         known = self._outlook.known.statistics
-        return explain(self.layout, self.expected_errors(), self._outlook.error, informed=bool(known.sizes))
+        return explain(
+            self.layout,
+            self.expected_errors(),
+            self._outlook.error,
+            gains=partition_gains(self.layout, known),
+            informed=bool(known.sizes),
+        )
 
     def expected_errors(self) -> dict[str, float]:
         """Return half the width of each query's interval that is expected, relative to the answer."""

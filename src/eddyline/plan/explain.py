@@ -1,6 +1,7 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Term
 from eddyline.plan.picture import could_not_share
@@ -13,7 +14,12 @@ from eddyline.sql.query import Query
 
 
 def explain(
-    layout: Layout, errors: Mapping[str, float], asked_error: float | None = None, *, informed: bool = True
+    layout: Layout,
+    errors: Mapping[str, float],
+    asked_error: float | None = None,
+    *,
+    gains: Mapping[str, float] = MappingProxyType({}),
+    informed: bool = True,
 ) -> str:
     """Return the plan as a text that fits a terminal: what is kept, who shares it, what is expected."""
     counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
@@ -32,7 +38,7 @@ def explain(
         lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
     lines.append("\nqueries")
     for planned in layout.queries:
-        lines += [f"  {line}" for line in _query(planned, errors)]
+        lines += [f"  {line}" for line in _query(planned, errors, gains.get(planned.name))]
     for apart in could_not_share(layout):
         lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
     for group in layout.windows:
@@ -44,7 +50,7 @@ def explain(
     return "\n".join(lines)
 
 
-def _query(planned: Planned, errors: Mapping[str, float]) -> Iterator[str]:
+def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) -> Iterator[str]:
     """Yield a query's lines: how it is answered, from what, and how well."""
     reads = "; ".join(f"{name}: {_reads(term)}" for name, term in planned.terms.items())
     method = planned.method if isinstance(planned.query, Query) else "distinct"
@@ -60,7 +66,8 @@ def _query(planned: Planned, errors: Mapping[str, float]) -> Iterator[str]:
         yield "  warning: the interval is expected to be wider than the answer; give it more memory"
     parts = max(len(term.sketches) for term in planned.terms.values())
     if parts > 1:
-        yield f"  partitioned into {parts} parts by the histograms of its keys"
+        told = f", expected to need {gain:.1f} times less memory for the same error" if gain else ""
+        yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
 
 
 def _percent(error: float) -> str:

@@ -39,9 +39,7 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
     variance = sketch_weight(query, terms, statistics, most) / words
     if not isinstance(query, Query):
         return variance
-    parts = partitioning_of(asked, statistics, words)
-    if parts is not None and any(len(term.sketches) > 1 for term in planned.terms.values()):
-        variance /= joint_gain(parts)
+    variance /= _gain(planned, asked, statistics, words)
     worst = 0.0
     for name, term in terms.items():
         sizes = [layout.by_id[demand.id].spec.words for demand in term.samples]
@@ -51,6 +49,23 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         both = variance if sampling is None else _combined(variance, sampling.variance)
         worst = max(worst, both)
     return worst
+
+
+def partition_gains(layout: Layout, statistics: Statistics) -> dict[str, float]:
+    """Return for each partitioned query how many times less memory its parts are expected to need."""
+    found = {}
+    for each in layout.queries:
+        if any(len(term.sketches) > 1 for term in each.terms.values()):
+            asked = Asked(each.name, each.query, each.method)  # type: ignore[arg-type]
+            found[each.name] = _gain(each, asked, statistics, min(_sketch_words(layout, each)))
+    return found
+
+
+def _gain(planned: Planned, asked: Asked, statistics: Statistics, words: int) -> float:
+    if all(len(term.sketches) == 1 for term in planned.terms.values()):
+        return 1.0
+    parts = partitioning_of(asked, statistics, words)
+    return joint_gain(parts) if parts is not None else 1.0
 
 
 def _combined(one: float, other: float) -> float:
