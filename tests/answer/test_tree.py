@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from eddyline.answer.agms import est_join_size
 from eddyline.answer.contraction import JoinTree, contract, rounding_bound
 from eddyline.answer.join import Side
-from eddyline.answer.tree import exact_join, hash_tree, skimmed_tree
+from eddyline.answer.tree import hash_tree, joined_through, skimmed_tree
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.specs import Settings, spec_for
@@ -101,10 +101,10 @@ def test_exact_join_of_tuples(links):
     values = [
         np.array([[counted(keys)[tuple(row)] for row in t.T]]) for keys, t in zip(data, tuples, strict=True)
     ]
-    sizes = exact_join(
-        JoinTree(links), [t.view(np.uint64) for t in tuples], [v.astype(float) for v in values]
-    )
-    assert sizes == pytest.approx([naive.exact_join(links, [counted(keys) for keys in data])])
+    frequencies = [each.astype(float) for each in values]
+    exact = naive.exact_join(links, [counted(keys) for keys in data])
+    for sums in joined_through(JoinTree(links), [t.view(np.uint64) for t in tuples], frequencies):
+        assert sums.sum(axis=1) == pytest.approx([exact])
 
 
 @SHAPES

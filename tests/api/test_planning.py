@@ -159,15 +159,16 @@ def test_an_error_gives_the_smallest_budget_that_is_expected_to_reach_it():
     assert sized[0.05] > sized[0.2]
 
 
+def sparse_pairs(self_join):
+    """Statistics of a join that is tiny for the self-joins of its sides."""
+    sides = ("orders on (ok)", "items on (ok)")
+    relations = {name: el.RelationStatistics(self_join, elements=1e6) for name in sides}
+    return el.Statistics(relations, sizes={POOL["pairs"]: {"count": 1e3}})
+
+
 def test_an_error_out_of_reach_names_its_query_and_its_price():
     text = POOL["pairs"]
-    statistics = el.Statistics(
-        relations={
-            name: el.RelationStatistics(self_join=1e12, elements=1e6)
-            for name in ("orders on (ok)", "items on (ok)")
-        },
-        sizes={text: {"count": 1e3}},
-    )
+    statistics = sparse_pairs(1e12)
     made = el.Workload(error=0.01)
     for name, schema in SCHEMAS.items():
         made.stream(name, schema)
@@ -178,13 +179,7 @@ def test_an_error_out_of_reach_names_its_query_and_its_price():
 
 def test_an_expected_interval_wider_than_the_answer_is_announced():
     text = POOL["pairs"]
-    statistics = el.Statistics(
-        relations={
-            name: el.RelationStatistics(self_join=1e9, elements=1e6)
-            for name in ("orders on (ok)", "items on (ok)")
-        },
-        sizes={text: {"count": 1e3}},
-    )
+    statistics = sparse_pairs(1e9)
     explained = workload(queries={"pairs": text}).plan(statistics=statistics).explain()
     assert "expected to be wider than the answer" in explained
 

@@ -1,6 +1,7 @@
 """One term of a join query: the synopses of its relations, read by the query's method."""
 
 import msgspec
+import numpy as np
 
 from eddyline.answer import skimmed_paper
 from eddyline.answer.agms import est_join_size
@@ -102,6 +103,14 @@ def reduced(
     while spec.width > width:
         spec, counters = spec.folded(), spec.fold(counters)
     return spec, counters
+
+
+def self_join(snapshot: Snapshot, name: str) -> float:
+    """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
+    spec = snapshot.layout.by_id[name].spec
+    assert isinstance(spec, HashSketchSpec | AgmsSpec)
+    squares = float((snapshot.counters[name].astype(np.float64) ** 2).sum()) / spec.depth
+    return squares / spec.width if isinstance(spec, AgmsSpec) else squares
 
 
 def depth_of(kept: Kept) -> int:

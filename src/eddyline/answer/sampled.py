@@ -6,6 +6,7 @@ from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 
+from eddyline.answer.join_terms import self_join
 from eddyline.answer.key_sample import JoinedRows, SampleReading, sample_join, sample_ratio
 from eddyline.answer.key_sample_join import SampledRelation
 from eddyline.answer.reading import Reading, two_sided_z
@@ -13,7 +14,6 @@ from eddyline.answer.sketched import Interval, from_population
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import links_of
 from eddyline.plan.layout import Term
-from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.key_sample import EVERYTHING, KeySample, KeySampleSpec
 from eddyline.sql.query import Query
 
@@ -35,9 +35,9 @@ def read_samples(snapshot: Snapshot, query: Query, term: Term) -> SampleReading:
         return reading
     limits, tail, norm = reading.rows.limits, 1.0, 1.0
     for index, each in enumerate(relations):
-        self_join = sum(_self_join(snapshot, name) for name in {part[index] for part in term.sketches})
-        tail = max(tail, _missing_squares(each.sample, [limits[link] for link in each.links], self_join))
-        norm *= sqrt(self_join)
+        size = sum(self_join(snapshot, name) for name in {part[index] for part in term.sketches})
+        tail = max(tail, _missing_squares(each.sample, [limits[link] for link in each.links], size))
+        norm *= sqrt(size)
     return replace(reading, variance=reading.variance * tail, tail=tail, norm=norm)
 
 
@@ -52,12 +52,6 @@ def _missing_squares(sample: KeySample, limits: Sequence[int], self_join: float)
     seen = float((sample.values[kept].astype(np.float64) ** 2).sum())
     rate = float(np.prod([limit / EVERYTHING for limit in limits]))
     return self_join * rate / seen if seen > 0 else 1.0
-
-
-def _self_join(snapshot: Snapshot, name: str) -> float:
-    spec = snapshot.layout.by_id[name].spec
-    assert isinstance(spec, HashSketchSpec)
-    return float((snapshot.counters[name].astype(np.float64) ** 2).sum()) / spec.depth
 
 
 def scaled(reading: SampleReading, factor: float) -> SampleReading:

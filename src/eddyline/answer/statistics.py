@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from eddyline.answer.combined import combine
-from eddyline.answer.join_terms import read_term
+from eddyline.answer.join_terms import read_term, self_join
 from eddyline.answer.key_values import holds_value, value_of
 from eddyline.answer.sampled import aggregate_of as sampled_aggregate
 from eddyline.answer.sampled import read_samples
@@ -51,7 +51,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
             tuples = elements.get(name, known[0] if len(distinct) == len(known) == 1 else None)
             complete = len(known) == len(distinct) and tuples is not None
             relations[name] = RelationStatistics(
-                _self_join(snapshot, kept),
+                self_join(snapshot, kept.id),
                 tuples or 0.0,
                 known if complete else (),
                 totals.get(replace(kept.demand, family="total", keys=(), places=())),
@@ -72,14 +72,6 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
 def _single(demand: Demand, key: int) -> str:
     """Return the name of a relation's single key, as a distinct count has it."""
     return relation_name(Demand(demand.stream, "distinct", (demand.keys[key],), demand.predicates))
-
-
-def _self_join(snapshot: Snapshot, kept: Kept) -> float:
-    """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
-    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
-    rows = kept.spec.rows(snapshot.counters[kept.id]).astype(np.float64)
-    squares = float((rows**2).sum()) / len(rows)
-    return squares / rows.shape[1] if isinstance(kept.spec, AgmsSpec) else squares
 
 
 def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:

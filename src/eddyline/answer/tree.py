@@ -113,12 +113,6 @@ def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
     return np.ones(keys.shape[1], dtype=np.bool_)
 
 
-def exact_join(tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]) -> FloatArray:
-    """Return the join size of tuples with frequencies, for each row of the frequencies: (depth,)."""
-    sizes: FloatArray = joined_through(tree, tuples, values)[0].sum(axis=1)
-    return sizes
-
-
 def joined_through(
     tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
 ) -> list[FloatArray]:
