@@ -1,0 +1,237 @@
+"""A dictionary: distinct elements with their net totals, as dense sorted columns.
+
+Every column is stored in the narrowest integers that hold it, so that bytes are what the data need. Elements whose
+totals are all 0 are not there. Negative counts are: a delete may come before its insert.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.errors import CorruptState, SketchError
+from eddyline.kernels.elements import fold_rows, merge_sorted
+from eddyline.sample.spec import DictionarySpec
+
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
+_FLAG_BITS = 63
+
+
+def _overflow() -> SketchError:
+    return SketchError(
+        "adding these rows would overflow a 64-bit total, so nothing was changed: use smaller weights, a coarser "
+        "scale for the measure, or shorter windows."
+    )
+
+
+def _narrow(column: np.ndarray) -> np.ndarray:
+    """Return a column in the narrowest integers that hold it."""
+    if len(column) == 0:
+        return column.astype(np.int8)
+    low, high = int(column.min()), int(column.max())
+    for width in _WIDTHS:
+        info = np.iinfo(width)
+        if info.min <= low and high <= info.max:
+            return np.ascontiguousarray(column, dtype=width)
+    raise AssertionError
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Elements (keys, then flag words) in ascending order, and their totals (count, then sums), column by column."""
+
+    spec: DictionarySpec
+    elements: tuple[np.ndarray, ...]
+    totals: tuple[np.ndarray, ...]
+    _indexes: dict[int, tuple[IntArray, IntArray]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def empty(cls, spec: DictionarySpec) -> "Dictionary":
+        """Return the dictionary of a stream without rows."""
+        return cls.of(spec, np.empty((0, spec.words), np.int64), np.empty((0, 1 + spec.measures), np.int64))
+
+    @classmethod
+    def of(cls, spec: DictionarySpec, elements: np.ndarray, totals: np.ndarray) -> "Dictionary":
+        """Return the dictionary of sorted distinct elements, int64 (n, words), and their totals (n, 1 + measures)."""
+        return cls(
+            spec,
+            tuple(_narrow(elements[:, k]) for k in range(elements.shape[1])),
+            tuple(_narrow(totals[:, v]) for v in range(totals.shape[1])),
+        )
+
+    def __len__(self) -> int:
+        return len(self.totals[0])
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of one element and its totals."""
+        return sum(column.itemsize for column in (*self.elements, *self.totals))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all of them."""
+        return len(self) * self.element_bytes
+
+    def matrices(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (elements, totals) as int64 matrices, a row for each element."""
+        words = np.empty((len(self), len(self.elements)), dtype=np.int64)
+        totals = np.empty((len(self), len(self.totals)), dtype=np.int64)
+        for k, column in enumerate(self.elements):
+            words[:, k] = column
+        for v, column in enumerate(self.totals):
+            totals[:, v] = column
+        return words, totals
+
+    def key(self, position: int) -> IntArray:
+        """Return a key column; NULL holds 0."""
+        return self.elements[position].astype(np.int64)
+
+    def bit(self, position: int) -> BoolArray:
+        """Return a bit of all elements: the NULL of a key, or, after those, a flag."""
+        word, place = divmod(position, _FLAG_BITS)
+        column = self.elements[self.spec.keys + word].astype(np.int64)
+        return (column >> place) & 1 == 1
+
+    def is_null(self, key: int) -> BoolArray:
+        """Return which elements have NULL as a key."""
+        return self.bit(key)
+
+    def flag(self, flag: int) -> BoolArray:
+        """Return which elements carry a flag."""
+        return self.bit(self.spec.keys + flag)
+
+    def total(self, measure: int) -> IntArray:
+        """Return the net sums of a measure, the net counts for measure -1."""
+        return self.totals[1 + measure].astype(np.int64)
+
+    def index(self, key: int) -> tuple[IntArray, IntArray]:
+        """Return (distinct values of a key, ascending; for each element the place of its value), made once."""
+        if key not in self._indexes:
+            values, places = np.unique(self.elements[key], return_inverse=True)
+            self._indexes[key] = (values.astype(np.int64), places.astype(np.int64))
+        return self._indexes[key]
+
+    def where(self, kept: BoolArray) -> "Dictionary":
+        """Return the elements that a mask keeps."""
+        if kept.all():
+            return self
+        return Dictionary(
+            self.spec,
+            tuple(_narrow(column[kept]) for column in self.elements),
+            tuple(_narrow(column[kept]) for column in self.totals),
+        )
+
+    def plus(self, other: "Dictionary", sign: int = 1) -> "Dictionary":
+        """Return both added up, or the other one subtracted with sign -1."""
+        if len(other) == 0:
+            return self
+        left, right = self.matrices(), other.matrices()
+        size = len(self) + len(other)
+        elements = np.empty((size, self.spec.words), dtype=np.int64)
+        totals = np.empty((size, 1 + self.spec.measures), dtype=np.int64)
+        size = merge_sorted(*left, *right, sign, elements, totals)
+        if size < 0:
+            raise _overflow()
+        return Dictionary.of(self.spec, elements[:size], totals[:size])
+
+    def regrouped(
+        self, spec: DictionarySpec, keys: Sequence[int], flags: Sequence[int], measures: Sequence[int]
+    ) -> "Dictionary":
+        """Return the dictionary of fewer columns: elements that have become equal are added up."""
+        words = flag_words(spec, [self.is_null(k) for k in keys], [self.flag(f) for f in flags], len(self))
+        columns = [self.key(k) for k in keys] + list(words)
+        elements = np.stack(columns, axis=1) if columns else np.empty((len(self), 0), np.int64)
+        totals = np.stack([self.total(-1), *(self.total(m) for m in measures)], axis=1)
+        builder = Builder(spec)
+        builder.add(elements, totals)
+        return builder.build()
+
+    def same(self, other: "Dictionary") -> bool:
+        """Return whether both hold the same elements with the same totals."""
+        return len(self) == len(other) and all(
+            np.array_equal(a, b)
+            for a, b in zip(
+                (*self.elements, *self.totals), (*other.elements, *other.totals), strict=True
+            )
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the columns as bytes: their number of rows, their widths, then each of them."""
+        columns = (*self.elements, *self.totals)
+        head = np.array([len(self)], dtype="<i8").tobytes() + bytes(c.itemsize for c in columns)
+        return head + b"".join(c.astype(c.dtype.newbyteorder("<"), copy=False).tobytes() for c in columns)
+
+    @classmethod
+    def from_bytes(cls, spec: DictionarySpec, data: bytes | memoryview) -> "Dictionary":
+        """Return the dictionary that `to_bytes` wrote, or raise CorruptState."""
+        count = spec.words + 1 + spec.measures
+        if len(data) < 8 + count:
+            raise CorruptState(f"a dictionary has at least {8 + count} bytes and this one has {len(data)}.")
+        rows, widths = int(np.frombuffer(data[:8], dtype="<i8")[0]), bytes(data[8 : 8 + count])
+        if rows < 0 or not set(widths) <= {1, 2, 4, 8} or len(data) != 8 + count + rows * sum(widths):
+            raise CorruptState(f"a dictionary of {rows} elements does not fit its {len(data)} bytes.")
+        columns, at = [], 8 + count
+        for width in widths:
+            column = np.frombuffer(data[at : at + rows * width], dtype=f"<i{width}")
+            columns.append(column.astype(f"i{width}"))
+            at += rows * width
+        return cls(spec, tuple(columns[: spec.words]), tuple(columns[spec.words :]))
+
+
+def flag_words(
+    spec: DictionarySpec, nulls: Sequence[BoolArray], flags: Sequence[BoolArray], rows: int
+) -> np.ndarray:
+    """Return the flag words of rows, int64 (flag words, rows): bits of NULL keys, then flags."""
+    words = np.zeros((spec.flag_words, rows), dtype=np.int64)
+    for position, bit in enumerate((*nulls, *flags)):
+        word, place = divmod(position, _FLAG_BITS)
+        words[word] |= bit.astype(np.int64) << place
+    return words
+
+
+class Builder:
+    """Rows folded into a dictionary, in a hash table that grows."""
+
+    def __init__(self, spec: DictionarySpec, room: int = 1024) -> None:
+        self.spec = spec
+        self.size = 0
+        self._make_room(room)
+
+    def _make_room(self, room: int) -> None:
+        self._slots = np.full(2 * room, -1, dtype=np.int64)
+        self._elements = np.empty((room, self.spec.words), dtype=np.int64)
+        self._totals = np.empty((room, 1 + self.spec.measures), dtype=np.int64)
+
+    def add(self, elements: np.ndarray, totals: np.ndarray) -> None:
+        """Add rows: int64 (n, words) and (n, 1 + measures)."""
+        elements, totals = np.ascontiguousarray(elements), np.ascontiguousarray(totals)
+        at = 0
+        while at < len(elements):
+            taken, self.size, fine = fold_rows(
+                elements[at:], totals[at:], self._slots, self._elements, self._totals, self.size
+            )
+            if not fine:
+                raise _overflow()
+            at += taken
+            if at < len(elements):
+                self._grow()
+
+    def _grow(self) -> None:
+        held, totals = self._elements[: self.size], self._totals[: self.size]
+        self._make_room(2 * len(self._elements))
+        _, self.size, _ = fold_rows(held, totals, self._slots, self._elements, self._totals, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes of the dictionary that it makes, never less."""
+        return 8 * self.size * (self.spec.words + 1 + self.spec.measures)
+
+    def build(self) -> Dictionary:
+        """Return the dictionary of all rows so far."""
+        elements, totals = self._elements[: self.size], self._totals[: self.size]
+        used = totals.any(axis=1)
+        elements, totals = elements[used], totals[used]
+        order = np.lexsort(elements.T[::-1]) if elements.shape[1] else np.arange(len(elements))
+        return Dictionary.of(self.spec, elements[order], totals[order])

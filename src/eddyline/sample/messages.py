@@ -1,0 +1,252 @@
+"""Joins of dictionaries: sums of products over a tree of links, without making the joined rows.
+
+A relation sends to each of its links, for every value there, the sum of its elements' weights times what reaches
+them through their other links; a link passes on the product of what the other relations sent, times 1/pi of the
+value where values are sampled. What meets at a value of a link is what joins through it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
+from eddyline.sample.roster import FloatArray
+from eddyline.sample.spec import Node, Shape, Term, View
+from eddyline.sample.state import SampleState
+
+_WHOLE = 2.0**62
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation of a join: the weight of each element, and where its values stand among those of its links."""
+
+    weights: np.ndarray
+    variables: tuple[int, ...]
+    places: tuple[IntArray, ...]
+
+
+class Join:
+    """A query over a state: the values of each link, their probabilities, and the relations of each term."""
+
+    def __init__(self, state: SampleState, shape: Shape) -> None:
+        self.state = state
+        self.shape = shape
+        self._first = next(iter(shape.terms.values()))
+
+    def view(self, node: Node) -> View:
+        """Return how a relation reads the dictionaries of this stage."""
+        if not self.state.grouped:
+            return node.exact
+        assert node.kept is not None, "the second stage holds no dictionary for this relation"
+        return node.kept
+
+    def dictionary(self, node: Node) -> Dictionary:
+        """Return the dictionary of a relation."""
+        return self.state.dictionaries[self.view(node).dictionary]
+
+    @cached_property
+    def values(self) -> tuple[IntArray, ...]:
+        """The values of each link that any of its relations holds, ascending."""
+        found: list[list[IntArray]] = [[] for _ in self.shape.classes]
+        for node in self._first.nodes:
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                found[variable].append(self.dictionary(node).index(key)[0])
+        return tuple(np.unique(np.concatenate(each)) for each in found)
+
+    @cached_property
+    def probabilities(self) -> tuple[FloatArray, ...]:
+        """The inclusion probability of each value of each link."""
+        return tuple(
+            self.state.rosters[link].probabilities(values)
+            for link, values in zip(self.shape.classes, self.values, strict=True)
+        )
+
+    @cached_property
+    def _places(self) -> list[tuple[IntArray, ...]]:
+        found = []
+        for node in self._first.nodes:
+            mine = []
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                values, places = self.dictionary(node).index(key)
+                mine.append(np.searchsorted(self.values[variable], values)[places])
+            found.append(tuple(mine))
+        return found
+
+    def rows(self, node: Node) -> BoolArray:
+        """Return which elements of a relation count: no key is NULL and every flag is set."""
+        view, dictionary = self.view(node), self.dictionary(node)
+        counted = np.ones(len(dictionary), dtype=np.bool_)
+        for key in view.keys:
+            counted &= ~dictionary.is_null(key)
+        for flag in view.flags:
+            counted &= dictionary.flag(flag)
+        return counted
+
+    def whole_relations(self, term: Term) -> list[Relation]:
+        """Return the relations of a term with their net integer weights, nothing scaled up."""
+        relations = []
+        for node, places in zip(term.nodes, self._places, strict=True):
+            weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
+            relations.append(Relation(weights, node.variables, places))
+        return relations
+
+    def relations(self, term: Term) -> list[Relation]:
+        """Return the relations of a term in floats, corrected where an element holds one value twice.
+
+        Such a value is included once and not once for each of the links that it stands in.
+        """
+        made = []
+        for relation in self.whole_relations(term):
+            weights = relation.weights.astype(np.float64)
+            for i, first in enumerate(relation.variables):
+                for j in range(i):
+                    weights *= self._once(relation, i, j, first)
+            made.append(Relation(weights, relation.variables, relation.places))
+        return made
+
+    def _once(self, relation: Relation, i: int, j: int, variable: int) -> FloatArray | float:
+        other = relation.variables[j]
+        if self.shape.classes[variable] != self.shape.classes[other]:
+            return 1.0
+        mine = self.values[variable][relation.places[i]]
+        same = mine == self.values[other][relation.places[j]]
+        return np.where(same, self.probabilities[variable][relation.places[i]], 1.0)
+
+
+Raise = Callable[[FloatArray], FloatArray]
+
+
+class Messages:
+    """What the relations of a term send to its links, and the links to its relations."""
+
+    def __init__(
+        self,
+        relations: Sequence[Relation],
+        sizes: Sequence[int],
+        factors: Sequence[np.ndarray],
+        raised: Raise | None = None,
+    ) -> None:
+        self.relations = relations
+        self.sizes = sizes
+        self.factors = factors
+        self.raised = raised
+        self._up: dict[tuple[int, int], np.ndarray] = {}
+        self._down: dict[tuple[int, int], np.ndarray] = {}
+
+    def sent(self, relation: int, variable: int) -> np.ndarray:
+        """Return what a relation sends to the values of a link."""
+        key = (relation, variable)
+        if key not in self._up:
+            mine = self.relations[relation]
+            weights = mine.weights
+            for other, places in zip(mine.variables, mine.places, strict=True):
+                if other != variable:
+                    weights = weights * self.passed(other, relation)[places]
+            places = mine.places[mine.variables.index(variable)]
+            total = np.bincount(places, weights=weights, minlength=self.sizes[variable])
+            self._up[key] = total if self.raised is None else self.raised(total)
+        return self._up[key]
+
+    def members(self, variable: int) -> list[int]:
+        """Return the relations that meet at a link."""
+        return [i for i, each in enumerate(self.relations) if variable in each.variables]
+
+    def passed(self, variable: int, relation: int) -> np.ndarray:
+        """Return what a link passes on to a relation: the product of what the others sent, scaled up."""
+        key = (variable, relation)
+        if key not in self._down:
+            product = self.factors[variable]
+            for other in self.members(variable):
+                if other != relation:
+                    product = product * self.sent(other, variable)
+            self._down[key] = product
+        return self._down[key]
+
+    def met(self, variable: int) -> np.ndarray:
+        """Return what joins through each value of a link, before the value's own scaling."""
+        members = self.members(variable)
+        product = self.sent(members[0], variable)
+        for other in members[1:]:
+            product = product * self.sent(other, variable)
+        return product
+
+    def total(self) -> float:
+        """Return the sum over the join."""
+        if not self.sizes:
+            return float(self.relations[0].weights.sum())
+        return float(self.met(0) @ self.factors[0])
+
+
+def sampled_messages(join: Join, term: Term) -> Messages:
+    """Return the messages of a term in which each sampled value counts 1/pi times."""
+    factors = [1.0 / each for each in join.probabilities]
+    return Messages(join.relations(term), [len(each) for each in join.values], factors)
+
+
+def exact_total(join: Join, term: Term) -> int:
+    """Return the sum over the join of everything that is held, as an integer of any size."""
+    relations, sizes = join.whole_relations(term), [len(each) for each in join.values]
+    bound = Messages(
+        [Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places) for each in relations],
+        sizes,
+        [np.ones(size) for size in sizes],
+    ).total()
+    kind = np.int64 if bound < _WHOLE else np.object_
+    return _contract([Relation(r.weights.astype(kind), r.variables, r.places) for r in relations], sizes)
+
+
+def _contract(relations: list[Relation], sizes: list[int]) -> int:
+    """Return the sum over the join in integers: relations are sent towards the first one."""
+
+    def sent(relation: int, variable: int) -> np.ndarray:
+        mine = relations[relation]
+        places = mine.places[mine.variables.index(variable)]
+        return _added(gathered(relation, variable), places, sizes[variable])
+
+    def gathered(relation: int, towards: int) -> np.ndarray:
+        mine = relations[relation]
+        weights = mine.weights
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            if variable == towards:
+                continue
+            product: np.ndarray | None = None
+            for other, each in enumerate(relations):
+                if other != relation and variable in each.variables:
+                    message = sent(other, variable)
+                    product = message if product is None else product * message
+            assert product is not None
+            weights = weights * product[places]
+        return weights
+
+    return int(gathered(0, -1).sum()) if len(relations[0].weights) else 0
+
+
+def _added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
+    """Return the integer sums of weights by place."""
+    totals = np.zeros(size, dtype=weights.dtype)
+    np.add.at(totals, places, weights)
+    return totals
+
+
+def set_members(join: Join) -> list[BoolArray]:
+    """Return for each member of a set query which values of its variable it holds: net count above 0."""
+    present = []
+    for relation in join.whole_relations(join._first):  # noqa: SLF001 - a set has one term
+        counts = _added(relation.weights, relation.places[0], len(join.values[0]))
+        present.append(counts > 0)
+    return present
+
+
+def set_values(join: Join) -> BoolArray:
+    """Return which values satisfy the expression of a set query, written in postfix order."""
+    members, stack = set_members(join), list[BoolArray]()
+    for part in join.shape.expression:
+        if isinstance(part, int):
+            stack.append(members[part])
+            continue
+        right, left = stack.pop(), stack.pop()
+        stack.append({"union": left | right, "intersect": left & right, "except": left & ~right}[part])
+    return stack[0]

@@ -1,0 +1,207 @@
+"""Whom to follow when memory runs out: the values that matter most to the queries, by the byte.
+
+A value's best inclusion probability is proportional to its share in the answers over the root of its bytes
+(Neyman). One factor for all links is found such that what is left fits; a value that was never seen is expected to
+be worth what those present are worth, without the heaviest, and enters at the base rate that follows from that.
+The thresholds do not depend on the hash of the value that they decide on, so that estimates stay unbiased.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.messages import Join, Messages, Relation, set_values
+from eddyline.sample.roster import ENTRY_BYTES, FloatArray, Roster, make_roster
+from eddyline.sample.spec import Shape, Term
+from eddyline.sample.state import SampleState
+
+FILL = 0.9
+"""A reduction brings the bytes down to this part of the budget."""
+_THETA = 3.0
+"""Values worth more than so many times the typical one do not count towards what an unknown value is worth."""
+_BASE_SHARE = 0.7
+_OWN_ENTRY = 1.5
+"""A value gets an entry of its own if it is worth so many times more than an unknown one."""
+_RAISED = 0.5
+_RATIO_SHARE = 0.3
+
+
+def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
+    """Return states of one roster (the panes of a window, or one state) that fit a budget together."""
+    total = panes[0]
+    for pane in panes[1:]:
+        total = total.combined(pane)
+    held = [d for pane in panes for d in pane.dictionaries]
+    classes = [_Class.of(link, total.rosters[link], held) for link in range(len(total.rosters))]
+    for shape in total.spec.shapes:
+        _add_importance(shape, Join(total, shape), classes)
+    for each in classes:
+        each.settle()
+    threshold = _threshold(held, classes, FILL * budget)
+    rosters = tuple(each.lowered(threshold, held) for each in classes)
+    return [_without_idle(pane.under(rosters), panes) for pane in panes]
+
+
+def _without_idle(state: SampleState, panes: Sequence[SampleState]) -> SampleState:  # noqa: ARG001
+    return state
+
+
+class _Class:
+    """The values of one link class that are held, what they cost and what they are worth."""
+
+    def __init__(self, link: int, roster: Roster, values: np.ndarray, costs: FloatArray) -> None:
+        self.link = link
+        self.roster = roster
+        self.values = values
+        self.costs = costs
+        self.squares = np.zeros(len(values))
+        self.hashes = roster.hashes(values)
+        self.probabilities = roster.probabilities(values)
+        self.worth = np.zeros(len(values))
+        self.typical = 0.0
+
+    @classmethod
+    def of(cls, link: int, roster: Roster, held: Sequence[Dictionary]) -> "_Class":
+        """Return the class with the bytes of the elements that hold each value."""
+        parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
+        found = [d.index(key)[0] for d, key in parts]
+        values = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        costs = np.full(len(values), float(ENTRY_BYTES))
+        for dictionary, key in parts:
+            own, places = dictionary.index(key)
+            elements = np.bincount(places, minlength=len(own)).astype(np.float64)
+            costs[np.searchsorted(values, own)] += elements * dictionary.element_bytes
+        return cls(link, roster, values, costs)
+
+    def add(self, values: np.ndarray, shares: FloatArray, weight: float) -> None:
+        """Add the squared shares of values in an answer."""
+        self.squares[np.searchsorted(self.values, values)] += weight * shares**2
+
+    def settle(self) -> None:
+        """Work out what each value is worth by the byte, and what an unknown value is expected to be."""
+        if len(self.values) == 0:
+            return
+        worth = np.sqrt(self.squares / self.costs)
+        counted = np.ones(len(worth), dtype=np.bool_)
+        typical = 0.0
+        for _ in range(6):
+            squares = float((self.squares / self.probabilities)[counted].sum())
+            costs = float((self.costs / self.probabilities)[counted].sum())
+            typical = np.sqrt(squares / costs) if costs > 0 else 0.0
+            counted = worth <= _THETA * typical
+        self.typical = max(_BASE_SHARE * float(typical), 1e-300)
+        self.worth = np.where(worth < _OWN_ENTRY * self.typical, self.typical, worth)
+
+    @property
+    def times(self) -> FloatArray:
+        """The factor from which on each value is followed."""
+        return self.hashes / self.worth
+
+    def lowered(self, threshold: float, held: Sequence[Dictionary]) -> Roster:  # noqa: ARG002
+        """Return the roster under a factor."""
+        base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
+        own = self.worth > self.typical
+        wanted = np.minimum(self.probabilities, np.maximum(threshold * self.worth, base))
+        followed = own & (self.hashes < wanted)
+        return make_roster(self.roster.seed, base, self.values[followed], wanted[followed])
+
+
+def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: float) -> float:
+    """Return the largest factor under which the elements that stay, and the rosters, fit the budget."""
+    times, sizes = [], []
+    first = [np.full(len(each.values), np.inf) for each in classes]
+    for dictionary in held:
+        if len(dictionary) == 0:
+            continue
+        latest = np.zeros(len(dictionary))
+        linked = [(key, link) for key, link in enumerate(dictionary.spec.classes) if link >= 0]
+        for key, link in linked:
+            own, places = dictionary.index(key)
+            at = classes[link].times[np.searchsorted(classes[link].values, own)][places]
+            latest = np.maximum(latest, np.where(dictionary.is_null(key), 0.0, at))
+        for key, link in linked:
+            own, places = dictionary.index(key)
+            earliest = np.full(len(own), np.inf)
+            np.minimum.at(earliest, places, latest)
+            at = np.searchsorted(classes[link].values, own)
+            first[link][at] = np.minimum(first[link][at], earliest)
+        times.append(latest)
+        sizes.append(np.full(len(dictionary), float(dictionary.element_bytes)))
+    for each, earliest in zip(classes, first, strict=True):
+        own = each.worth > each.typical
+        times.append(earliest[own])
+        sizes.append(np.full(int(own.sum()), float(ENTRY_BYTES)))
+    when, bytes_ = np.concatenate(times), np.concatenate(sizes)
+    order = np.argsort(when, kind="stable")
+    fits = np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right")
+    return float(when[order][min(fits, len(order) - 1)])
+
+
+def _raise(message: FloatArray) -> FloatArray:
+    """Return a message raised by half its mean, so that a value without a partner yet is not worthless."""
+    size = np.abs(message)
+    sent = size > 0
+    return size + _RAISED * float(size[sent].mean()) if sent.any() else np.ones(len(message))
+
+
+def _raised_messages(join: Join, term: Term) -> Messages:
+    relations = [Relation(np.abs(r.weights), r.variables, r.places) for r in join.relations(term)]
+    factors = [1.0 / each for each in join.probabilities]
+    return Messages(relations, [len(each) for each in join.values], factors, _raise)
+
+
+def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class]) -> None:
+    """Add to every class the squared share of each of its values in the answer of one query."""
+    for variable, link in enumerate(shape.classes):
+        shares = _shares(shape, join, variable)
+        if shares is not None:
+            classes[link].add(join.values[variable], shares, shape.weight)
+
+
+def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:
+    if len(join.values[variable]) == 0:
+        return None
+    if shape.kind == "set":
+        return _normalized(np.where(set_values(join), 1.0, 0.1), join, variable)
+    terms = list(shape.terms.values())
+    first = _normalized(_raised_messages(join, terms[0]).met(variable), join, variable)
+    if shape.kind == "join":
+        return first
+    other = _normalized(_raised_messages(join, terms[1]).met(variable), join, variable)
+    return np.abs(first - other) + _RATIO_SHARE * first
+
+
+def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:
+    """Return what each value adds to the answer, relative to the answer."""
+    total = float((met / join.probabilities[variable]).sum())
+    return met / total if total > 0 else np.zeros(len(met))
+
+
+def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
+    """Return states that fit a budget together; nothing changes where they do already."""
+    states = list(panes)
+    while _bytes(states) > budget:
+        before = _bytes(states)
+        states = reduced(states, budget)
+        budget_left = _bytes(states)
+        if budget_left >= before:
+            states = [_emptied(state) for state in states]
+    return states
+
+
+def _bytes(states: Sequence[SampleState]) -> int:
+    """Return the bytes of panes that share their rosters."""
+    return sum(d.nbytes for state in states for d in state.dictionaries) + sum(
+        roster.nbytes for roster in states[0].rosters
+    )
+
+
+def _emptied(state: SampleState) -> SampleState:
+    """Return a state that follows nothing: for budgets below a single element."""
+    return replace(
+        state,
+        dictionaries=tuple(Dictionary.empty(d.spec) for d in state.dictionaries),
+        rosters=tuple(Roster(r.seed, 0.0) for r in state.rosters),
+    )

@@ -1,0 +1,114 @@
+"""A roster: which values of one link class are followed.
+
+A value is followed iff its hash, uniform in [0, 1), lies below its inclusion probability: that of its entry, else
+the base. Probabilities only fall, and no entry lies below the base; so the set of followed values only shrinks, and
+of a value that is followed now every row was followed. A probability is kept in one byte, as 2^(-rank/10).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.kernels.following import drop_unfollowed, lookup_table, unit_hashes
+
+ENTRY_BYTES = 9
+_STEPS = 10.0
+_MOST = 255
+
+FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+def ranks_below(probabilities: FloatArray) -> np.ndarray:
+    """Return the rank of the largest representable probability that is not above each one."""
+    with np.errstate(divide="ignore"):
+        ranks = np.ceil(-np.log2(np.maximum(probabilities, 1e-300)) * _STEPS - 1e-9)
+    return np.clip(ranks, 0, _MOST).astype(np.uint8)
+
+
+def probability_of(ranks: np.ndarray) -> FloatArray:
+    """Return the probability that each rank stands for."""
+    return np.exp2(-ranks.astype(np.float64) / _STEPS)
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """The base rate of a link class, and the values (ascending) that have a probability of their own."""
+
+    seed: int
+    base: float = 1.0
+    values: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    ranks: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its base and entries; nothing while every value is followed."""
+        return 0 if self.follows_all else 8 + ENTRY_BYTES * len(self.values)
+
+    @property
+    def follows_all(self) -> bool:
+        """Whether every value is followed."""
+        return self.base >= 1.0
+
+    def hashes(self, keys: np.ndarray) -> FloatArray:
+        """Return the hash of each key, in [0, 1)."""
+        out = np.empty(len(keys), dtype=np.float64)
+        unit_hashes(np.ascontiguousarray(keys, dtype=np.int64), np.uint64(self.seed), out)
+        return out
+
+    def probabilities(self, keys: np.ndarray) -> FloatArray:
+        """Return the inclusion probability of each key."""
+        found = np.full(len(keys), self.base)
+        if len(self.values):
+            places = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)
+            hit = self.values[places] == keys
+            found[hit] = probability_of(self.ranks[places[hit]])
+        return found
+
+    def drop_unfollowed(self, keys: np.ndarray, kept: np.ndarray) -> None:
+        """Clear `kept` where a key is not followed."""
+        if self.follows_all:
+            return
+        slots = np.full(1 << max(1, (2 * len(self.values)).bit_length()), -1, dtype=np.int64)
+        lookup_table(self.values, slots)
+        probabilities = probability_of(self.ranks)
+        drop_unfollowed(
+            np.ascontiguousarray(keys, dtype=np.int64),
+            np.uint64(self.seed),
+            self.base,
+            self.values,
+            probabilities,
+            slots,
+            float(probabilities.max(initial=0.0)),
+            kept,
+        )
+
+    def lowered(self, other: "Roster") -> "Roster":
+        """Return the roster that follows what both follow: the lower probability of each value."""
+        if other.follows_all:
+            return self
+        if self.follows_all:
+            return other
+        base = min(self.base, other.base)
+        values = np.union1d(self.values, other.values)
+        lower = np.minimum(self.probabilities(values), other.probabilities(values))
+        return Roster(self.seed, base, *_entries(values, lower, base))
+
+    def same(self, other: "Roster") -> bool:
+        """Return whether both follow the same values."""
+        return (
+            (self.seed, self.base) == (other.seed, other.base)
+            and np.array_equal(self.values, other.values)
+            and np.array_equal(self.ranks, other.ranks)
+        )
+
+
+def _entries(values: np.ndarray, probabilities: FloatArray, base: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (values, ranks) of those whose probability, rounded down to its rank, is above the base."""
+    ranks = ranks_below(probabilities)
+    above = probability_of(ranks) > base
+    return values[above], ranks[above]
+
+
+def make_roster(seed: int, base: float, values: np.ndarray, probabilities: FloatArray) -> Roster:
+    """Return the roster of a base and of values (ascending) with probabilities of their own."""
+    return Roster(seed, base, *_entries(values, probabilities, base))

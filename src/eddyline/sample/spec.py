@@ -1,0 +1,100 @@
+"""What a stream sample holds, as plain numbers: dictionaries, their columns, and how queries read them."""
+
+import msgspec
+
+COUNT = -1
+"""In place of a measure: the net number of rows."""
+
+
+class DictionarySpec(msgspec.Struct, frozen=True):
+    """The columns of one dictionary.
+
+    classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
+    measures: the sums beside the count.
+    """
+
+    classes: tuple[int, ...]
+    flags: int = 0
+    measures: int = 0
+
+    @property
+    def keys(self) -> int:
+        """The number of key columns."""
+        return len(self.classes)
+
+    @property
+    def flag_words(self) -> int:
+        """The words that hold, bit by bit, which keys are NULL and then the flags."""
+        return -(-(self.keys + self.flags) // 63)
+
+    @property
+    def words(self) -> int:
+        """The words of an element."""
+        return self.keys + self.flag_words
+
+
+class Regrouped(msgspec.Struct, frozen=True):
+    """How a dictionary follows from the exact one of its stream: which keys, flags and measures it takes."""
+
+    source: int
+    keys: tuple[int, ...]
+    flags: tuple[int, ...]
+    measures: tuple[int, ...]
+
+
+class View(msgspec.Struct, frozen=True):
+    """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed."""
+
+    dictionary: int
+    keys: tuple[int, ...]
+    flags: tuple[int, ...] = ()
+    measure: int = COUNT
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A relation of a query: how it reads the exact dictionaries, and how those of the second stage.
+
+    variables: the link of the query that each of its keys belongs to.
+    """
+
+    exact: View
+    kept: View | None
+    variables: tuple[int, ...]
+
+
+class Term(msgspec.Struct, frozen=True):
+    """A quantity of a query: the sum over the join of the product of its relations' weights."""
+
+    nodes: tuple[Node, ...]
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A query as the sample sees it.
+
+    kind: "join" sums products; "ratio" divides by its second term; "set" counts values of its only variable.
+    variables: the link class of each link. members: for a set, what makes a value count: see `messages.set_values`.
+    """
+
+    name: str
+    kind: str
+    classes: tuple[int, ...]
+    terms: dict[str, Term]
+    weight: float = 1.0
+    expression: tuple["int | str", ...] = ()
+
+
+class SampleSpec(msgspec.Struct, frozen=True):
+    """Everything that a stream sample holds and the bytes that it may take.
+
+    exact: one dictionary for each stream, the first stage. kept: the dictionaries of the second stage, each made
+    from an exact one as `regrouped` says. seeds: one for each link class. budget: bytes of the first stage;
+    kept_budget: bytes of the second, when sketches stand beside.
+    """
+
+    exact: tuple[DictionarySpec, ...]
+    kept: tuple[DictionarySpec, ...]
+    regrouped: tuple[Regrouped, ...]
+    seeds: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    budget: int
+    kept_budget: int

@@ -1,0 +1,89 @@
+"""The state of a stream sample: dictionaries and rosters, in the first stage or in the second.
+
+First stage: one exact dictionary for each stream. Second stage: dictionaries by stream and links, of which only the
+elements stay whose link values are all followed. Given the rosters the state is linear in the rows; two states are
+combined under the lower of their rosters.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roster import Roster
+from eddyline.sample.spec import DictionarySpec, SampleSpec
+
+
+def followed(dictionary: Dictionary, rosters: tuple[Roster, ...]) -> Dictionary:
+    """Return the elements all of whose link values are followed; NULL always is."""
+    kept = np.ones(len(dictionary), dtype=np.bool_)
+    for key, link in enumerate(dictionary.spec.classes):
+        if link < 0 or rosters[link].follows_all:
+            continue
+        followed = np.ones(len(dictionary), dtype=np.bool_)
+        rosters[link].drop_unfollowed(dictionary.key(key), followed)
+        kept &= followed | dictionary.is_null(key)
+    return dictionary.where(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleState:
+    """Dictionaries of the first stage (`grouped` False) or of the second, and the rosters of all link classes."""
+
+    spec: SampleSpec
+    grouped: bool
+    dictionaries: tuple[Dictionary, ...]
+    rosters: tuple[Roster, ...]
+
+    @classmethod
+    def empty(cls, spec: SampleSpec, *, grouped: bool = False) -> "SampleState":
+        """Return the state before any row."""
+        parts: tuple[DictionarySpec, ...] = spec.kept if grouped else spec.exact
+        dictionaries = tuple(Dictionary.empty(part) for part in parts)
+        return cls(spec, grouped, dictionaries, tuple(Roster(seed) for seed in spec.seeds))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of dictionaries and rosters."""
+        return sum(d.nbytes for d in self.dictionaries) + sum(r.nbytes for r in self.rosters)
+
+    @property
+    def follows_all(self) -> bool:
+        """Whether every value of every link is followed: then nothing is missing."""
+        return all(roster.follows_all for roster in self.rosters)
+
+    def in_second_stage(self) -> "SampleState":
+        """Return the same rows in the dictionaries of the second stage."""
+        if self.grouped:
+            return self
+        made = tuple(
+            self.dictionaries[how.source].regrouped(spec, how.keys, how.flags, how.measures)
+            for spec, how in zip(self.spec.kept, self.spec.regrouped, strict=True)
+        )
+        return replace(self, grouped=True, dictionaries=made).under(self.rosters)
+
+    def under(self, rosters: tuple[Roster, ...]) -> "SampleState":
+        """Return what is left when rosters lower those of the state."""
+        lowered = tuple(mine.lowered(other) for mine, other in zip(self.rosters, rosters, strict=True))
+        if self.grouped:
+            kept = tuple(followed(dictionary, lowered) for dictionary in self.dictionaries)
+            return replace(self, dictionaries=kept, rosters=lowered)
+        return replace(self, rosters=lowered)
+
+    def combined(self, other: "SampleState", sign: int = 1) -> "SampleState":
+        """Return both added up under the lower of their rosters; with sign -1 the other one is subtracted."""
+        left, right = self, other
+        if left.grouped != right.grouped:
+            left, right = left.in_second_stage(), right.in_second_stage()
+        left, right = left.under(right.rosters), right.under(left.rosters)
+        parts = zip(left.dictionaries, right.dictionaries, strict=True)
+        return replace(left, dictionaries=tuple(a.plus(b, sign) for a, b in parts))
+
+    def same(self, other: "SampleState") -> bool:
+        """Return whether both hold the same elements under the same rosters."""
+        return (
+            self.grouped == other.grouped
+            and all(a.same(b) for a, b in zip(self.rosters, other.rosters, strict=True))
+            and all(a.same(b) for a, b in zip(self.dictionaries, other.dictionaries, strict=True))
+        )
