@@ -31,7 +31,8 @@ class SampleEstimate:
     variance: of `unfollowed`, as its own values tell it; cautious_variance: with the heaviest value twice and those
     that may be unseen; followed_variance: what the followed values themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
-    rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing.
+    rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. is_square: the answer is
+    a variance, never negative; is_root: it is the root of one.
     """
 
     value: float
@@ -51,18 +52,21 @@ class SampleEstimate:
     base: float = 1.0
     lowest_rate: float = 1.0
 
+    is_square: bool = False
+    is_root: bool = False
+
     def rooted(self) -> "SampleEstimate":
         """Return the estimate of the square root."""
-        ends = (sqrt(max(end, 0.0)) for end in (self.value, self.low, self.high))
-        value, low, high = (inf if end == inf else end for end in ends)
-        return replace(self, value=value, low=low, high=high)
+        value, low, high = (sqrt(end) for end in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high, is_root=True)
 
 
 def read_sample_join(join: Join, function: str, totals: Totals, confidence: float) -> SampleEstimate:
     """Return the answer of an aggregate over a join, in the units of the dictionaries' integers.
 
     function: "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp" or "stddev_pop". totals: for each term the
-    exact total of each relation's weight, its predicates applied and its links not NULL; None where it is unknown.
+    exact total of each relation's weight, its predicates applied and its links not NULL; None where it is unknown,
+    and no entry for a term of which none is known.
     Where SQL answers NULL (AVG over no rows), the value is nan.
     """
     if not join.state.grouped or join.state.follows_all:
@@ -104,13 +108,13 @@ def _read_sum(
     join: Join, terms: Mapping[str, SampledTerm], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
     term = terms[function]
-    gaps = relation_gaps(term, totals[function])
+    gaps = relation_gaps(term, totals.get(function, ()))
     calibrated = calibrate(term.added, term.values.probabilities, [gap for gap in gaps if gap is not None])
     value = term.total + calibrated.shift
     below, above = interval(calibrated, term.values.probabilities, confidence)
     if calibrated.above > 1.0:
         above = max(above, largest_missed(term, gaps))
-    above = max(above, unseen_join(term, totals[function], confidence) if term.total == 0.0 else 0.0)
+    above = max(above, unseen_join(term, totals.get(function, ()), confidence) if term.total == 0.0 else 0.0)
     estimate = _with_pieces(join, terms, {function: 1.0}, SampleEstimate(value, value - below, value + above))
     if all(bool(np.all(each.weights >= 0)) for each in term.messages.relations):
         at_least = estimate.followed
@@ -131,14 +135,12 @@ def _read_ratio(
     """Return AVG or a variance: linearized at the estimate by the terms as they are, calibrated by the first one's."""
     sums = {name: term.total for name, term in terms.items()}
     count = sums["count"]
-    variance = function.removeprefix("stddev").removeprefix("var") if function != "avg" else ""
-    squared = f"var{variance}" if function != "avg" else function
-    centre = aggregate_of(squared, sums)
+    centre = aggregate_of(function.replace("stddev", "var"), sums)
     if centre != centre or count <= 0.0:  # noqa: PLR0124 - nan
         return SampleEstimate(nan, -inf, inf)
     factors = _linear_factors(function, sums)
     first = next(iter(terms))
-    gaps = [gap for gap in relation_gaps(terms[first], totals[first]) if gap is not None]
+    gaps = [gap for gap in relation_gaps(terms[first], totals.get(first, ())) if gap is not None]
     added = sum(factor * terms[name].added for name, factor in factors.items())
     assert isinstance(added, np.ndarray)
     calibrated = calibrate(added, terms[first].values.probabilities, gaps)
@@ -149,7 +151,8 @@ def _read_ratio(
     found = _with_pieces(join, terms, factors, found)
     if function == "avg":
         return found
-    found = replace(found, value=max(found.value, 0.0), low=max(found.low, 0.0), high=max(found.high, 0.0))
+    value, low, high = (max(end, 0.0) for end in (found.value, found.low, found.high))
+    found = replace(found, value=value, low=low, high=high, is_square=True)
     return found.rooted() if function.startswith("stddev") else found
 
 
@@ -168,7 +171,8 @@ def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float
 def relation_gaps(term: SampledTerm, totals: Sequence[float | None]) -> list[RelationGap | None]:
     """Return for each relation how far its estimated total falls short; None where the exact one is 0 or unknown."""
     gaps: list[RelationGap | None] = []
-    for relation, exact in enumerate(totals):
+    for relation in range(len(term.messages.relations)):
+        exact = totals[relation] if relation < len(totals) else None
         if not exact:
             gaps.append(None)
             continue

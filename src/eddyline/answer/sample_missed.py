@@ -34,7 +34,8 @@ def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: f
     interval's upper end; each is taken to have as many partners as its relations have rows for each value. At most
     the product of all totals; infinite where a total is unknown and nothing of its relation is followed.
     """
-    sizes = [_size(term, relation, totals[relation]) for relation in range(len(totals))]
+    relations = range(len(term.messages.relations))
+    sizes = [_size(term, k, totals[k] if k < len(totals) else None) for k in relations]
     product = float(np.prod(sizes))
     if product == 0.0:
         return 0.0

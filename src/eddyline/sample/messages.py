@@ -219,7 +219,7 @@ def _contract(relations: list[Relation], sizes: list[int]) -> int:
     def sent(relation: int, variable: int) -> np.ndarray:
         mine = relations[relation]
         places = mine.places[mine.variables.index(variable)]
-        return _added(gathered(relation, variable), places, sizes[variable])
+        return added(gathered(relation, variable), places, sizes[variable])
 
     def gathered(relation: int, towards: int) -> np.ndarray:
         mine = relations[relation]
@@ -239,7 +239,7 @@ def _contract(relations: list[Relation], sizes: list[int]) -> int:
     return int(gathered(0, -1).sum()) if len(relations[0].weights) else 0
 
 
-def _added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
+def added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
     """Return the integer sums of weights by place."""
     totals = np.zeros(size, dtype=weights.dtype)
     np.add.at(totals, places, weights)
@@ -250,7 +250,7 @@ def set_members(join: Join) -> list[BoolArray]:
     """Return for each member of a set query which values of its variable it holds: net count above 0."""
     present = []
     for relation in join.whole_relations(join._first):  # noqa: SLF001 - a set has one term
-        counts = _added(relation.weights, relation.places[0], len(join.values[0]))
+        counts = added(relation.weights, relation.places[0], len(join.values[0]))
         present.append(counts > 0)
     return present
 
