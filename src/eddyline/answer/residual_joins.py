@@ -15,9 +15,10 @@ import numpy as np
 from eddyline.answer.join import Side, skimmed_join
 from eddyline.answer.ratio import combination
 from eddyline.answer.reading import Reading
-from eddyline.answer.sample_estimate import SampleEstimate
+from eddyline.answer.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.sample_interval import student
 from eddyline.answer.sample_joins import Totals, read_sample_join
+from eddyline.answer.sample_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
 
@@ -40,16 +41,51 @@ def read_residual_join(
 ) -> CombinedEstimate:
     """Return the answer of an aggregate over a two-way join; sides: the sketches of each term, in its units."""
     sample = read_sample_join(join, function, totals, confidence)
-    if sample.exact or sample.factors is None:
+    if sample.exact:
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
-    residual = residual_combination(join, sides, sample.factors)
+    reader = _Reader(join, sides, confidence)
     if function in ("count", "sum"):
-        return combine(sample, residual, confidence)
-    counted = replace(read_sample_join(join, "count", totals, confidence), centre=0.0, divisor=1.0)
-    counts = combine(counted, residual_join(join, "count", sides["count"]), confidence)
-    if counts.low <= 0.0 <= counts.high:
-        return CombinedEstimate(sample.value, -inf, inf, 1.0)
-    return combine(replace(sample, divisor=counts.value), residual, confidence)
+        return combine(sample, residual_join(join, function, sides[function]), confidence)
+    found = reader.mean(sample.mean)
+    return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
+
+
+class _Reader:
+    """Averages and variances by both readings: combinations of terms over the count, linearized where they end up."""
+
+    def __init__(self, join: Join, sides: Mapping[str, Sides], confidence: float) -> None:
+        self.join, self.sides, self.confidence = join, sides, confidence
+        values = SampledValues(join)
+        self.terms = {name: SampledTerm.of(values, term) for name, term in join.shape.terms.items()}
+        self.count = self.read({"count": 1.0})
+
+    def read(
+        self, factors: Mapping[str, float], centre: float = 0.0, divisor: float = 1.0
+    ) -> CombinedEstimate:
+        """Return centre + the combination of terms / divisor."""
+        blank = SampleEstimate(centre, centre, centre, centre=centre, divisor=divisor)
+        sample = with_pieces(self.join, self.terms, factors, blank)
+        return combine(sample, residual_combination(self.join, self.sides, factors), self.confidence)
+
+    def mean(self, start: float) -> CombinedEstimate:
+        """Return the average: linearized at the sample's, then at what that gave."""
+        if self.count.low <= 0.0 <= self.count.high:
+            return CombinedEstimate(start, -inf, inf, 1.0)
+        start = start if isfinite(start) else 0.0
+        first = self.read({"sum": 1.0, "count": -start}, start, self.count.value).value
+        return self.read({"sum": 1.0, "count": -first}, first, self.count.value)
+
+    def variance(self, function: str, mean: float) -> CombinedEstimate:
+        """Return a variance or its root: of squares about the average, which does not change with it to first order."""
+        about = {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean}
+        first = self.read(about, 0.0, self.count.value).value
+        found = self.read(about | {"count": mean * mean - first}, first, self.count.value)
+        rows = self.count.value
+        scale = rows / (rows - 1.0) if function.endswith("_samp") and rows > 1.0 else 1.0
+        ends = [scale * max(end, 0.0) for end in (found.value, found.low, found.high)]
+        if function.startswith("stddev"):
+            ends = [sqrt(end) for end in ends]
+        return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
 
 
 def residual_join(join: Join, term: str, sides: Sides) -> Reading:
@@ -130,8 +166,4 @@ def combine(sample: SampleEstimate, residual: Reading, confidence: float) -> Com
     half = sqrt((weight * own) ** 2 + ((1.0 - weight) * residual.half_width(confidence)) ** 2)
     quantity = sample.followed + rest
     ends = [sample.centre + each / sample.divisor for each in (quantity, quantity - half, quantity + half)]
-    if sample.is_root or sample.is_square:
-        ends = [max(end, 0.0) for end in ends]
-    if sample.is_root:
-        ends = [sqrt(end) for end in ends]
     return CombinedEstimate(ends[0], ends[1], ends[2], weight)

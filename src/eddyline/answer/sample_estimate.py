@@ -22,8 +22,8 @@ class SampleEstimate:
     variance: of `unfollowed`, as its own values tell it; cautious_variance: with the heaviest value twice and those
     that may be unseen; followed_variance: what the followed values themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
-    rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. is_square: the answer is
-    a variance, never negative; is_root: it is the root of one.
+    rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. mean: the average of
+    the measure, for AVG and variances.
     """
 
     value: float
@@ -43,13 +43,7 @@ class SampleEstimate:
     base: float = 1.0
     lowest_rate: float = 1.0
 
-    is_square: bool = False
-    is_root: bool = False
-
-    def rooted(self) -> "SampleEstimate":
-        """Return the estimate of the square root."""
-        value, low, high = (sqrt(end) for end in (self.value, self.low, self.high))
-        return replace(self, value=value, low=low, high=high, is_root=True)
+    mean: float = nan
 
 
 def aggregate_of(function: str, terms: Mapping[str, float]) -> float:

@@ -8,7 +8,7 @@ differ by in the relation itself stands in for what too few of them can show.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf, isnan, nan
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
@@ -55,13 +55,15 @@ def read_ratio(
         value + above / sums["count"],
         centre=centre,
         divisor=sums["count"],
+        mean=sums["sum"] / sums["count"],
     )
     found = with_pieces(join, terms, factors, found)
     if function == "avg":
         return found
-    value, low, high = (max(end, 0.0) for end in (found.value, found.low, found.high))
-    found = replace(found, value=value, low=low, high=high, is_square=True)
-    return found.rooted() if function.startswith("stddev") else found
+    ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
+    if function.startswith("stddev"):
+        ends = [sqrt(end) for end in ends]
+    return replace(found, value=ends[0], low=ends[1], high=ends[2])
 
 
 def _gaps(
