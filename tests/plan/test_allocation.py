@@ -13,14 +13,14 @@ from eddyline.types import SqlType
 
 KEY = Key((Expression("`k`", SqlType("bigint")),))
 FAMILIES = st.lists(
-    st.sampled_from(["total", "hash", "agms", "distinct", "join-distinct", "peeling", "key-sample"]),
+    st.sampled_from(["total", "hash", "agms", "distinct", "join-distinct", "peeling"]),
     min_size=1,
     max_size=12,
 )
 
 
 def demand(index, family):
-    places = (Place(),) if family in ("hash", "agms", "key-sample") else ()
+    places = (Place(),) if family in ("hash", "agms") else ()
     keys = (KEY,) if places else ()
     return Demand(f"s{index}", family, keys, sample=100 if family == "peeling" else 0, places=places)
 

@@ -23,7 +23,7 @@ KEYS = 40
 
 def plan():
     return (
-        el.Workload(budget="128 KB", seed=5, max_distinct=1 << 10)
+        el.Workload(budget="128 KB", seed=5, max_distinct=1 << 10, samples=False)
         .stream("a", "k BIGINT, s STRING, x INT", changes="w")
         .stream("b", "k BIGINT, s STRING, x INT", changes="w")
         .query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")

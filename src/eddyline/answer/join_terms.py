@@ -1,4 +1,6 @@
-"""One term of a join query: the synopses of its relations, read by the query's method."""
+"""The terms of a join query: the synopses of its relations, read by the query's method."""
+
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
@@ -24,11 +26,25 @@ WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the table names none."""
 
 
-def read_term(snapshot: Snapshot, query: Query, term: Term, method: str) -> Reading:
-    """Return the reading of a join from the sketches of its relations, the parts of a partitioned one added up."""
-    parts = [[snapshot.layout.by_id[name] for name in part] for part in term.sketches]
-    depth = min(depth_of(kept) for part in parts for kept in part)
-    return sum_of([_read_part(snapshot, query, part, method, depth) for part in parts])
+def read_terms(
+    snapshot: Snapshot, query: Query, terms: Mapping[str, Term], method: str
+) -> dict[str, Reading]:
+    """Return the readings of a join's terms from the sketches of its relations.
+
+    All have as many rows as the shallowest sketch, so that quotients of terms pair them row by row. The parts of a
+    partitioned join are added up.
+    """
+    kept = snapshot.layout.by_id
+    depth = min(depth_of(kept[name]) for term in terms.values() for name in term.ids)
+    return {
+        name: sum_of(
+            [
+                _read_part(snapshot, query, [kept[each] for each in part], method, depth)
+                for part in term.sketches
+            ]
+        )
+        for name, term in terms.items()
+    }
 
 
 def _read_part(snapshot: Snapshot, query: Query, relations: list[Kept], method: str, depth: int) -> Reading:

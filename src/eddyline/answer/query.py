@@ -1,23 +1,17 @@
 """Answers: from a snapshot and a planned query to an estimate."""
 
-from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor, inf, isnan, sqrt
 
-from eddyline.answer import sampled as samples
-from eddyline.answer import sketched as sketches
-from eddyline.answer.combined import SAMPLE, combine
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
-from eddyline.answer.join_terms import read_term
-from eddyline.answer.key_sample import SampleReading
+from eddyline.answer.join_terms import read_terms
 from eddyline.answer.set_query import answer_set
+from eddyline.answer.sketched import aggregate_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, Planned, Term
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
-
-FEW_WITNESSES = 30
 
 
 def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
@@ -39,24 +33,13 @@ def _aggregate(
 ) -> Estimate:
     """Return the estimate of an aggregate over a join."""
     function = query.aggregate.function
-    digits = {name: _scale(snapshot, term) for name, term in planned.terms.items()}
-    sampled = _read_samples(snapshot, planned, query)
-    if sampled and all(reading.exact for reading in sampled.values()):
-        return _told_exactly(planned, function, sampled, digits, confidence, notes)
-    scales = {name: 10.0**-each for name, each in digits.items()}
-    sketched = {
-        name: read_term(snapshot, query, term, planned.method).scaled(scales[name])
-        for name, term in planned.terms.items()
+    read = read_terms(snapshot, query, planned.terms, planned.method)
+    readings = {
+        name: reading.scaled(10.0 ** -_scale(snapshot, planned.terms[name])) for name, reading in read.items()
     }
-    interval = sketches.aggregate_of(function, sketched, confidence)
-    dense = max(reading.dense for reading in sketched.values())
+    value, low, high = aggregate_of(function, readings, confidence)
+    dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
-    if sampled:
-        scaled = {name: samples.scaled(reading, scales[name]) for name, reading in sampled.items()}
-        other = samples.aggregate_of(function, scaled, sketched, confidence)
-        interval, method = combine(interval, other, method)
-        notes += _thin_notes(method, sampled)
-    value, low, high = interval
     if isnan(value):
         told = (*notes, "the join has no rows.")
         return Estimate(planned.name, None, None, None, confidence, method, notes=told)
@@ -66,29 +49,6 @@ def _aggregate(
         low = max(low, 0)
     notes += _width_notes(value, low, high)
     return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
-
-
-def _read_samples(snapshot: Snapshot, planned: Planned, query: Query) -> dict[str, SampleReading]:
-    """Return what the key samples say of each term, in fixed point; nothing where a term has none."""
-    if not all(term.samples for term in planned.terms.values()):
-        return {}
-    return {name: samples.read_samples(snapshot, query, term) for name, term in planned.terms.items()}
-
-
-def _told_exactly(
-    planned: Planned,
-    function: str,
-    sampled: Mapping[str, SampleReading],
-    digits: Mapping[str, int],
-    confidence: float,
-    notes: list[str],
-) -> Estimate:
-    """Return an aggregate over a join of which the samples hold every row."""
-    totals = {name: int(reading.value) for name, reading in sampled.items()}
-    value = _exact_value(function, totals, {name: 10**each for name, each in digits.items()})
-    if value is None:
-        notes = [*notes, "the join has no rows." if totals["count"] == 0 else "the join has one row."]
-    return Estimate(planned.name, value, value, value, confidence, SAMPLE, exact=True, notes=tuple(notes))
 
 
 def _exact(
@@ -103,7 +63,7 @@ def _exact(
 
 def _exact_value(function: str, totals: dict[str, int], scales: dict[str, int]) -> int | float | None:
     """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
-    count = totals.get("count", 1)  # a SUM over a join keeps none, and is 0 where nothing joins
+    count = totals["count"]
     if function == "count":
         return count
     if count == 0 or (function.endswith("_samp") and count == 1):
@@ -123,14 +83,6 @@ def _scale(snapshot: Snapshot, term: Term) -> int:
     """Return the decimal digits that the fixed-point measures of a term carry together."""
     measures = [snapshot.layout.by_id[name].demand.measure for name in term.sketches[0]]
     return sum(measure.scale for measure in measures if measure is not None)
-
-
-def _thin_notes(method: str, sampled: Mapping[str, SampleReading]) -> list[str]:
-    """Return a note where an answer rests on few sampled rows."""
-    witnesses = min(reading.witnesses for reading in sampled.values())
-    if SAMPLE not in method or witnesses >= FEW_WITNESSES or all(each.exact for each in sampled.values()):
-        return []
-    return [f"the key sample holds {witnesses} joined values: more memory would make the answer steadier."]
 
 
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:

@@ -36,6 +36,8 @@ ANALYSIS_BUDGET = "32 MB"
 class Workload:
     """Streams, the queries asked of them, and a budget in bytes or an error to reach.
 
+    samples: False plans sketches only: purely linear, the documents' own system.
+
     >>> w = Workload(budget="64 KB", seed=7)
     >>> w.stream("orders", "o_orderkey BIGINT, o_custkey BIGINT").query("n", "SELECT COUNT(*) FROM orders")
     Workload(1 streams, 1 queries)
@@ -51,6 +53,7 @@ class Workload:
         hash: Family = "mix",  # noqa: A002 - the word that users know
         max_distinct: int = MOST_DISTINCT,
         objective: Objective = "average",
+        samples: bool = True,
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
@@ -66,7 +69,8 @@ class Workload:
         self._objective: Objective = objective
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
-        self._samples: list[Demand] = []
+        self._keeps_samples = samples
+        self._distinct_samples: list[Demand] = []
         self._windows: dict[str, Window] = {}
 
     def stream(
@@ -127,7 +131,7 @@ class Workload:
             raise PlanError(f"a sample holds 1 to 1,000,000 keys, not {size}.")
         declared = {each.name: each.columns for each in self._streams.values()}
         key, predicates = key_of_columns(declared, stream, columns, where)
-        self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
+        self._distinct_samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
     def plan(self, *, statistics: Statistics | None = None, keep: Layout | Plan | None = None) -> Plan:
@@ -138,7 +142,7 @@ class Workload:
         (`el.open(store).snapshot.layout`), whose synopses stay as they are; those of added queries share what it
         leaves of the budget.
         """
-        if not self._asked and not self._samples:
+        if not self._asked and not self._distinct_samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
         old = keep.layout if isinstance(keep, Plan) else keep
         if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
@@ -153,7 +157,13 @@ class Workload:
 
     def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
         return layout_with_windows(
-            self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep, known
+            self._streams,
+            list(self._asked.values()),
+            self._windows,
+            settings,
+            self._distinct_samples,
+            keep,
+            known,
         )
 
     def _budget_for(self, error: float, known: Known, keep: Layout | None) -> int:
@@ -176,9 +186,8 @@ class Workload:
         asked, samples = analysis_of(list(self._asked.values()), settings)
         if not asked:
             raise PlanError("the workload asks no join, and only joins are planned by statistics.")
-        known = Known(sample_all=True)
-        layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
-        return Plan(layout, Outlook(known, settings, tuple(asked), None))
+        layout = make_layout(list(self._streams.values()), asked, settings, samples)
+        return Plan(layout, Outlook(Known(), settings, tuple(asked), None))
 
     def analyze(
         self,

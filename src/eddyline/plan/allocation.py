@@ -1,8 +1,8 @@
 """Words for every synopsis of a workload, so that the average or the largest error is least.
 
 Exact counters and samples that were asked for take what they need. Everything else takes part in one
-optimisation (Paper: sharing, ComputeSpace): a relation of a query is a vertex, its sketch, the sketches of its
-parts and its key sample are the vertex's words. Sizes are then raised to the least that each family needs, and
+optimisation (Paper: sharing, ComputeSpace): a relation of a query is a vertex, and its sketch, or
+the sketches of its parts, are the vertex's words. Sizes are then raised to the least that each family needs, and
 families that come in steps leave what they do not use to the join sketches.
 """
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import METHODS, Choice, Method, TermDemands, links_of, terms_of
+from eddyline.plan.demands import METHODS, Choice, Method, links_of, terms_of
 from eddyline.plan.explain import describe
 from eddyline.plan.families import without_families
 from eddyline.plan.layout import Demand, Layout, Planned, Term
@@ -41,12 +41,15 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {kept.demand: kept.id for kept in layout.kept}
     families = _covering_families(parsed, chosen, layout) if isinstance(parsed, Query) else ()
-    choice = Choice(families, sampled=chosen == "skimmed") if families is not None else None
+    choice = Choice(families) if families is not None else None
     terms = terms_of(parsed, chosen, choice)
     missing = [demand for term in terms.values() for demand in term.parts[0] if demand not in ids]
     if missing:
         raise PlanError(_missing(layout, missing[0]))
-    return Planned(name, parsed, chosen, {term: _bound(demands, ids) for term, demands in terms.items()})
+    bound = {
+        term: Term((tuple(ids[demand] for demand in demands.parts[0]),)) for term, demands in terms.items()
+    }
+    return Planned(name, parsed, chosen, bound)
 
 
 def _missing(layout: Layout, demand: Demand) -> str:
@@ -73,10 +76,9 @@ def _covering_families(query: Query, method: Method, layout: Layout) -> tuple[in
     for kept in layout.kept:
         families = tuple(place.family for place in kept.demand.places)
         offered.setdefault(without_families(kept.demand), []).append(families)
-    plain = Choice(tuple(range(len(query.links))))
     relations = [
         (links_of(query, index), offered.get(without_families(demand), []))
-        for term in terms_of(query, method, plain).values()
+        for term in terms_of(query, method).values()
         for index, demand in enumerate(term.parts[0])
     ]
     found = _assigned(relations, {})
@@ -98,15 +100,6 @@ def _assigned(
             if found is not None:
                 return found
     return None
-
-
-def _bound(demands: TermDemands, ids: dict[Demand, str]) -> Term:
-    """Return a term whose sketches are all kept; samples are read if they are kept too."""
-    sampled = all(demand in ids for demand in demands.samples)
-    return Term(
-        (tuple(ids[demand] for demand in demands.parts[0]),),
-        tuple(ids[demand] for demand in demands.samples) if sampled else (),
-    )
 
 
 def key_of_columns(

@@ -8,7 +8,6 @@ from eddyline.plan.picture import could_not_share
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sql.query import Query
 
@@ -92,9 +91,6 @@ def _shape(kept: Kept) -> str:
     spec = kept.spec
     if spec.words == 1:
         return "one exact counter"
-    if isinstance(spec, KeySampleSpec):
-        rates = " x ".join(f"{rate:.3g}" for rate in spec.rates)
-        return f"{len(spec.cells)} levels of {spec.cells[0]:,} cells and fewer, keys sampled at {rates}"
     if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
         return f"{spec.levels} levels of {spec.cells:,} cells"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
@@ -102,9 +98,8 @@ def _shape(kept: Kept) -> str:
 
 
 def _reads(term: Term) -> str:
-    """Return the synopses of a term: sketches multiplied, parts added, samples beside them."""
-    sketches = " + ".join(" x ".join(part) for part in term.sketches)
-    return f"{sketches} and samples {' x '.join(term.samples)}" if term.samples else sketches
+    """Return the synopses of a term: sketches multiplied, parts added."""
+    return " + ".join(" x ".join(part) for part in term.sketches)
 
 
 def _readers(layout: Layout) -> dict[str, list[str]]:

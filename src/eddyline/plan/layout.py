@@ -54,7 +54,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
     members: int = 2
 
 
-SynopsisFamily = Literal["total", "hash", "agms", "key-sample", "distinct", "peeling", "join-distinct"]
+SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
 
 
 class Demand(msgspec.Struct, frozen=True, order=True):
@@ -103,17 +103,15 @@ class Kept(msgspec.Struct, frozen=True):
 class Term(msgspec.Struct, frozen=True):
     """The synopses of one quantity of a query (count, sum, squares), one for each relation.
 
-    sketches: a row for each part of a partitioned join, one row without partitions. samples: the key samples
-    that are read beside the sketches, if any.
+    sketches: a row for each part of a partitioned join, one row without partitions.
     """
 
     sketches: tuple[tuple[str, ...], ...]
-    samples: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
         """All synopses of the term, each once."""
-        return tuple(dict.fromkeys([*(name for part in self.sketches for name in part), *self.samples]))
+        return tuple(dict.fromkeys(name for part in self.sketches for name in part))
 
 
 class Planned(msgspec.Struct, frozen=True):

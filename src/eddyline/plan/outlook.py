@@ -6,13 +6,12 @@ from math import sqrt
 from eddyline.errors import PlanError
 from eddyline.plan.choices import choice_of
 from eddyline.plan.demands import Asked, terms_of
-from eddyline.plan.expected import sampling_of, sketch_weight
+from eddyline.plan.expected import sketch_weight
 from eddyline.plan.layout import Kept, Layout, Planned
 from eddyline.plan.partitioning import joint_gain
 from eddyline.plan.parts import partitioning_of
 from eddyline.plan.sizing import two_sided_z
 from eddyline.plan.statistics import Statistics
-from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sql.query import Query
 
 LARGEST_BUDGET = 1 << 36
@@ -37,18 +36,7 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
     terms = terms_of(query, asked.method, choice_of(planned, layout))
     words = min(_sketch_words(layout, planned))
     variance = sketch_weight(query, terms, statistics, most) / words
-    if not isinstance(query, Query):
-        return variance
-    variance /= _gain(planned, asked, statistics, words)
-    worst = 0.0
-    for name, term in terms.items():
-        sizes = [layout.by_id[demand.id].spec.words for demand in term.samples]
-        sampling = None
-        if sizes:
-            sampling = sampling_of(query, name, term, statistics, sizes)
-        both = variance if sampling is None else _combined(variance, sampling.variance)
-        worst = max(worst, both)
-    return worst
+    return variance / _gain(planned, asked, statistics, words) if isinstance(query, Query) else variance
 
 
 def partition_gains(layout: Layout, statistics: Statistics) -> dict[str, float]:
@@ -68,16 +56,12 @@ def _gain(planned: Planned, asked: Asked, statistics: Statistics, words: int) ->
     return joint_gain(parts) if parts is not None else 1.0
 
 
-def _combined(one: float, other: float) -> float:
-    return one * other / (one + other) if one + other > 0 else 0.0
-
-
 def _sketch_words(layout: Layout, planned: Planned) -> Iterable[int]:
     """Yield the words of each relation's sketches, all its parts together."""
     for term in planned.terms.values():
         for relation in zip(*term.sketches, strict=True):
             kept: dict[str, Kept] = {name: layout.by_id[name] for name in relation}
-            yield sum(each.spec.words for each in kept.values() if not isinstance(each.spec, KeySampleSpec))
+            yield sum(each.spec.words for each in kept.values())
 
 
 def budget_for_error(error: float, errors_at: Callable[[int], Mapping[str, float]]) -> int:

@@ -16,13 +16,11 @@ from eddyline.sql.query import AnyQuery, Key
 class RelationStatistics(msgspec.Struct, frozen=True):
     """What is known of one relation of a join.
 
-    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. elements: how many
-    different tuples there are. distinct: how many different values each key has. total: the number of its rows,
-    or the sum of its measure.
+    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. distinct: how many
+    different values each key has. total: the number of its rows, or the sum of its measure.
     """
 
     self_join: float
-    elements: float
     distinct: tuple[float, ...] = ()
     total: float | None = None
 

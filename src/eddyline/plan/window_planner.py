@@ -85,7 +85,7 @@ def _group(
     if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
         return old
     demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
-    least = 8 * sum(least_words(demand, settings) for demand in demands if demand.family != "key-sample")
+    least = 8 * sum(least_words(demand, settings) for demand in demands)
     each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
     if each < least:
         panes = window.panes + 1
