@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.clauses import check_clauses
+from eddyline.sql.compose import operand
 from eddyline.sql.expressions import conjuncts, fragment
 from eddyline.types import Column
 
@@ -64,7 +65,7 @@ def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr],
     where = inner.args.get("where")
     conditions = list(conjuncts(where.this if where else None))
     if isinstance(semi, exp.In):
-        conditions += [exp.EQ(this=a, expression=b) for a, b in _pairs(semi, inner)]
+        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in _pairs(semi, inner)]
     joined = exp.to_table(table.name)
     joined.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
     select.set("joins", [exp.Join(this=joined, on=exp.and_(*conditions) if conditions else None)])
