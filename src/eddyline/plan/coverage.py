@@ -108,12 +108,12 @@ def key_of_columns(
     """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
     if not columns or not all(NAME.fullmatch(column) for column in columns):
         raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
-    matches = " AND ".join(f"a.{column} = b.{column}" for column in columns)
+    matches = " AND ".join(f"a.`{column}` = b.`{column}`" for column in columns)
     predicate = f" WHERE {where}" if where else ""
     if stream not in streams:
         raise PlanError(f"there is no stream {stream!r}: the streams are {', '.join(streams)}.")
-    joined = parse_query(f"SELECT COUNT(*) FROM {stream} a JOIN {stream} b ON {matches}", streams)
-    single = parse_query(f"SELECT COUNT(*) FROM {stream}{predicate}", streams)
+    joined = parse_query(f"SELECT COUNT(*) FROM `{stream}` a JOIN `{stream}` b ON {matches}", streams)
+    single = parse_query(f"SELECT COUNT(*) FROM `{stream}`{predicate}", streams)
     assert isinstance(joined, Query)
     assert isinstance(single, Query)
     return joined.links[0].members[0].key, single.relations[0].predicates
