@@ -70,8 +70,8 @@ def test_heavier_queries_get_more_and_shared_sketches_the_most():
     )  # as the roots of weight over number
 
 
-def test_a_sample_rides_along_with_its_sketch():
-    a, sample = demand(0, "hash"), demand(0, "key-sample")
-    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (sample, 3.0))),))], {}, Settings(8_000_000))
-    assert shares[sample] == pytest.approx(3 * shares[a], rel=0.01)
-    assert shares[a] + shares[sample] == pytest.approx(1_000_000, rel=0.01)
+def test_the_parts_of_a_relation_keep_their_shares():
+    a, b = demand(0, "hash"), demand(1, "hash")
+    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (b, 3.0))),))], {}, Settings(8_000_000))
+    assert shares[b] == pytest.approx(3 * shares[a], rel=0.01)
+    assert shares[a] + shares[b] == pytest.approx(1_000_000, rel=0.01)
