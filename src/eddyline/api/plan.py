@@ -16,7 +16,7 @@ from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
 from eddyline.plan.outlook import expected_errors, partition_gains
 from eddyline.plan.picture import picture_of
-from eddyline.plan.planner import Known
+from eddyline.plan.sketches import Known
 from eddyline.plan.specs import Settings as Budget
 
 if TYPE_CHECKING:

@@ -15,15 +15,19 @@ from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.answer.statistics import statistics_of
 from eddyline.errors import PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
 from eddyline.plan.statistics import Statistics
-from eddyline.plan.windows import stream_spec
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
+
+
+UPDATE_ROWS = 1 << 18
+"""Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
 
 
 class State:
@@ -49,11 +53,13 @@ class State:
         rows, counts = read_table(
             of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
         )
-        partial = StreamPass(
-            stream_spec(layout, stream, self.snapshot.floor(stream)), layout.stream(stream).event_time
-        )
-        partial.feed(project_table(of, rows, counts, partial.projection))
-        self.snapshot = self.snapshot.plus_stream(stream, partial)
+        snapshot = self.snapshot
+        for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
+            partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
+            part, weight = rows.slice(start, UPDATE_ROWS), counts[start : start + UPDATE_ROWS]
+            partial.feed(project_table(of, part, weight, partial.projection))
+            snapshot = snapshot.plus_stream(stream, partial)
+        self.snapshot = snapshot
         self.origin = None
         return self
 
@@ -137,17 +143,17 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of counters and hints."""
-        return self.snapshot.layout.nbytes
+        """Bytes of counters, hints and samples as they are now: at most those of the plan."""
+        return self.snapshot.nbytes
 
     def to_bytes(self) -> bytes:
         """Return the state, its plan included, as bytes."""
-        return self.snapshot.to_bytes()
+        return to_bytes(self.snapshot)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Return the state that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
-        return cls(Snapshot.from_bytes(data))
+        return cls(from_bytes(data))
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())

@@ -13,9 +13,10 @@ from eddyline.plan.coverage import key_of_columns
 from eddyline.plan.demands import METHODS, Asked, Method
 from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.outlook import budget_for_error, expected_errors
-from eddyline.plan.planner import Known, make_layout
+from eddyline.plan.planner import make_layout
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.sizing import parse_bytes
+from eddyline.plan.sketches import Known
 from eddyline.plan.specs import MOST_DISTINCT, Settings
 from eddyline.plan.statistics import Statistics
 from eddyline.plan.window_planner import check_event_times, layout_with_windows
@@ -64,12 +65,11 @@ class Workload:
         if objective not in get_args(Objective):
             raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
-        self._settings = Settings(size, seed, confidence, hash, max_distinct)
+        self._settings = Settings(size, seed, confidence, hash, max_distinct, samples)
         self._error = error
         self._objective: Objective = objective
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
-        self._keeps_samples = samples
         self._distinct_samples: list[Demand] = []
         self._windows: dict[str, Window] = {}
 
@@ -182,7 +182,7 @@ class Workload:
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
         """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`."""
-        settings = replace(self._settings, budget=parse_bytes(budget))
+        settings = replace(self._settings, budget=parse_bytes(budget), samples=False)
         asked, samples = analysis_of(list(self._asked.values()), settings)
         if not asked:
             raise PlanError("the workload asks no join, and only joins are planned by statistics.")

@@ -5,14 +5,15 @@ and what is summed. All facets of a stream share its exact dictionary; facets on
 of the second stage. Keys that some query equates are one link class, whose values all streams follow together.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from eddyline.plan.demands import Asked
-from eddyline.plan.layout import Demand, Measure
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, Regrouped, SampleSpec, Shape, Term, View
+from eddyline.plan.layout import Demand, Elements, Flag, Kept, Measure, PlannedSample
+from eddyline.sample.spec import COUNT, Node, Regrouped, SampleSpec, Shape, Term, View
 from eddyline.sketch.families import derive_seed
 from eddyline.sql.query import (
     AnyQuery,
@@ -24,27 +25,6 @@ from eddyline.sql.query import (
     SetLeaf,
     SetQuery,
 )
-
-
-class Flag(msgspec.Struct, frozen=True, order=True):
-    """A truth value of a row: all predicates hold, and the expressions are not NULL."""
-
-    predicates: tuple[str, ...] = ()
-    presence: tuple[Expression, ...] = ()
-
-
-class Elements(msgspec.Struct, frozen=True, order=True):
-    """The columns of a dictionary: keys, flags and measures of a stream's rows."""
-
-    stream: str
-    keys: tuple[Key, ...]
-    flags: tuple[Flag, ...] = ()
-    measures: tuple[Measure, ...] = ()
-
-    def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
-        """Return the columns as numbers."""
-        links = tuple(classes.get((self.stream, key), -1) for key in self.keys)
-        return DictionarySpec(links, len(self.flags), len(self.measures))
 
 
 @dataclass(frozen=True)
@@ -69,19 +49,6 @@ class Facet:
         )
 
 
-class PlannedSample(msgspec.Struct, frozen=True):
-    """A stream sample of some queries: what its dictionaries hold, in the first stage and in the second."""
-
-    id: str
-    exact: tuple[Elements, ...]
-    kept: tuple[Elements, ...]
-    spec: SampleSpec
-
-    def shape(self, name: str) -> Shape:
-        """Return how a query reads the sample."""
-        return next(shape for shape in self.spec.shapes if shape.name == name)
-
-
 def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     """Return for each term of a query what its relations read; nothing for an aggregate of one stream."""
     if isinstance(query, SetQuery):
@@ -92,6 +59,17 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     if isinstance(query, JoinDistinctQuery) or not query.links:
         return {}
     return {name: _term_facets(query, power) for name, power in powers_of(query).items()}
+
+
+def uses_sample(query: AnyQuery) -> bool:
+    """Return whether a stream sample answers a query: any but an aggregate of one stream."""
+    return not isinstance(query, Query) or bool(query.links)
+
+
+def totals_of(query: AnyQuery) -> set[Demand]:
+    """Return the exact totals of the relations of an aggregate over a join."""
+    terms = facets_of(query) if isinstance(query, Query) else {}
+    return {facet.demand() for facets in terms.values() for facet in facets}
 
 
 def powers_of(query: Query) -> dict[str, int]:
@@ -134,12 +112,17 @@ def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -
     return (*flags, *(Flag(presence=(part,)) for part in presence))
 
 
-def plan_sample(asked: Sequence[Asked], seed: int, budget: int, kept_budget: int) -> PlannedSample:
-    """Return the stream sample of some queries: what is kept of their streams, and how they read it."""
+def plan_sample(
+    asked: Sequence[Asked], sketches: Sequence[Kept], seed: int, budget: int, kept_budget: int
+) -> PlannedSample:
+    """Return the stream sample of some queries: what is kept of their streams, and how they read it.
+
+    sketches: what stands beside it in the second stage, all of which is built from the exact dictionaries.
+    """
     facets = {each.name: facets_of(each.query) for each in asked}
     everything = [facet for terms in facets.values() for term in terms.values() for facet in term]
     classes = _classes(facets.values())
-    exact = _exact_elements(everything, [q.query for q in asked if isinstance(q.query, JoinDistinctQuery)])
+    exact = _exact_elements(everything, [kept.demand for kept in sketches])
     kept = _kept_elements(everything)
     shapes = tuple(
         made
@@ -155,7 +138,14 @@ def plan_sample(asked: Sequence[Asked], seed: int, budget: int, kept_budget: int
         budget,
         kept_budget,
     )
-    return PlannedSample("sample", exact, kept, spec)
+    content = msgspec.json.encode((exact, kept, spec.seeds, [kept.id for kept in sketches]))
+    name = f"sample-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
+    return PlannedSample(name, exact, kept, spec, tuple(sketches))
+
+
+def flags_of(demand: Demand) -> tuple[Flag, ...]:
+    """Return the flags that an element needs for a synopsis to know whether its rows count."""
+    return _flags(demand.predicates, demand.presence)
 
 
 def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
@@ -173,13 +163,10 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
     return {key: link for link, group in enumerate(ordered) for key in group}
 
 
-def _exact_elements(facets: Iterable[Facet], pairs: Iterable[JoinDistinctQuery]) -> tuple[Elements, ...]:
-    """Return what the exact dictionary of each stream holds: all that any query reads of it."""
+def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
+    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
     parts = [(f.stream, set(f.keys), set(f.flags), {f.measure} - {None}) for f in facets]
-    for query in pairs:
-        sides = ((query.left, query.join.left_key), (query.right, query.join.right_key))
-        for relation, keys in zip(query.relations, sides, strict=True):
-            parts.append((relation.stream, set(keys), set(_flags(relation.predicates)), set()))
+    parts += [(d.stream, set(d.keys), set(flags_of(d)), {d.measure} - {None}) for d in demands]
     return tuple(
         _merged(stream, [part[1:] for part in parts if part[0] == stream])
         for stream in sorted({part[0] for part in parts})

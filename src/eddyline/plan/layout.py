@@ -5,11 +5,13 @@ state, and two states combine only if their layouts are equal.
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
 import msgspec
 
+from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sql.query import AnyQuery, Expression, Key
@@ -114,18 +116,67 @@ class Term(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(name for part in self.sketches for name in part))
 
 
+class Flag(msgspec.Struct, frozen=True, order=True):
+    """A truth value of a row: all predicates hold, and the expressions are not NULL."""
+
+    predicates: tuple[str, ...] = ()
+    presence: tuple[Expression, ...] = ()
+
+
+class Elements(msgspec.Struct, frozen=True, order=True):
+    """The columns of a dictionary: keys, flags and measures of a stream's rows."""
+
+    stream: str
+    keys: tuple[Key, ...]
+    flags: tuple[Flag, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+    def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
+        """Return the columns as numbers, given the link class of each key."""
+        links = tuple(classes.get((self.stream, key), -1) for key in self.keys)
+        return DictionarySpec(links, len(self.flags), len(self.measures))
+
+
+class PlannedSample(msgspec.Struct, frozen=True):
+    """A stream sample of some queries: what its dictionaries hold, in the first stage and in the second.
+
+    sketches: the synopses that are kept beside it from the second stage on.
+    """
+
+    id: str
+    exact: tuple[Elements, ...]
+    kept: tuple[Elements, ...]
+    spec: SampleSpec
+    sketches: tuple[Kept, ...] = ()
+
+    def shape(self, name: str) -> Shape | None:
+        """Return how a query reads the sample, None where it reads none of its dictionaries by links."""
+        return next((shape for shape in self.spec.shapes if shape.name == name), None)
+
+    def position(self, stream: str) -> int | None:
+        """Return which exact dictionary is a stream's, None where the sample holds none of it."""
+        return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
+
+
 class Planned(msgspec.Struct, frozen=True):
-    """A query, the method that answers it, and the terms that it reads."""
+    """A query, the method that answers it, the terms that it reads, and its stream sample, if it has one.
+
+    A term of a query with a sample has no sketches where the sample alone answers it. totals: for each term the
+    exact total of every relation.
+    """
 
     name: str
     query: AnyQuery
     method: str
     terms: dict[str, Term]
+    sample: str | None = None
+    totals: dict[str, tuple[str, ...]] = {}
 
     @property
     def ids(self) -> tuple[str, ...]:
         """All synopses that the query reads, each once."""
-        return tuple(dict.fromkeys(name for term in self.terms.values() for name in term.ids))
+        read = [name for term in self.terms.values() for name in term.ids]
+        return tuple(dict.fromkeys([*read, *(name for term in self.totals.values() for name in term)]))
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
@@ -145,11 +196,12 @@ class WindowGroup(msgspec.Struct, frozen=True):
     @property
     def nbytes(self) -> int:
         """Bytes of all panes that are kept, the one that fills among them, and of their numbers."""
-        return 8 + (self.window.panes + 1) * (8 + self.layout.nbytes)
+        samples = sum(sample.spec.budget for sample in self.layout.samples)
+        return 8 + (self.window.panes + 1) * (8 + self.layout.counter_bytes) + samples
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """Everything that a plan keeps."""
+    """Everything that a plan keeps: synopses that are fed from the first row, and stream samples."""
 
     seed: int
     confidence: float
@@ -157,11 +209,18 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     kept: tuple[Kept, ...]
     queries: tuple[Planned, ...]
     windows: tuple[WindowGroup, ...] = ()
+    samples: tuple[PlannedSample, ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Bytes of everything kept, row counts of the streams and panes of windows among it."""
-        return sum(kept.nbytes for kept in self.kept) + sum(group.nbytes for group in self.windows)
+        samples = sum(sample.spec.budget for sample in self.samples)
+        return self.counter_bytes + samples + sum(group.nbytes for group in self.windows)
+
+    @property
+    def counter_bytes(self) -> int:
+        """Bytes of the synopses that are fed from the first row."""
+        return sum(kept.nbytes for kept in self.kept)
 
     @property
     def query_names(self) -> list[str]:
@@ -172,7 +231,11 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def by_id(self) -> dict[str, Kept]:
         """The synopses by their ids."""
-        return {kept.id: kept for kept in self.kept}
+        return {kept.id: kept for kept in (*self.kept, *(k for s in self.samples for k in s.sketches))}
+
+    def sample(self, name: str) -> PlannedSample:
+        """Return the stream sample of that id."""
+        return next(sample for sample in self.samples if sample.id == name)
 
     @cached_property
     def digest(self) -> str:

@@ -1,32 +1,21 @@
 """The planner: streams and queries to a layout within the budget.
 
-First each query is given its choices (hash families by what it can share, parts), which say what is kept; then the
-budget is shared out over everything that is kept. Equal demands share one synopsis.
+With stream samples, the samples hold what queries need and sketches stand beside them; without, each query is given
+its choices (hash families by what it can share, parts), which say what is kept, and the budget is shared out over
+that. Equal demands share one synopsis.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import msgspec
-from msgspec.structs import replace
+from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
-from eddyline.plan.allocation import Bundle, Reader, share_words
-from eddyline.plan.choices import choose, query_weights
-from eddyline.plan.demands import Asked, Choice, TermDemands, demands_of, terms_of
-from eddyline.plan.layout import Demand, Kept, Layout, Planned, Stream, Term
-from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.specs import Settings, candidates_for, least_words, spec_for
-from eddyline.plan.statistics import Statistics
+from eddyline.plan.choices import choose
+from eddyline.plan.demands import Asked, Choice, demands_of
+from eddyline.plan.elements import totals_of, uses_sample
+from eddyline.plan.layout import Demand, Layout, Stream
+from eddyline.plan.samples import plan_samples
+from eddyline.plan.sketches import Known, kept_for, planned_query
+from eddyline.plan.specs import Settings
 from eddyline.sketch.hash_sketch import HashSketchSpec
-
-SKIMMING = frozenset({"skimmed", "skimmed-paper"})
-
-
-class Known(msgspec.Struct, frozen=True):
-    """What the planner goes by beside the queries: statistics, and which error is to be least."""
-
-    statistics: Statistics = Statistics()
-    objective: Objective = "average"
 
 
 def make_layout(
@@ -39,18 +28,44 @@ def make_layout(
 ) -> Layout:
     """Return the layout of a workload: never over budget, the same whatever the order of the queries.
 
-    keep: a layout whose synopses stay as they are, where they are still asked for; new ones share what is
-    left of the budget.
+    samples: distinct samples that were asked for. keep: a layout whose synopses and stream samples stay as they
+    are, where they are still asked for; new ones share what is left of the budget.
     """
     queries = sorted(asked, key=lambda each: each.name)
     old = keep if keep is not None and keep.seed == settings.seed else None
     _check_keep(old, settings)
-    choices = choose(queries, settings, known.statistics, known.objective, old)
     fixed = {Demand(stream.name, "total") for stream in streams} | set(samples)
-    kept = _kept(queries, choices, fixed, settings, old, known)
-    planned = tuple(_planned(each, choices[each.name]) for each in queries)
     by_name = tuple(sorted(streams, key=lambda stream: stream.name))
+    if settings.samples:
+        return _sampled_layout(by_name, queries, fixed, settings, old, known)
+    choices = choose(queries, settings, known.statistics, known.objective, old)
+    kept = kept_for(queries, choices, fixed, settings, old, known)
+    planned = tuple(planned_query(each, choices[each.name]) for each in queries)
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
+
+
+def _sampled_layout(
+    streams: tuple[Stream, ...],
+    queries: Sequence[Asked],
+    fixed: set[Demand],
+    settings: Settings,
+    old: Layout | None,
+    known: Known,
+) -> Layout:
+    """Return a layout with stream samples: exact counters beside them, and sketches for their second stage."""
+    plain = [each for each in queries if not uses_sample(each.query)]
+    sampled = [each for each in queries if uses_sample(each.query)]
+    totals = {demand for each in plain for demand in demands_of(each.query, each.method)}
+    totals |= {demand for each in sampled for demand in totals_of(each.query)}
+    kept = kept_for(plain, dict.fromkeys((q.name for q in plain), Choice()), fixed | totals, settings, old, known)
+    left = settings.budget - sum(each.nbytes for each in kept)
+    planned = {each.name: planned_query(each, Choice()) for each in plain}
+    samples = plan_samples(sampled, settings, left, old, known)
+    for sample in samples:
+        planned |= {each.name: each for each in sample.queries}
+    ordered = tuple(planned[each.name] for each in queries)
+    made = tuple(sample.planned for sample in samples)
+    return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
 
 
 def _check_keep(old: Layout | None, settings: Settings) -> None:
@@ -61,82 +76,3 @@ def _check_keep(old: Layout | None, settings: Settings) -> None:
             f"the plan to keep hashes by {', '.join(sorted(hashes))} and this workload by {settings.hash}: give "
             f"Workload(hash={min(hashes)!r})."
         )
-
-
-def _kept(
-    queries: Sequence[Asked],
-    choices: Mapping[str, Choice],
-    fixed: set[Demand],
-    settings: Settings,
-    old: Layout | None,
-    known: Known,
-) -> tuple[Kept, ...]:
-    """Return every synopsis with its spec, those of the old layout as they are."""
-    demands = set(fixed)
-    skimmed: set[Demand] = set()
-    for each in queries:
-        wanted = demands_of(each.query, each.method, choices[each.name])
-        demands |= wanted
-        skimmed |= wanted if each.method in SKIMMING else set()
-    held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
-    taken = sum(each.nbytes for each in held.values())
-    if taken > settings.budget:
-        raise PlanError(
-            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
-        )
-    rest = replace(settings, budget=settings.budget - taken)
-    counted = fixed | {demand for demand in demands if demand.family == "total"}
-    sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
-    readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
-    shares = share_words(readers, sized, rest, known.objective)
-    made = {
-        demand: _synopsis(demand, words, settings, skim=demand in skimmed) for demand, words in shares.items()
-    }
-    return tuple((held | made)[demand] for demand in sorted(demands, key=msgspec.json.encode))
-
-
-def _readers(
-    queries: Sequence[Asked],
-    choices: Mapping[str, Choice],
-    held: Iterable[Demand],
-    known: Known,
-    settings: Settings,
-) -> list[Reader]:
-    """Return the queries as readers of bundles: what each relation keeps, without what has its size already."""
-    have = set(held)
-    weights = query_weights(queries, known.statistics, settings)
-    readers = []
-    for each in queries:
-        bundles: dict[Bundle, None] = {}
-        for term in terms_of(each.query, each.method, choices[each.name]).values():
-            for index in range(len(term.parts[0])):
-                members = _members(term, index, choices[each.name])
-                left = tuple((demand, share) for demand, share in members if demand not in have)
-                if left and left[0][0].family != "total":
-                    bundles[Bundle(left)] = None
-        if bundles:
-            readers.append(Reader(each.name, each.weight * weights[each.name], tuple(bundles)))
-    return readers
-
-
-def _members(term: TermDemands, index: int, choice: Choice) -> list[tuple[Demand, float]]:
-    """Return the sketches of one relation, one for each part, with their words per unit of size."""
-    parts: dict[Demand, float] = {}
-    for row, share in zip(term.parts, choice.shares, strict=True):
-        parts[row[index]] = max(parts.get(row[index], 0.0), share)
-    return list(parts.items())
-
-
-def _planned(asked: Asked, choice: Choice) -> Planned:
-    terms = {
-        name: Term(tuple(tuple(demand.id for demand in part) for part in term.parts))
-        for name, term in terms_of(asked.query, asked.method, choice).items()
-    }
-    return Planned(asked.name, asked.query, asked.method, terms)
-
-
-def _synopsis(demand: Demand, words: int, settings: Settings, *, skim: bool) -> Kept:
-    candidates = candidates_for(demand, words, settings) if skim and demand.family == "hash" else None
-    if candidates is not None:
-        words -= candidates.words
-    return Kept(demand.id, demand, spec_for(demand, words, settings), candidates)

@@ -34,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True):
     confidence: float = 0.95
     hash: Family = "mix"
     max_distinct: int = MOST_DISTINCT
+    samples: bool = True
 
 
 def least_words(demand: Demand, settings: Settings) -> int:

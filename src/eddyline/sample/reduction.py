@@ -40,12 +40,8 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
     for each in classes:
         each.settle()
     threshold = _threshold(held, classes, FILL * budget)
-    rosters = tuple(each.lowered(threshold, held) for each in classes)
-    return [_without_idle(pane.under(rosters), panes) for pane in panes]
-
-
-def _without_idle(state: SampleState, panes: Sequence[SampleState]) -> SampleState:  # noqa: ARG001
-    return state
+    rosters = tuple(each.lowered(threshold) for each in classes)
+    return [pane.under(rosters) for pane in panes]
 
 
 class _Class:
@@ -99,7 +95,7 @@ class _Class:
         """The factor from which on each value is followed."""
         return self.hashes / self.worth
 
-    def lowered(self, threshold: float, held: Sequence[Dictionary]) -> Roster:  # noqa: ARG002
+    def lowered(self, threshold: float) -> Roster:
         """Return the roster under a factor."""
         base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
         own = self.worth > self.typical
@@ -182,16 +178,15 @@ def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:
 def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
     """Return states that fit a budget together; nothing changes where they do already."""
     states = list(panes)
-    while _bytes(states) > budget:
-        before = _bytes(states)
+    while bytes_of(states) > budget:
+        before = bytes_of(states)
         states = reduced(states, budget)
-        budget_left = _bytes(states)
-        if budget_left >= before:
+        if bytes_of(states) >= before:
             states = [_emptied(state) for state in states]
     return states
 
 
-def _bytes(states: Sequence[SampleState]) -> int:
+def bytes_of(states: Sequence[SampleState]) -> int:
     """Return the bytes of panes that share their rosters."""
     return sum(d.nbytes for state in states for d in state.dictionaries) + sum(
         roster.nbytes for roster in states[0].rosters

@@ -14,8 +14,8 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import unreadable
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
-from eddyline.plan.layout import Layout
-from eddyline.plan.windows import stream_spec
+from eddyline.ingest.stream_spec import StreamSpec
+from eddyline.plan.layout import Layout, Stream
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
@@ -34,31 +34,20 @@ def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, Data
         )
     snapshot = Snapshot.empty(layout)
     for stream in layout.streams:
-        snapshot = snapshot.plus_stream(
-            stream.name, sketch_stream(spark, layout, stream.name, frames[stream.name])
-        )
+        added = sketch_stream(stream, snapshot.stream_spec(stream.name), frames[stream.name])
+        snapshot = snapshot.plus_stream(stream.name, added)
     return snapshot
 
 
-def sketch_stream(
-    spark: SparkSession,  # noqa: ARG001
-    layout: Layout,
-    name: str,
-    frame: DataFrame,
-    *,
-    skip_bad: bool = False,
-    floor: int | None = None,
-) -> StreamPass:
-    """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row.
+def sketch_stream(stream: Stream, spec: StreamSpec, frame: DataFrame, *, skip_bad: bool = False) -> StreamPass:
+    """Return what one frame adds to what is kept of its stream; raise, with nothing changed, on any bad row.
 
-    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`. floor: rows of an earlier
-    event time (in microseconds) are late for every window.
+    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`.
     """
-    stream, spec = layout.stream(name), stream_spec(layout, name, floor)
     specs = encode_spec(spec)
     projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
-    merge_tasks = min(1 + layout.nbytes // _MERGE_BYTES, _MERGE_TASKS)
+    merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
     merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
     merger = Merger(spec)
     for row in from_batch(merged.toArrow()):
@@ -66,5 +55,5 @@ def sketch_stream(
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:
         total = merger.report.rows + merger.report.unreadable
-        raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
+        raise unreadable(stream.name, merger.report.unreadable, total, list(merger.report.shown))
     return merger.stream_pass()
