@@ -101,19 +101,31 @@ class Join:
         made = []
         for relation in self.whole_relations(term):
             weights = relation.weights.astype(np.float64)
-            for i, first in enumerate(relation.variables):
-                for j in range(i):
-                    weights *= self._once(relation, i, j, first)
+            for i, variable in enumerate(relation.variables):
+                again = self.repeated(relation, i)
+                if again is not None:
+                    weights *= np.where(again, self.probabilities[variable][relation.places[i]], 1.0)
             made.append(Relation(weights, relation.variables, relation.places))
         return made
 
-    def _once(self, relation: Relation, i: int, j: int, variable: int) -> FloatArray | float:
-        other = relation.variables[j]
-        if self.shape.classes[variable] != self.shape.classes[other]:
-            return 1.0
-        mine = self.values[variable][relation.places[i]]
-        same = mine == self.values[other][relation.places[j]]
-        return np.where(same, self.probabilities[variable][relation.places[i]], 1.0)
+    def repeated(self, relation: Relation, position: int) -> BoolArray | None:
+        """Return which elements hold in one link the value that an earlier link of the same class has already.
+
+        None where no earlier link of the relation is of that class.
+        """
+        variable = relation.variables[position]
+        earlier = [
+            j
+            for j in range(position)
+            if self.shape.classes[relation.variables[j]] == self.shape.classes[variable]
+        ]
+        if not earlier:
+            return None
+        mine = self.values[variable][relation.places[position]]
+        again = np.zeros(len(mine), dtype=np.bool_)
+        for j in earlier:
+            again |= mine == self.values[relation.variables[j]][relation.places[j]]
+        return again
 
 
 Raise = Callable[[FloatArray], FloatArray]
@@ -146,7 +158,7 @@ class Messages:
                 if other != variable:
                     weights = weights * self.passed(other, relation)[places]
             places = mine.places[mine.variables.index(variable)]
-            total = np.bincount(places, weights=weights, minlength=self.sizes[variable])
+            total = np.bincount(places, weights=weights, minlength=self.sizes[variable]).astype(np.float64)
             self._up[key] = total if self.raised is None else self.raised(total)
         return self._up[key]
 
@@ -190,7 +202,10 @@ def exact_total(join: Join, term: Term) -> int:
     """Return the sum over the join of everything that is held, as an integer of any size."""
     relations, sizes = join.whole_relations(term), [len(each) for each in join.values]
     bound = Messages(
-        [Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places) for each in relations],
+        [
+            Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places)
+            for each in relations
+        ],
         sizes,
         [np.ones(size) for size in sizes],
     ).total()
@@ -204,7 +219,7 @@ def _contract(relations: list[Relation], sizes: list[int]) -> int:
     def sent(relation: int, variable: int) -> np.ndarray:
         mine = relations[relation]
         places = mine.places[mine.variables.index(variable)]
-        return _added(gathered(relation, variable), places, sizes[variable])
+        return added(gathered(relation, variable), places, sizes[variable])
 
     def gathered(relation: int, towards: int) -> np.ndarray:
         mine = relations[relation]
@@ -224,7 +239,7 @@ def _contract(relations: list[Relation], sizes: list[int]) -> int:
     return int(gathered(0, -1).sum()) if len(relations[0].weights) else 0
 
 
-def _added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
+def added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
     """Return the integer sums of weights by place."""
     totals = np.zeros(size, dtype=weights.dtype)
     np.add.at(totals, places, weights)
@@ -235,7 +250,7 @@ def set_members(join: Join) -> list[BoolArray]:
     """Return for each member of a set query which values of its variable it holds: net count above 0."""
     present = []
     for relation in join.whole_relations(join._first):  # noqa: SLF001 - a set has one term
-        counts = _added(relation.weights, relation.places[0], len(join.values[0]))
+        counts = added(relation.weights, relation.places[0], len(join.values[0]))
         present.append(counts > 0)
     return present
 
