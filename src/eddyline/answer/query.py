@@ -9,7 +9,7 @@ from eddyline.answer import sketched as sketches
 from eddyline.answer.combined import SAMPLE, combine
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
-from eddyline.answer.join_terms import read_term
+from eddyline.answer.join_terms import read_terms
 from eddyline.answer.key_sample import SampleReading
 from eddyline.answer.set_query import answer_set
 from eddyline.errors import PlanError
@@ -45,8 +45,8 @@ def _aggregate(
         return _told_exactly(planned, function, sampled, digits, confidence, notes)
     scales = {name: 10.0**-each for name, each in digits.items()}
     sketched = {
-        name: read_term(snapshot, query, term, planned.method).scaled(scales[name])
-        for name, term in planned.terms.items()
+        name: reading.scaled(scales[name])
+        for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items()
     }
     interval = sketches.aggregate_of(function, sketched, confidence)
     dense = max(reading.dense for reading in sketched.values())
