@@ -25,14 +25,25 @@ _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
 _LEAST_SPLIT, _MOST_SPLIT = 1 / 9, 9.0
 _HEADROOM = 1.25  # a sample that holds all of a relation holds it after it has grown so much
 _LEAST_VARIANCE = 1e-4  # samples that hold all of a relation are not sized by their variance
+_NOT_WHOLE = 0.5  # the rate of a sample's next level
 _PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """How the links of a query are sampled: their rates, and the relative variance that is expected."""
+    """How the links of a query are sampled: their rates, and the relative variance that is expected.
+
+    values: how many values each link has; joined: how many different tuples the join has.
+    """
 
     rates: tuple[float, ...]
     variance: float
+    values: tuple[float, ...]
+    joined: float
+
+    @property
+    def careful_variance(self) -> float:
+        """The variance if no link is kept whole, as when a sample that should hold a relation just does not."""
+        return _sampling_variance([min(rate, _NOT_WHOLE) for rate in self.rates], self.values, self.joined)
 
 
 def sketch_weight(
@@ -124,19 +135,27 @@ def sampling_of(
             values[link] = min(values[link], max(distinct, 1.0))
         capacity = capacity_of(count, len(demand.keys), wide=demand.measure is not None)
         sizes.append(RelationSize(each.elements, capacity, links, each.distinct))
-    joined = _joined_tuples(query, relations, statistics)
+    joined = _joined_tuples(query, name, relations, statistics)
     rates = sampling_rates(sizes, values, joined)
-    variance = (
-        sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
-    )
-    return Sampling(rates, variance)
+    return Sampling(rates, _sampling_variance(rates, values, joined), tuple(values), joined)
 
 
-def _joined_tuples(query: Query, relations: Sequence[Demand], statistics: Statistics) -> float:
-    """Return how many different tuples the join has, if values are spread evenly; at most its rows, if known."""
+def _sampling_variance(rates: Sequence[float], values: Sequence[float], joined: float) -> float:
+    """Return the relative variance of a join of samples whose links keep values at such rates."""
+    return sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
+
+
+def _joined_tuples(query: Query, name: str, relations: Sequence[Demand], statistics: Statistics) -> float:
+    """Return how many different tuples the join has, if values are spread evenly; fewer where less was measured.
+
+    At most its rows, if they are known; and where a sum is smaller than totals make it likely, fewer in proportion.
+    """
     known = [statistics.relation(demand) for demand in relations]
     tuples = _likely_size(query, known, [each.elements if each is not None else 0.0 for each in known])
-    rows = statistics.size(query, "count")
+    rows, measured = statistics.size(query, "count"), statistics.size(query, name)
+    totals = [each.total for each in known if each is not None and each.total is not None]
+    if measured and len(totals) == len(known) and all(totals):
+        tuples *= min(abs(measured / _likely_size(query, known, totals)), 1.0)
     return max(min(tuples, rows) if rows else tuples, 1.0)
 
 

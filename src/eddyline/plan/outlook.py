@@ -1,15 +1,15 @@
 """The outlook of a plan: the error that each query is expected to have, and the budget that an error asks for."""
 
-from collections.abc import Callable, Iterable, Mapping
-from math import sqrt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf, isinf, sqrt
 
 from eddyline.errors import PlanError
 from eddyline.plan.choices import choice_of
 from eddyline.plan.demands import Asked, terms_of
-from eddyline.plan.expected import sampling_of, sketch_weight
-from eddyline.plan.layout import Kept, Layout, Planned
+from eddyline.plan.expected import Sampling, sampling_of, sketch_weight, words_to_hold
+from eddyline.plan.layout import Demand, Kept, Layout, Planned
 from eddyline.plan.partitioning import joint_gain
-from eddyline.plan.parts import partitioning_of
+from eddyline.plan.parts import MOST_PARTS, partitioning_of
 from eddyline.plan.sizing import two_sided_z
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.key_sample import KeySampleSpec
@@ -18,12 +18,15 @@ from eddyline.sql.query import Query
 LARGEST_BUDGET = 1 << 36
 SMALLEST_BUDGET = 1 << 14
 _STEP = 1.05
+MOST_GAIN = float(MOST_PARTS**2)
+"""Histograms in which nothing meets promise infinite gains; values that they do not show allow no more than this."""
 
 
 def expected_errors(layout: Layout, statistics: Statistics, most: int) -> dict[str, float]:
     """Return for each query half the width of its interval that is expected, relative to the answer.
 
-    By the variance before skimming, which can only lower it. Exact counters have none.
+    By the variance before skimming, which can only lower it. Exact counters have none. Infinite stands for not
+    known: the statistics saw no rows of the join, or fewer than their noise.
     """
     z = two_sided_z(layout.confidence)
     return {each.name: z * sqrt(_variance(each, layout, statistics, most)) for each in layout.queries}
@@ -35,6 +38,10 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         return 0.0
     asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
     terms = terms_of(query, asked.method, choice_of(planned, layout))
+    if all(_holds_all(term.samples, layout, statistics) for term in terms.values()):
+        return 0.0
+    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in terms):
+        return inf
     words = min(_sketch_words(layout, planned))
     variance = sketch_weight(query, terms, statistics, most) / words
     if not isinstance(query, Query):
@@ -46,9 +53,22 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         sampling = None
         if sizes:
             sampling = sampling_of(query, name, term, statistics, sizes)
-        both = variance if sampling is None else _combined(variance, sampling.variance)
+        both = variance if sampling is None else _combined(variance, _told_variance(sampling))
         worst = max(worst, both)
     return worst
+
+
+def _holds_all(samples: Sequence[Demand], layout: Layout, statistics: Statistics) -> bool:
+    """Return whether key samples hold all of their relations, with room to spare."""
+    needed = {demand.id: words_to_hold(demand, statistics) for demand in samples}
+    return bool(needed) and all(
+        words is not None and words <= layout.by_id[name].spec.words for name, words in needed.items()
+    )
+
+
+def _told_variance(sampling: Sampling) -> float:
+    """Return the variance that samples are expected to have, where they are not sure to hold everything."""
+    return sampling.variance if sampling.variance > 0 else sampling.careful_variance
 
 
 def partition_gains(layout: Layout, statistics: Statistics) -> dict[str, float]:
@@ -65,7 +85,7 @@ def _gain(planned: Planned, asked: Asked, statistics: Statistics, words: int) ->
     if all(len(term.sketches) == 1 for term in planned.terms.values()):
         return 1.0
     parts = partitioning_of(asked, statistics, words)
-    return joint_gain(parts) if parts is not None else 1.0
+    return min(joint_gain(parts), MOST_GAIN) if parts is not None else 1.0
 
 
 def _combined(one: float, other: float) -> float:
@@ -89,6 +109,11 @@ def budget_for_error(error: float, errors_at: Callable[[int], Mapping[str, float
         raise PlanError(f"error={error} is not a relative error between 0 and 1.")
     low, high = SMALLEST_BUDGET, SMALLEST_BUDGET
     while (worst := _worst(errors_at, high))[1] > error:
+        if worst[0] and isinf(worst[1]):
+            raise PlanError(
+                f"by these statistics query {worst[0]!r} joins no rows, or fewer than their noise, so that there is "
+                "no relative error to plan for: give a budget instead."
+            )
         if high >= LARGEST_BUDGET:
             needed = high * (worst[1] / error) ** 2
             raise PlanError(
