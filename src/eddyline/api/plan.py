@@ -70,7 +70,10 @@ class Plan:
         )
 
     def expected_errors(self) -> dict[str, float]:
-        """Return half the width of each query's interval that is expected, relative to the answer."""
+        """Return half the width of each query's interval that is expected, relative to the answer.
+
+        Infinite where it is not known: the statistics saw no rows of the join, or fewer than their noise.
+        """
         most = self._outlook.settings.max_distinct
         return expected_errors(self.layout, self._outlook.known.statistics, most)
 

@@ -136,6 +136,13 @@ class State:
         return type(self)(self.snapshot - other.snapshot)
 
     def __eq__(self, other: object) -> bool:
+        """Return whether both states are of one plan and hold equal counters: the same net rows, in any order.
+
+        Hints and tallies are not compared. The hints (which keys may be frequent) depend on the order and the batches
+        in which rows came, and the tallies count inserts and deletes that cancelled. So `to_bytes()` of equal states
+        may differ, and so may, within their intervals, answers that are skimmed. Exact answers, distinct counts and
+        the method "hash" depend on the counters alone.
+        """
         return isinstance(other, State) and self.snapshot == other.snapshot
 
     def __hash__(self) -> int:

@@ -2,7 +2,8 @@
 
 Snapshots of one layout add and subtract; the bytes of a snapshot carry its layout, so that any process
 can answer from them. Hints (candidate keys) and tallies (rows seen) travel along, but two snapshots are
-equal if their counters and samples are: neither takes part in an answer's correctness.
+equal if their counters and samples are: neither takes part in an answer's correctness. Hints depend on the order in which rows
+came, so that equal snapshots may differ in their bytes and, within their intervals, in skimmed answers.
 """
 
 from collections.abc import Callable, Mapping

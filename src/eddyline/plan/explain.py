@@ -1,6 +1,7 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
 from collections.abc import Iterator, Mapping
+from math import inf, isinf
 from types import MappingProxyType
 
 from eddyline.plan.layout import Demand, Kept, Layout, Planned, Term
@@ -59,9 +60,11 @@ def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) ->
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
     error = errors.get(planned.name, 0.0)
-    if error > 0:
+    if isinf(error):
+        yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
+    elif error > 0:
         yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
-    if error > 1:
+    if 1 < error < inf:
         yield "  warning: the interval is expected to be wider than the answer; give it more memory"
     parts = max(len(term.sketches) for term in planned.terms.values())
     if parts > 1:

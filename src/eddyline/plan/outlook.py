@@ -1,7 +1,7 @@
 """The outlook of a plan: the error that each query is expected to have, and the budget that an error asks for."""
 
-from collections.abc import Callable, Iterable, Mapping
-from math import sqrt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf, isinf, sqrt
 
 from eddyline.errors import PlanError
 from eddyline.plan.choices import choice_of
@@ -9,7 +9,7 @@ from eddyline.plan.demands import Asked, terms_of
 from eddyline.plan.expected import sketch_weight
 from eddyline.plan.layout import Kept, Layout, Planned
 from eddyline.plan.partitioning import joint_gain
-from eddyline.plan.parts import partitioning_of
+from eddyline.plan.parts import MOST_PARTS, partitioning_of
 from eddyline.plan.sizing import two_sided_z
 from eddyline.plan.statistics import Statistics
 from eddyline.sql.query import Query
@@ -17,12 +17,15 @@ from eddyline.sql.query import Query
 LARGEST_BUDGET = 1 << 36
 SMALLEST_BUDGET = 1 << 14
 _STEP = 1.05
+MOST_GAIN = float(MOST_PARTS**2)
+"""Histograms in which nothing meets promise infinite gains; values that they do not show allow no more than this."""
 
 
 def expected_errors(layout: Layout, statistics: Statistics, most: int) -> dict[str, float]:
     """Return for each query half the width of its interval that is expected, relative to the answer.
 
-    By the variance before skimming, which can only lower it. Exact counters have none.
+    By the variance before skimming, which can only lower it. Exact counters have none. Infinite stands for not
+    known: the statistics saw no rows of the join, or fewer than their noise.
     """
     z = two_sided_z(layout.confidence)
     return {each.name: z * sqrt(_variance(each, layout, statistics, most)) for each in layout.queries}
@@ -34,6 +37,8 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         return 0.0
     asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
     terms = terms_of(query, asked.method, choice_of(planned, layout))
+    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in terms):
+        return inf
     words = min(_sketch_words(layout, planned))
     variance = sketch_weight(query, terms, statistics, most) / words
     return variance / _gain(planned, asked, statistics, words) if isinstance(query, Query) else variance
@@ -53,7 +58,7 @@ def _gain(planned: Planned, asked: Asked, statistics: Statistics, words: int) ->
     if all(len(term.sketches) == 1 for term in planned.terms.values()):
         return 1.0
     parts = partitioning_of(asked, statistics, words)
-    return joint_gain(parts) if parts is not None else 1.0
+    return min(joint_gain(parts), MOST_GAIN) if parts is not None else 1.0
 
 
 def _sketch_words(layout: Layout, planned: Planned) -> Iterable[int]:
@@ -73,6 +78,11 @@ def budget_for_error(error: float, errors_at: Callable[[int], Mapping[str, float
         raise PlanError(f"error={error} is not a relative error between 0 and 1.")
     low, high = SMALLEST_BUDGET, SMALLEST_BUDGET
     while (worst := _worst(errors_at, high))[1] > error:
+        if worst[0] and isinf(worst[1]):
+            raise PlanError(
+                f"by these statistics query {worst[0]!r} joins no rows, or fewer than their noise, so that there is "
+                "no relative error to plan for: give a budget instead."
+            )
         if high >= LARGEST_BUDGET:
             needed = high * (worst[1] / error) ** 2
             raise PlanError(

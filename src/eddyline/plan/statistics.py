@@ -41,6 +41,11 @@ class Statistics(msgspec.Struct, frozen=True):
         """Return the expected size of a term of a query."""
         return self.sizes.get(query_name(query), {}).get(term)
 
+    def below_noise(self, query: AnyQuery, term: str) -> bool:
+        """Return whether a term was measured and no size was seen: nothing joins, or less than the noise."""
+        sizes = self.sizes.get(query_name(query))
+        return sizes is not None and not sizes.get(term)
+
     def histogram(self, demand: Demand, key: Key) -> Histogram | None:
         """Return the histogram of one key of the relation that a demand sketches."""
         return self.histograms.get(relation_name(replace(demand, keys=(key,))))

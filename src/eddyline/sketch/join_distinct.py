@@ -12,6 +12,10 @@ Sides share `seed`, and may differ in size; `side` (0 or 1) keeps the samples on
 even where both sides hold the same values, as in a self-join.
 
 Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are read back whole.
+
+Limit: counts are kept modulo 2^32 beside sums modulo 2^61 - 1, so that a tuple is recognised only while its net
+count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one by one is not
+recognised, and its level counts as not decoded: the sample gets smaller and stays right.
 Paper: join-distinct; see `jd_sketch` for its own synopsis. This one is algorithms.md, section 6.
 Deviation from there: no tables of distinct b and (x, b), which no estimate used; fingerprints of 32 bits.
 """
@@ -38,6 +42,8 @@ from eddyline.sketch.peeling import MOST_LEVELS, DistinctSample, PeelingSpec
 
 _LOW32 = np.uint64((1 << 32) - 1)
 _SMALLEST, _LARGEST = 3 << 6, 3 << 18
+MOST_WEIGHT = (1 << 31) - 1
+"""Weights and net counts are below this in size."""
 _EXTRA_LEVELS = 2  # of the table of distinct x, which has a quarter of the cells
 
 
@@ -55,6 +61,15 @@ def as_tuples(sample: DistinctSample) -> Tuples:
     """Return a decoded sample as tuples."""
     x, b = sample.keys >> np.uint64(32), sample.keys & _LOW32
     return Tuples(x, b, sample.levels, sample.complete, sample.rate)
+
+
+def _check_weights(weights: Int64Array) -> None:
+    """Raise where a row's weight is too large for its tuple to be recognised afterwards."""
+    if weights.size and (int(weights.max()) >= MOST_WEIGHT or int(weights.min()) <= -MOST_WEIGHT):
+        raise SketchError(
+            "a row has a weight of 2^31 - 1 or more, and COUNT(DISTINCT ...) over a join takes smaller ones; nothing was "
+            "changed: give the row once, as such a count does not depend on how often a row occurs, or split it."
+        )
 
 
 class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="join-distinct"):
@@ -173,7 +188,8 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
         return 19
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
-        """Add weighted tuples to the counters in place; residues never overflow."""
+        """Add weighted tuples to the counters in place; residues never overflow. Weights are below 2^31 - 1."""
+        _check_weights(weights)
         by_b, of_x, slots = self._starts
         tuples = np.empty(keys.shape[1], dtype=np.uint64)
         tuple_keys(keys, self._params, tuples)
