@@ -52,7 +52,7 @@ class State:
         partial = StreamPass(
             stream_spec(layout, stream, self.snapshot.floor(stream)), layout.stream(stream).event_time
         )
-        partial.feed(project_table(of, rows, counts, partial.projection))
+        partial.feed(project_table(of, rows, counts, partial.projection, layout.timezone))
         self.snapshot = self.snapshot.plus_stream(stream, partial)
         self.origin = None
         return self

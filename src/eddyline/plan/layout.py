@@ -151,7 +151,11 @@ class WindowGroup(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """Everything that a plan keeps."""
+    """Everything that a plan keeps.
+
+    timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
+    that plans of different places stay equal.
+    """
 
     seed: int
     confidence: float
@@ -159,6 +163,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     kept: tuple[Kept, ...]
     queries: tuple[Planned, ...]
     windows: tuple[WindowGroup, ...] = ()
+    timezone: str | None = None
 
     @property
     def nbytes(self) -> int:

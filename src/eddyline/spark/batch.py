@@ -19,6 +19,7 @@ from eddyline.plan.windows import stream_spec
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
+from eddyline.spark.timezone import check_zone
 
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
@@ -56,6 +57,7 @@ def sketch_stream(
     """
     stream, spec = layout.stream(name), stream_spec(layout, name, floor)
     specs = encode_spec(spec)
+    check_zone(layout, frame)
     projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
     merge_tasks = min(1 + layout.nbytes // _MERGE_BYTES, _MERGE_TASKS)
