@@ -2,7 +2,6 @@
 
 import math
 
-import pyarrow as pa
 import pytest
 
 from eddyline.errors import PipelineError

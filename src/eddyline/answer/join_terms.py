@@ -54,6 +54,16 @@ def read_terms(
     }
 
 
+def sides_of(snapshot: Snapshot, terms: Mapping[str, Term]) -> dict[str, tuple[Side, Side]]:
+    """Return the two sides of each term of a two-way join, all in one shape, to be read beside a sample."""
+    by_id = snapshot.layout.by_id
+    kept = {name: [by_id[each] for each in term.sketches[0]] for name, term in terms.items()}
+    shapes = [_shape(each) for relations in kept.values() for each in relations]
+    shape = (min(width for width, _ in shapes), min(depth for _, depth in shapes))
+    made = {name: _sides(snapshot, relations, shape, skim=True) for name, relations in kept.items()}
+    return {name: (sides[0], sides[1]) for name, sides in made.items()}
+
+
 def _read_part(
     snapshot: Snapshot, query: Query, relations: list[Kept], method: str, shape: tuple[int, int]
 ) -> Reading:

@@ -1,16 +1,21 @@
-"""Answers: from a snapshot and a planned query to an estimate."""
+"""Answers: from a snapshot and a planned query to an estimate.
 
-from fractions import Fraction
-from math import ceil, floor, inf, isnan, sqrt
+An aggregate of one stream has exact counters. A query with a stream sample is exact while the sample follows every
+value; from then on joins are read from the sample, joins of two relations together with sketches of what the sample
+does not follow, and set expressions from the sample or from distinct sketches, whichever is surer. Without samples,
+sketches answer alone.
+"""
 
+from eddyline.answer.aggregates import aggregate_value, told, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_terms
+from eddyline.answer.sampled_query import answer_sampled
 from eddyline.answer.set_query import answer_set
 from eddyline.answer.sketched import aggregate_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Demand, Planned, Term
+from eddyline.plan.layout import Demand, Planned
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 
@@ -19,70 +24,39 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     if not 0.5 <= confidence < 1:
         raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
     notes = _negative_notes(snapshot, planned)
-    if isinstance(planned.query, SetQuery):
+    query = planned.query
+    if isinstance(query, Query) and not query.links:
+        return _exact(snapshot, planned, query, confidence, notes)
+    if planned.sample is not None:
+        return answer_sampled(snapshot, planned, confidence, notes)
+    if isinstance(query, SetQuery):
         return answer_set(snapshot, planned, confidence, notes)
-    if isinstance(planned.query, JoinDistinctQuery):
+    if isinstance(query, JoinDistinctQuery):
         return answer_join_distinct(snapshot, planned, confidence, notes)
-    if not planned.query.links:
-        return _exact(snapshot, planned, planned.query.aggregate.function, confidence, notes)
-    return _aggregate(snapshot, planned, planned.query, confidence, notes)
+    return _sketched(snapshot, planned, query, confidence, notes)
 
 
-def _aggregate(
+def _sketched(
     snapshot: Snapshot, planned: Planned, query: Query, confidence: float, notes: list[str]
 ) -> Estimate:
-    """Return the estimate of an aggregate over a join."""
-    function = query.aggregate.function
-    read = read_terms(snapshot, query, planned.terms, planned.method)
+    """Return the estimate of an aggregate over a join by sketches alone."""
     readings = {
-        name: reading.scaled(10.0 ** -_scale(snapshot, planned.terms[name])) for name, reading in read.items()
+        name: reading.scaled(10.0 ** -whole_digits(query, name))
+        for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items()
     }
-    value, low, high = aggregate_of(function, readings, confidence)
+    interval = aggregate_of(query.aggregate.function, readings, confidence)
     dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
-    if isnan(value):
-        told = (*notes, "the join has no rows.")
-        return Estimate(planned.name, None, None, None, confidence, method, notes=told)
-    if function == "count":
-        value, low, high = max(round(value), 0), max(floor(low), 0), max(ceil(high), 0)
-    if function not in ("sum", "avg"):
-        low = max(low, 0)
-    notes += _width_notes(value, low, high)
-    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
+    return told(planned, query, interval, confidence, method, notes)
 
 
 def _exact(
-    snapshot: Snapshot, planned: Planned, function: str, confidence: float, notes: list[str]
+    snapshot: Snapshot, planned: Planned, query: Query, confidence: float, notes: list[str]
 ) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
     totals = {name: int(snapshot.counters[term.sketches[0][0]][0]) for name, term in planned.terms.items()}
-    scales = {name: 10 ** _scale(snapshot, term) for name, term in planned.terms.items()}
-    value = _exact_value(function, totals, scales)
+    value = aggregate_value(query, totals)
     return Estimate(planned.name, value, value, value, confidence, "exact", exact=True, notes=tuple(notes))
-
-
-def _exact_value(function: str, totals: dict[str, int], scales: dict[str, int]) -> int | float | None:
-    """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
-    count = totals["count"]
-    if function == "count":
-        return count
-    if count == 0 or (function.endswith("_samp") and count == 1):
-        return None
-    if function == "sum":
-        return totals["sum"] if scales["sum"] == 1 else totals["sum"] / scales["sum"]
-    if function == "avg":
-        return totals["sum"] / scales["sum"] / count
-    deviations = (
-        Fraction(totals["squares"], scales["squares"]) - Fraction(totals["sum"], scales["sum"]) ** 2 / count
-    )
-    spread = float(deviations / (count - 1 if function.endswith("_samp") else count))
-    return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
-
-
-def _scale(snapshot: Snapshot, term: Term) -> int:
-    """Return the decimal digits that the fixed-point measures of a term carry together."""
-    measures = [snapshot.layout.by_id[name].demand.measure for name in term.sketches[0]]
-    return sum(measure.scale for measure in measures if measure is not None)
 
 
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
@@ -98,17 +72,3 @@ def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
                 f"stream {name!r} has a net count of {net:,}: rows were deleted whose inserts are not in it."
             )
     return notes
-
-
-def _width_notes(value: float, low: float, high: float) -> list[str]:
-    half = (high - low) / 2
-    if half <= abs(value):
-        return []
-    if half == inf or value == 0:
-        return [
-            "the interval is wider than the estimate: the join may be empty or far smaller than the noise."
-        ]
-    factor = (half / (0.1 * abs(value))) ** 2
-    return [
-        f"the interval is wider than the estimate; about {factor:,.0f} times the memory would bring it to 10%."
-    ]

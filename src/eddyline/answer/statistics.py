@@ -18,6 +18,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.histograms import Histogram, equi_depth
 from eddyline.plan.layout import Demand, Kept, Planned
 from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
+from eddyline.sample.messages import Join, sampled_messages
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -36,7 +37,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
         for kept in snapshot.layout.kept
         if kept.demand.family == "total"
     }
-    for kept in snapshot.layout.kept:
+    for kept in _fed(snapshot):
         if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
             name = relation_name(kept.demand)
             distinct = [counts.get(_single(kept.demand, index)) for index in range(len(kept.demand.keys))]
@@ -59,13 +60,18 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     return Statistics(relations, sizes, rows, histograms)
 
 
+def _fed(snapshot: Snapshot) -> list[Kept]:
+    """Return the synopses that hold counters now."""
+    return [kept for kept in snapshot.layout.by_id.values() if kept.id in snapshot.counters]
+
+
 def _single(demand: Demand, key: int) -> str:
     """Return the name of a relation's single key, as a distinct count has it."""
     return relation_name(Demand(demand.stream, "distinct", (demand.keys[key],), demand.predicates))
 
 
 def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
-    for kept in snapshot.layout.kept:
+    for kept in _fed(snapshot):
         if isinstance(kept.spec, DistinctSpec):
             try:
                 found = set_cardinality(Member(0), (kept.spec,), (snapshot.counters[kept.id],), 0.95)
@@ -78,6 +84,11 @@ def _sizes(snapshot: Snapshot, planned: Planned) -> Iterator[tuple[str, float]]:
     """Yield the size of each term of a join, as its sketches tell it; none where it is noise."""
     query = planned.query
     assert isinstance(query, Query)
+    if planned.sample is not None and planned.shape is not None:
+        join = Join(snapshot.samples[planned.sample], planned.shape)
+        for name, term in planned.shape.terms.items():
+            yield name, sampled_messages(join, term).total()
+        return
     for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items():
         if abs(reading.value) > reading.half_width(0.95):
             yield name, reading.value

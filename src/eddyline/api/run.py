@@ -86,8 +86,7 @@ class Run:
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
             return
         skip = self._on_bad != "fail"
-        spec = self._snapshot(self._store.current).stream_spec(stream)
-        added = sketch_stream(self._layout.stream(stream), spec, frame, skip_bad=skip)
+        added = sketch_stream(self._snapshot(self._store.current), stream, frame, skip_bad=skip)
         if added.bad and self._dead_letter is not None:
             declared = self._layout.stream(stream)
             write_dead_letters(declared, frame, self._dead_letter, query_id, batch_id)

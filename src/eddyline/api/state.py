@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, window_note
+from eddyline.answer.followed_keys import find_followed
+from eddyline.answer.fullness import explain_state
 from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
@@ -57,7 +59,7 @@ class State:
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
             partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
             part, weight = rows.slice(start, UPDATE_ROWS), counts[start : start + UPDATE_ROWS]
-            partial.feed(project_table(of, part, weight, partial.projection))
+            partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
             snapshot = snapshot.plus_stream(stream, partial)
         self.snapshot = snapshot
         self.origin = None
@@ -92,6 +94,10 @@ class State:
         By default those that are certainly there; `top` so many, or from `threshold` on. It reads the sketch
         that a join on the columns (under the same predicates, `where`) keeps.
         """
+        key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        followed = find_followed(self.snapshot, stream, key, predicates)
+        if followed is not None and (followed.all or not self._is_sketched(stream, columns, where)):
+            return followed.frequent(top, threshold, self._confidence(confidence))
         kept = self._sketch_of(stream, columns, where)
         return frequent_keys(self.snapshot, kept, top, threshold, self._confidence(confidence))
 
@@ -104,13 +110,19 @@ class State:
         confidence: float | None = None,
     ) -> Estimate:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
-        kept = self._sketch_of(stream, tuple(values), where)
-        types = [to_arrow(part.type) for part in kept.demand.keys[0].columns]
+        columns = tuple(values)
+        found, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        types = [to_arrow(part.type) for part in found.columns]
         given = {name.lower(): value for name, value in values.items()}
-        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.demand.keys[0].columns]
+        parts = [given[next(iter(columns_of(part.text))).lower()] for part in found.columns]
         key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")
+        followed = find_followed(self.snapshot, stream, found, predicates)
+        known = followed.frequency(int(key[0]), self._confidence(confidence)) if followed is not None else None
+        if known is not None:
+            return known
+        kept = self._sketch_of(stream, columns, where)
         return key_frequency(self.snapshot, kept, int(key[0]), self._confidence(confidence))
 
     def sample(self, stream: str, *columns: str, where: str | None = None) -> Sample:
@@ -121,6 +133,21 @@ class State:
     def statistics(self) -> Statistics:
         """Return what the state tells about streams and queries, to plan with: `w.plan(statistics=...)`."""
         return statistics_of(self.snapshot)
+
+    def _is_sketched(self, stream: str, columns: tuple[str, ...], where: str | None) -> bool:
+        try:
+            self._sketch_of(stream, columns, where)
+        except PlanError:
+            return False
+        return True
+
+    def explain(self) -> str:
+        """Return how full the stream samples are, at which rates values are followed, and how sure each answer is."""
+        return explain_state(self.snapshot, self.answers_by_name())
+
+    def answers_by_name(self) -> dict[str, Estimate]:
+        """Return the estimate of every query of the plan."""
+        return {name: self.answer(name) for name in self.snapshot.layout.query_names}
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)

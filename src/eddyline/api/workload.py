@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self, get_args
 from msgspec.structs import replace
 
 from eddyline.api.plan import Outlook, Plan
+from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.analysis import analysis_of
@@ -19,11 +20,13 @@ from eddyline.plan.sizing import parse_bytes
 from eddyline.plan.sketches import Known
 from eddyline.plan.specs import MOST_DISTINCT, Settings
 from eddyline.plan.statistics import Statistics
+from eddyline.plan.timezone import check_same_zone, with_timezone
 from eddyline.plan.window_planner import check_event_times, layout_with_windows
 from eddyline.plan.windows import parse_window
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
+from eddyline.sql.timezones import machine_zone, normal_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +41,8 @@ class Workload:
     """Streams, the queries asked of them, and a budget in bytes or an error to reach.
 
     samples: False plans sketches only: purely linear, the documents' own system.
+    timezone: where the years, days and hours of timestamps are those of the clock, such as "Europe/Berlin". By
+    default the zone of the active Spark session when the plan is made, or of the machine.
 
     >>> w = Workload(budget="64 KB", seed=7)
     >>> w.stream("orders", "o_orderkey BIGINT, o_custkey BIGINT").query("n", "SELECT COUNT(*) FROM orders")
@@ -55,6 +60,7 @@ class Workload:
         max_distinct: int = MOST_DISTINCT,
         objective: Objective = "average",
         samples: bool = True,
+        timezone: str | None = None,
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
@@ -68,6 +74,7 @@ class Workload:
         self._settings = Settings(size, seed, confidence, hash, max_distinct, samples)
         self._error = error
         self._objective: Objective = objective
+        self._timezone = normal_zone(timezone) if timezone is not None else None
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
         self._distinct_samples: list[Demand] = []
@@ -156,7 +163,7 @@ class Workload:
         return Plan(self._layout(settings, known, old), self._outlook(settings, known))
 
     def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
-        return layout_with_windows(
+        layout = layout_with_windows(
             self._streams,
             list(self._asked.values()),
             self._windows,
@@ -165,6 +172,15 @@ class Workload:
             keep,
             known,
         )
+        return with_timezone(layout, self._zone(keep))
+
+    def _zone(self, keep: Layout | None = None) -> str:
+        """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""
+        if self._timezone is None and keep is not None and keep.timezone is not None:
+            return keep.timezone
+        zone = self._timezone or session_zone() or machine_zone()
+        check_same_zone(keep, zone)
+        return zone
 
     def _budget_for(self, error: float, known: Known, keep: Layout | None) -> int:
         """Return the smallest budget that is expected to reach an error on every query."""
@@ -181,13 +197,18 @@ class Workload:
         return Outlook(known, settings, tuple(self._asked.values()), self._error)
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
-        """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`."""
+        """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`.
+
+        Only aggregates over joins are planned by more than the number of rows: without any, the plan counts rows.
+        """
         settings = replace(self._settings, budget=parse_bytes(budget), samples=False)
         asked, samples = analysis_of(list(self._asked.values()), settings)
-        if not asked:
-            raise PlanError("the workload asks no join, and only joins are planned by statistics.")
-        layout = make_layout(list(self._streams.values()), asked, settings, samples)
-        return Plan(layout, Outlook(Known(), settings, tuple(asked), None))
+        if not self._asked and not self._distinct_samples:
+            raise PlanError("the workload asks no query: add one with w.query(name, sql).")
+        known = Known()
+        layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
+        layout = with_timezone(layout, self._zone())
+        return Plan(layout, Outlook(known, settings, tuple(asked), None))
 
     def analyze(
         self,

@@ -223,6 +223,41 @@ def shape_of(
     )
 
 
+def covering_shape(asked: Asked, sample: PlannedSample) -> Shape | None:
+    """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
+    terms = facets_of(asked.query)
+    classes: dict[tuple[str, Key], int] = {}
+    for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
+        classes |= {(elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)}
+    for facet in (facet for facets in terms.values() for facet in facets):
+        if not any(_holds(elements, facet) for elements in sample.kept):
+            return None
+    shape = shape_of(asked, terms, classes, sample.exact, sample.kept)
+    if shape is None or not _one_class_each(terms, classes):
+        return None
+    return shape
+
+
+def _holds(elements: Elements, facet: Facet) -> bool:
+    return (
+        elements.stream == facet.stream
+        and set(elements.keys) == set(facet.keys)
+        and set(facet.flags) <= set(elements.flags)
+        and (facet.measure is None or facet.measure in elements.measures)
+    )
+
+
+def _one_class_each(
+    terms: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
+) -> bool:
+    """Return whether the keys that meet in each link are of one class."""
+    met: dict[int, set[int]] = {}
+    for facet in next(iter(terms.values()), ()):
+        for key, variable in zip(facet.keys, facet.variables, strict=True):
+            met.setdefault(variable, set()).add(classes[facet.stream, key])
+    return all(len(links) == 1 for links in met.values())
+
+
 def _kind(query: AnyQuery) -> str:
     if isinstance(query, SetQuery):
         return "set"

@@ -149,10 +149,6 @@ class PlannedSample(msgspec.Struct, frozen=True):
     spec: SampleSpec
     sketches: tuple[Kept, ...] = ()
 
-    def shape(self, name: str) -> Shape | None:
-        """Return how a query reads the sample, None where it reads none of its dictionaries by links."""
-        return next((shape for shape in self.spec.shapes if shape.name == name), None)
-
     def position(self, stream: str) -> int | None:
         """Return which exact dictionary is a stream's, None where the sample holds none of it."""
         return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
@@ -162,7 +158,7 @@ class Planned(msgspec.Struct, frozen=True):
     """A query, the method that answers it, the terms that it reads, and its stream sample, if it has one.
 
     A term of a query with a sample has no sketches where the sample alone answers it. totals: for each term the
-    exact total of every relation.
+    exact total of every relation. shape: how it reads the sample's dictionaries.
     """
 
     name: str
@@ -171,6 +167,7 @@ class Planned(msgspec.Struct, frozen=True):
     terms: dict[str, Term]
     sample: str | None = None
     totals: dict[str, tuple[str, ...]] = {}
+    shape: Shape | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -201,7 +198,11 @@ class WindowGroup(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """Everything that a plan keeps: synopses that are fed from the first row, and stream samples."""
+    """Everything that a plan keeps: synopses that are fed from the first row, and stream samples.
+
+    timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
+    that plans of different places stay equal.
+    """
 
     seed: int
     confidence: float
@@ -210,6 +211,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     queries: tuple[Planned, ...]
     windows: tuple[WindowGroup, ...] = ()
     samples: tuple[PlannedSample, ...] = ()
+    timezone: str | None = None
 
     @property
     def nbytes(self) -> int:

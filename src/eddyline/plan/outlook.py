@@ -7,15 +7,17 @@ from eddyline.errors import PlanError
 from eddyline.plan.choices import choice_of
 from eddyline.plan.demands import Asked, terms_of
 from eddyline.plan.expected import sketch_weight
-from eddyline.plan.layout import Kept, Layout, Planned
+from eddyline.plan.layout import Kept, Layout, Planned, PlannedSample
 from eddyline.plan.partitioning import joint_gain
 from eddyline.plan.parts import MOST_PARTS, partitioning_of
 from eddyline.plan.sizing import two_sided_z
 from eddyline.plan.statistics import Statistics
-from eddyline.sql.query import Query
+from eddyline.sql.query import JoinDistinctQuery, Query
 
 LARGEST_BUDGET = 1 << 36
 SMALLEST_BUDGET = 1 << 14
+GUESSED_SPREAD = 4.0
+"""The mean square of what a value adds to an answer over its squared mean, as guessed before data are seen."""
 _STEP = 1.05
 MOST_GAIN = float(MOST_PARTS**2)
 """Histograms in which nothing meets promise infinite gains; values that they do not show allow no more than this."""
@@ -35,6 +37,8 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
     query = planned.query
     if isinstance(query, Query) and not query.links:
         return 0.0
+    if planned.sample is not None and not isinstance(query, JoinDistinctQuery):
+        return _guess(planned, layout.sample(planned.sample))
     asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
     terms = terms_of(query, asked.method, choice_of(planned, layout))
     if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in terms):
@@ -42,6 +46,17 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
     words = min(_sketch_words(layout, planned))
     variance = sketch_weight(query, terms, statistics, most) / words
     return variance / _gain(planned, asked, statistics, words) if isinstance(query, Query) else variance
+
+
+def _guess(planned: Planned, sample: PlannedSample) -> float:
+    """Return a guess of the variance once a sample overflows: one value in each of its elements, all alike.
+
+    Every link adds the variance of as many values as its share of the memory holds.
+    """
+    element = sum(8.0 * (spec.words + 1 + spec.measures) for spec in sample.spec.kept)
+    held = max(sample.spec.kept_budget / element, 1.0)
+    links = len(planned.shape.classes) if planned.shape is not None else 1
+    return links * GUESSED_SPREAD / held
 
 
 def partition_gains(layout: Layout, statistics: Statistics) -> dict[str, float]:

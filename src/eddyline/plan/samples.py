@@ -18,6 +18,7 @@ from eddyline.plan.elements import facets_of, plan_sample
 from eddyline.plan.layout import Kept, Layout, Planned, PlannedSample
 from eddyline.plan.sketches import Known, kept_for, planned_query
 from eddyline.plan.specs import Settings
+from eddyline.sample.spec import Shape
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
@@ -97,18 +98,22 @@ def _new(queries: Sequence[Asked], settings: Settings, budget: int, known: Known
     beside, choices = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(queries, beside, settings.seed, budget, used)
-    made = tuple(_planned(each, choices.get(each.name), planned.id) for each in queries)
+    shapes = {shape.name: shape for shape in planned.spec.shapes}
+    made = tuple(
+        _planned(each, choices.get(each.name), planned.id, shapes.get(each.name)) for each in queries
+    )
     return SampledQueries(planned, made)
 
 
-def _planned(asked: Asked, choice: Choice | None, sample: str) -> Planned:
+def _planned(asked: Asked, choice: Choice | None, sample: str, shape: Shape | None) -> Planned:
+    """Return a query with its sample, the exact totals of its relations, and the sketches that it reads, if any."""
     totals = {
         name: tuple(facet.demand().id for facet in facets)
         for name, facets in facets_of(asked.query).items()
         if isinstance(asked.query, Query)
     }
     terms = planned_query(asked, choice).terms if choice is not None else {}
-    return Planned(asked.name, asked.query, asked.method, terms, sample, totals)
+    return Planned(asked.name, asked.query, asked.method, terms, sample, totals, shape)
 
 
 def sketch_share(asked: Asked) -> float:
@@ -125,17 +130,20 @@ def _sketches(
 ) -> tuple[tuple[Kept, ...], dict[str, Choice]]:
     """Return (sketches, choices of the queries that have some) within the sketches' share of the budget.
 
-    Where the share is too small for all, only those are kept that no sample can replace.
+    Where the share is too small for all, distinct sketches are left out first, and then all that a sample can
+    replace.
     """
     wanted = [each for each in queries if sketch_share(each) > 0]
     share = int(budget * sum(map(sketch_share, queries)) / len(queries))
     needed = [each for each in wanted if sketch_share(each) == 1.0]
-    attempts = [(wanted, share), (needed, share), (needed, budget - LEAST_BYTES)]
+    joins = [each for each in wanted if not isinstance(each.query, SetQuery)]
+    attempts = [(wanted, share), (joins, share), (needed, share), (needed, budget - LEAST_BYTES)]
     error: PlanError | None = None
     for some, words in attempts:
         limited = replace(settings, budget=words)
         try:
-            choices = choose(some, limited, known.statistics, known.objective)
+            chosen = choose(some, limited, known.statistics, known.objective)
+            choices = {name: Choice(each.families) for name, each in chosen.items()}
             return kept_for(some, choices, set(), limited, None, known), choices
         except PlanError as failure:
             error = failure

@@ -14,11 +14,11 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import unreadable
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
-from eddyline.ingest.stream_spec import StreamSpec
-from eddyline.plan.layout import Layout, Stream
+from eddyline.plan.layout import Layout
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
+from eddyline.spark.timezone import check_zone
 
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
@@ -34,17 +34,19 @@ def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, Data
         )
     snapshot = Snapshot.empty(layout)
     for stream in layout.streams:
-        added = sketch_stream(stream, snapshot.stream_spec(stream.name), frames[stream.name])
+        added = sketch_stream(snapshot, stream.name, frames[stream.name])
         snapshot = snapshot.plus_stream(stream.name, added)
     return snapshot
 
 
-def sketch_stream(stream: Stream, spec: StreamSpec, frame: DataFrame, *, skip_bad: bool = False) -> StreamPass:
-    """Return what one frame adds to what is kept of its stream; raise, with nothing changed, on any bad row.
+def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: bool = False) -> StreamPass:
+    """Return what one frame adds to a snapshot's stream; raise, with nothing changed, on any bad row.
 
     skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`.
     """
+    stream, spec = snapshot.layout.stream(name), snapshot.stream_spec(name)
     specs = encode_spec(spec)
+    check_zone(snapshot.layout, frame)
     projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
     merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
@@ -55,5 +57,5 @@ def sketch_stream(stream: Stream, spec: StreamSpec, frame: DataFrame, *, skip_ba
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:
         total = merger.report.rows + merger.report.unreadable
-        raise unreadable(stream.name, merger.report.unreadable, total, list(merger.report.shown))
+        raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
     return merger.stream_pass()

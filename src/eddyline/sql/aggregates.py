@@ -67,7 +67,7 @@ def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     NULL hold the parts together.
     """
     infer(argument, sources)
-    if not list(argument.find_all(exp.Column)) and not list(argument.find_all(exp.Null)):
+    if not argument.find(exp.Column, exp.Null):
         return Aggregate("count")
     by_relation: dict[int, list[exp.Expr]] = {}
     for part in _strict_parts(argument, sources):
@@ -88,7 +88,7 @@ def _strict_parts(node: exp.Expr, sources: tuple[Source, ...]) -> Iterator[exp.E
     """Yield the parts of an expression that is NULL exactly where one of them is, literals left out."""
     node = unparenthesised(node)
     if len(relations_of(node, sources)) < 2:
-        if list(node.find_all(exp.Column)) or list(node.find_all(exp.Null)):
+        if node.find(exp.Column, exp.Null):
             yield node
     elif isinstance(node, exp.Neg):
         yield from _strict_parts(node.this, sources)
@@ -137,7 +137,9 @@ def _product(node: exp.Expr) -> tuple[bool, list[exp.Expr]]:
 def _opposite(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
     """Return a factor with the opposite sign; integers are widened first, for -(-128) is no TINYINT."""
     kind = infer(node, sources)
-    widened = exp.cast(node.copy(), "BIGINT", dialect="spark") if kind is not None and kind.is_integer else node
+    widened = (
+        exp.cast(node.copy(), "BIGINT", dialect="spark") if kind is not None and kind.is_integer else node
+    )
     return negative(widened)
 
 

@@ -65,7 +65,9 @@ def evaluate(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PipelineError(f"{text!r} fails on a row of the table: {error}.") from error
     except RecursionError as error:
-        raise PipelineError(f"{text[:60]!r}... is too deeply nested to be evaluated without Spark.") from error
+        raise PipelineError(
+            f"{text[:60]!r}... is too deeply nested to be evaluated without Spark."
+        ) from error
     if isinstance(value, pa.Scalar):
         return pa.chunked_array([pa.repeat(value, table.num_rows)])
     return value if isinstance(value, pa.ChunkedArray) else pa.chunked_array([value])
@@ -228,9 +230,7 @@ class _Evaluator:
         decimals = [as_decimal(side, kind) for side, kind in sides]
         if decimal_result(type(node), *decimals).precision == 38:
             raise _unsupported(node)
-        operands = [
-            self.as_decimal(side, kind) for (side, _), kind in zip(sides, decimals, strict=True)
-        ]
+        operands = [self.as_decimal(side, kind) for (side, _), kind in zip(sides, decimals, strict=True)]
         return _ARITHMETIC[type(node)](*operands).cast(to_arrow(result))
 
     def as_decimal(self, node: exp.Expr, kind: SqlType) -> Value:
@@ -245,9 +245,7 @@ class _Evaluator:
         kinds = [self.kind(side) for side in (node.this, node.expression)]
         if self.kind(node).kind != "double" or not all(kind.is_numeric for kind in kinds):
             raise _unsupported(node)
-        left, right = (
-            as_number(self.value(side), pa.float64()) for side in (node.this, node.expression)
-        )
+        left, right = (as_number(self.value(side), pa.float64()) for side in (node.this, node.expression))
         if holds_any(pc.and_(pc.is_valid(left), pc.equal(right, 0.0))):
             raise PipelineError(f"{fragment(node)!r} divides by zero.")
         return pc.divide(left, right)

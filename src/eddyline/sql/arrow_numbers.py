@@ -35,7 +35,9 @@ def decimal_to_float(value: Value, kind: pa.DataType) -> Value:
 def _array_to_float(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an array of decimals as floats: one division where both sides are exact, digit by digit elsewhere."""
     scale = array.type.scale
-    words = np.frombuffer(array.cast(pa.decimal128(38, scale)).buffers()[1] or b"", dtype="<i8").reshape(-1, 2)
+    words = np.frombuffer(array.cast(pa.decimal128(38, scale)).buffers()[1] or b"", dtype="<i8").reshape(
+        -1, 2
+    )
     words = words[array.offset : array.offset + len(array)] if len(words) != len(array) else words
     low, high = words[:, 0], words[:, 1]
     valid = np.asarray(pc.is_valid(array))

@@ -44,7 +44,7 @@ def widened(left: SqlType, right: SqlType) -> SqlType | None:
     return SqlType("decimal", precision, scale) if precision <= MAX_PRECISION else None
 
 
-def common_type(left: SqlType, right: SqlType) -> SqlType | None:
+def common_type(left: SqlType, right: SqlType) -> SqlType | None:  # noqa: PLR0911 - one line per rule
     """Return the type in which Spark compares or mixes two types, or None where it refuses to."""
     if left == right or right.kind == "void":
         return left

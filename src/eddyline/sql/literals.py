@@ -1,7 +1,9 @@
 """Literals that Spark and the parser spell differently, rewritten in the text before it is parsed."""
 
+from itertools import pairwise
+
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from eddyline.errors import UnsupportedQuery
 
@@ -16,7 +18,7 @@ def spelled_for_parser(text: str) -> str:
     "c = 'it\\'s' AND d > 1.5"
     """
     tokens = sqlglot.tokenize(text, dialect="spark")
-    for left, right in reversed(list(zip(tokens, tokens[1:], strict=False))):
+    for left, right in reversed(list(pairwise(tokens))):
         quote = text[left.end]
         if _doubles_a_quote(left, right, text):
             text = f"{text[: left.end]}\\{quote}{text[right.start + 1 :]}"

@@ -184,7 +184,11 @@ def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
     numbers = left.is_numeric or right.is_numeric or {"boolean", "binary"} & {left.kind, right.kind}
     strings = "string" in (left.kind, right.kind)
     both = left.kind not in ("void", "string") and right.kind not in ("void", "string")
-    if numbers or not isinstance(node, exp.Add | exp.Sub) or (isinstance(node, exp.Add) and (strings or both)):
+    if (
+        numbers
+        or not isinstance(node, exp.Add | exp.Sub)
+        or (isinstance(node, exp.Add) and (strings or both))
+    ):
         raise _refused(node, [left, right])
     return None
 
@@ -225,7 +229,7 @@ def _connector(node: exp.Expr, sources: Sources) -> Type:
     wrong = [kind for kind in kinds if kind is not None and kind.kind not in ("boolean", "void", "string")]
     no_boolean = all(kind is not None and kind.kind in ("string", "void") for kind in kinds)
     if wrong or (no_boolean and STRING in kinds):
-        raise _refused(node, wrong or kinds)
+        raise _refused(node, [*wrong] or kinds)
     return BOOLEAN
 
 
