@@ -127,7 +127,10 @@ def _dictionaries(
             if batch.stream == elements.stream:
                 wanted = _projection(elements)
                 table = project_table(
-                    streams[batch.stream], pa.table(batch.columns), np.ascontiguousarray(batch.weights), wanted
+                    streams[batch.stream],
+                    pa.table(batch.columns),
+                    np.ascontiguousarray(batch.weights),
+                    wanted,
                 )
                 add_rows(builder, elements, prepare(table, wanted), None)
         made.append(builder.build())
@@ -157,7 +160,8 @@ def totals_of(join: Join) -> dict[str, list[float]]:
     """Return the exact total of each relation's weight in each term."""
     terms = join.shape.terms
     return {
-        name: [float(each.weights.sum()) for each in join.whole_relations(term)] for name, term in terms.items()
+        name: [float(each.weights.sum()) for each in join.whole_relations(term)]
+        for name, term in terms.items()
     }
 
 
@@ -184,7 +188,9 @@ def sketched(whole: Join, budget: int, seed: int) -> dict[str, tuple[Side, Side]
 def lines(drawing: Fed, state: SampleState, budget: int, seed: int) -> Iterator[Line]:
     """Yield a line for each query and reading."""
     two_way = [
-        name for name, query in drawing.queries.items() if isinstance(query, Query) and len(query.relations) == 2
+        name
+        for name, query in drawing.queries.items()
+        if isinstance(query, Query) and len(query.relations) == 2
     ]
     for shape in drawing.plan.spec.shapes:
         query = drawing.queries[shape.name]
@@ -217,7 +223,9 @@ def lines(drawing: Fed, state: SampleState, budget: int, seed: int) -> Iterator[
             }
 
 
-def measure(dataset: Dataset, options: argparse.Namespace, done: set[tuple[str, ...]]) -> Iterator[list[Line]]:
+def measure(
+    dataset: Dataset, options: argparse.Namespace, done: set[tuple[str, ...]]
+) -> Iterator[list[Line]]:
     """Yield the lines of each cell that is not done."""
     orders, budgets = options.orders.split(","), options.budgets.split(",")
     first = JUDGING_DRAWINGS if dataset.part == "judge" else 0

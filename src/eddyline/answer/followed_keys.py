@@ -34,7 +34,9 @@ class FollowedKeys:
         order = order[self.counts[order] > 0][: top if top is not None else 1000]
         return [
             FrequentKey(
-                int(self.values[i]), value_of(self.key, int(self.values[i])), _exactly(int(self.counts[i]), confidence)
+                int(self.values[i]),
+                value_of(self.key, int(self.values[i])),
+                _exactly(int(self.counts[i]), confidence),
             )
             for i in order
         ]

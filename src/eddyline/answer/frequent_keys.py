@@ -30,11 +30,15 @@ def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str
     """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
     offered = []
     for kept in snapshot.layout.by_id.values():
-        if kept.stream == stream and kept.id in snapshot.counters and (
-            isinstance(kept.spec, HashSketchSpec)
-            and kept.candidates
-            and kept.demand.measure is None
-            and not kept.demand.presence
+        if (
+            kept.stream == stream
+            and kept.id in snapshot.counters
+            and (
+                isinstance(kept.spec, HashSketchSpec)
+                and kept.candidates
+                and kept.demand.measure is None
+                and not kept.demand.presence
+            )
         ):
             if kept.demand.keys == (key,) and kept.demand.predicates == predicates:
                 return kept

@@ -65,7 +65,9 @@ def _join(
             name: reading.scaled(10.0 ** -whole_digits(query, name))
             for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items()
         }
-        return told(planned, query, aggregate_of(function, readings, confidence), confidence, planned.method, notes)
+        return told(
+            planned, query, aggregate_of(function, readings, confidence), confidence, planned.method, notes
+        )
     sample = read_sample_join(join, function, totals, confidence)
     if not planned.terms:
         notes = [*notes, *_rate_notes(sample)]
@@ -101,14 +103,12 @@ def _rate_notes(sample: SampleEstimate) -> list[str]:
     if sample.exact or sample.witnesses >= FEW_WITNESSES:
         return []
     return [
-        f"the sample holds {sample.witnesses} joined values, new ones followed at a rate of {sample.base:.2g}: more memory "
-        "would make the answer steadier; after heavy deletes, building the state anew restores the rate."
+        (f"the sample holds {sample.witnesses} joined values, new ones followed at a rate of {sample.base:.2g}: more memory "
+        "would make the answer steadier; after heavy deletes, building the state anew restores the rate.")
     ]
 
 
-def _set(
-    snapshot: Snapshot, planned: Planned, join: Join, confidence: float, notes: list[str]
-) -> Estimate:
+def _set(snapshot: Snapshot, planned: Planned, join: Join, confidence: float, notes: list[str]) -> Estimate:
     """Return a distinct count or set expression: from followed values, or from distinct sketches if surer."""
     if follows_all(join.state, join.shape):
         return _exactly(planned, int(set_values(join).sum()), confidence, notes)
@@ -142,4 +142,3 @@ def _pairs(
     sketched = snapshot.in_second_stage(planned.sample)
     notes = [*notes, "too many pairs join to be counted one by one: they are estimated."]
     return answer_join_distinct(sketched, planned, confidence, notes)
-

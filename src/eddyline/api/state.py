@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, window_note
 from eddyline.answer.followed_keys import find_followed
-from eddyline.answer.fullness import explain_state
 from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
+from eddyline.answer.fullness import explain_state
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.sample import Sample, find_sample, read_sample
@@ -26,7 +26,6 @@ from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
-
 
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
@@ -119,7 +118,9 @@ class State:
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")
         followed = find_followed(self.snapshot, stream, found, predicates)
-        known = followed.frequency(int(key[0]), self._confidence(confidence)) if followed is not None else None
+        known = (
+            followed.frequency(int(key[0]), self._confidence(confidence)) if followed is not None else None
+        )
         if known is not None:
             return known
         kept = self._sketch_of(stream, columns, where)

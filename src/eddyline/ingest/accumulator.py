@@ -6,15 +6,18 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.ingest.projection import Prepared, Projection, prepare
-from eddyline.ingest.sample_pass import SamplePass, SampleTask
+from eddyline.ingest.sample_pass import SamplePass
 from eddyline.ingest.sketching import Sketches
+from eddyline.ingest.stream_spec import SampleTask
 from eddyline.plan.layout import Kept
 
 
 class Accumulator:
     """Counters, hints, elements and row counts of one stream while its batches go by."""
 
-    def __init__(self, kept: Sequence[Kept], projection: Projection, samples: Sequence[SampleTask] = ()) -> None:
+    def __init__(
+        self, kept: Sequence[Kept], projection: Projection, samples: Sequence[SampleTask] = ()
+    ) -> None:
         self.projection = projection
         self.sketches = Sketches(kept)
         self.samples = {task.sample.id: SamplePass(task) for task in samples}

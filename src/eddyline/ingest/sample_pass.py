@@ -23,7 +23,10 @@ from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 from eddyline.sketch.hashed_keys import key_array
 
-def sketch_elements(sketches: Iterable[Kept], elements: Elements, dictionary: Dictionary, into: Sketches) -> None:
+
+def sketch_elements(
+    sketches: Iterable[Kept], elements: Elements, dictionary: Dictionary, into: Sketches
+) -> None:
     """Add the net rows of an exact dictionary to sketches: they become what they would be from the first row."""
     for kept in sketches:
         counted = np.ones(len(dictionary), dtype=np.bool_)
@@ -95,12 +98,7 @@ class SamplePass:
         while sum(builder.nbytes for builder in self.builders.values()) > self.task.room:
             largest = max(self.builders.values(), key=lambda builder: builder.nbytes)
             links = set(largest.spec.classes)
-            self._lower(
-                tuple(
-                    replace(each, base=each.base / 2, **_halved(each)) if i in links else each
-                    for i, each in enumerate(self.rosters)
-                )
-            )
+            self._lower(tuple(_halved(each) if i in links else each for i, each in enumerate(self.rosters)))
 
     def _lower(self, rosters: tuple[Roster, ...]) -> None:
         """Bring what is held under lower rosters."""
@@ -143,6 +141,7 @@ class SamplePass:
         self._fit()
 
 
-def _halved(roster: Roster) -> dict[str, np.ndarray]:
-    """Return entries at half their probability: ten ranks further down."""
-    return {"ranks": np.minimum(roster.ranks.astype(np.int64) + 10, 255).astype(np.uint8)}
+def _halved(roster: Roster) -> Roster:
+    """Return a roster at half its probabilities: entries go ten ranks further down."""
+    ranks = np.minimum(roster.ranks.astype(np.int64) + 10, 255).astype(np.uint8)
+    return replace(roster, base=roster.base / 2, ranks=ranks)

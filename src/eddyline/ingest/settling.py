@@ -1,6 +1,5 @@
 """Samples within their budgets: the second stage at the first overflow, then a reduction at every other."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,8 @@ from eddyline.sample.reduction import bytes_of, shrink_to_fit
 from eddyline.sample.state import under_one_roster
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eddyline.ingest.snapshot import Snapshot
 
 

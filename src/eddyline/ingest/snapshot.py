@@ -8,7 +8,6 @@ came, so that equal snapshots may differ in their bytes and, within their interv
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import msgspec
 import numpy as np
@@ -59,7 +58,7 @@ class Snapshot:
     samples: Mapping[str, SampleState] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, layout: Layout, like: Mapping[str, SampleState] | None = None) -> Self:
+    def empty(cls, layout: Layout, like: Mapping[str, SampleState] | None = None) -> "Snapshot":
         """Return the snapshot of streams without a row; like: samples whose stage and rosters it takes over."""
         states = like or {}
         grouped = {name for name, state in states.items() if state.grouped}
@@ -84,7 +83,7 @@ class Snapshot:
         panes = {name: each.sample_states for name, each in self.windows.items()}
         return stream_spec(self.layout, stream, self.floor(stream), self.samples, panes)
 
-    def plus_stream(self, stream: str, partial: StreamPass) -> Self:
+    def plus_stream(self, stream: str, partial: StreamPass) -> "Snapshot":
         """Return the snapshot after adding what a pass over one stream saw."""
         windows = dict(self.windows)
         for pane in partial.spec.panes:
@@ -111,23 +110,23 @@ class Snapshot:
                 return panes
         return None
 
-    def plus_accumulated(self, stream: str, partial: Accumulator) -> Self:
+    def plus_accumulated(self, stream: str, partial: Accumulator) -> "Snapshot":
         """Return the snapshot after adding what an accumulator saw of one stream."""
         result = self._combined_words(partial.sketches.counters, partial.sketches.hints, _add)
         for name, part in partial.samples.items():
-            result = result._plus_sample(name, part)  # noqa: SLF001 - our own
-        return result._tallied(stream, Tally(partial.rows, partial.deletes))  # noqa: SLF001 - our own
+            result = result._plus_sample(name, part)
+        return result._tallied(stream, Tally(partial.rows, partial.deletes))
 
-    def _plus_sample(self, name: str, part: SamplePass) -> Self:
+    def _plus_sample(self, name: str, part: SamplePass) -> "Snapshot":
         """Return the snapshot after adding what a pass saw for one sample, both in the later of their stages."""
         mine = self.in_second_stage(name) if part.grouped else self
         if mine.samples[name].grouped:
             part.go_over()
         state = mine.samples[name].combined(part.state())
-        with_words = mine._combined_words(part.sketches.counters, part.sketches.hints, _add)  # noqa: SLF001
+        with_words = mine._combined_words(part.sketches.counters, part.sketches.hints, _add)
         return replace(with_words, samples={**mine.samples, name: state})
 
-    def in_second_stage(self, name: str) -> Self:
+    def in_second_stage(self, name: str) -> "Snapshot":
         """Return the snapshot with one sample in its second stage: its sketches built, its elements regrouped."""
         state, planned = self.samples[name], self.layout.sample(name)
         if state.grouped:
@@ -143,13 +142,13 @@ class Snapshot:
             samples={**self.samples, name: state.in_second_stage()},
         )
 
-    def settled(self) -> Self:
+    def settled(self) -> "Snapshot":
         """Return the snapshot with every sample within its budget."""
         return settle([self])[0]
 
     def _combined_words(
         self, counters: Words, hints: Words, combine: Callable[[Kept, Int64Array, Int64Array], Int64Array]
-    ) -> Self:
+    ) -> "Snapshot":
         by_id = self.layout.by_id
         added = {name: combine(by_id[name], self.counters[name], words) for name, words in counters.items()}
         merged = {}
@@ -159,12 +158,12 @@ class Snapshot:
             merged[name] = candidates.merge(spec, self.hints[name], words)
         return replace(self, counters={**self.counters, **added}, hints={**self.hints, **merged})
 
-    def _tallied(self, stream: str, tally: Tally) -> Self:
+    def _tallied(self, stream: str, tally: Tally) -> "Snapshot":
         old = self.tallies[stream]
         new = Tally(old.rows + tally.rows, old.deletes + tally.deletes)
         return replace(self, tallies={**self.tallies, stream: new})
 
-    def combined(self, other: Self, sign: int) -> Self:
+    def combined(self, other: "Snapshot", sign: int) -> "Snapshot":
         """Return both, or the other one subtracted: synopsis by synopsis, sample by sample, pane by pane."""
         if self.layout != other.layout:
             raise IncompatibleSpecs(
@@ -175,25 +174,26 @@ class Snapshot:
         for name in self.samples:
             if left.samples[name].grouped != right.samples[name].grouped:
                 left, right = left.in_second_stage(name), right.in_second_stage(name)
-        words = left._combined_words(right.counters, right.hints, _add if sign > 0 else _subtract)  # noqa: SLF001
+        words = left._combined_words(right.counters, right.hints, _add if sign > 0 else _subtract)
         result = replace(
             words,
             samples={name: left.samples[name].combined(right.samples[name], sign) for name in left.samples},
         )
         for stream in self.layout.streams:
-            result = result._tallied(stream.name, other.tallies[stream.name])  # noqa: SLF001
+            result = result._tallied(stream.name, other.tallies[stream.name])
         return result
 
-    def _with_windows(self, left: Self, right: Self, sign: int) -> Self:
+    def _with_windows(self, left: "Snapshot", right: "Snapshot", sign: int) -> "Snapshot":
         windows = {
-            name: panes.combined(right.windows[name], sign, self.empty) for name, panes in left.windows.items()
+            name: panes.combined(right.windows[name], sign, self.empty)
+            for name, panes in left.windows.items()
         }
         return replace(self, windows=windows)
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: "Snapshot") -> "Snapshot":
         return self.combined(other, 1).settled()._with_windows(self, other, 1)
 
-    def __sub__(self, other: Self) -> Self:
+    def __sub__(self, other: "Snapshot") -> "Snapshot":
         return self.combined(other, -1).settled()._with_windows(self, other, -1)
 
     def __eq__(self, other: object) -> bool:

@@ -65,7 +65,9 @@ def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> Planned:
         if shape is None and not (pairs and terms):
             continue
         totals = {term: tuple(f.demand().id for f in fs) for term, fs in facets_of(query).items()}
-        if not isinstance(query, Query) or not all(each in layout.by_id for ids in totals.values() for each in ids):
+        if not isinstance(query, Query) or not all(
+            each in layout.by_id for ids in totals.values() for each in ids
+        ):
             totals = {}
         return Planned(name, query, "skimmed", terms, sample.id, totals, shape)
     raise PlanError(

@@ -228,7 +228,9 @@ def covering_shape(asked: Asked, sample: PlannedSample) -> Shape | None:
     terms = facets_of(asked.query)
     classes: dict[tuple[str, Key], int] = {}
     for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
-        classes |= {(elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)}
+        classes |= {
+            (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
+        }
     for facet in (facet for facets in terms.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
@@ -247,9 +249,7 @@ def _holds(elements: Elements, facet: Facet) -> bool:
     )
 
 
-def _one_class_each(
-    terms: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
-) -> bool:
+def _one_class_each(terms: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]) -> bool:
     """Return whether the keys that meet in each link are of one class."""
     met: dict[int, set[int]] = {}
     for facet in next(iter(terms.values()), ()):

@@ -26,7 +26,9 @@ def explain(
     lines = [f"plan {layout.digest[:12]}: {counts}, {layout.nbytes:,} bytes kept"]
     if asked_error is not None:
         lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
-    if not informed and any(planned.sample is None and planned.terms and errors.get(planned.name) for planned in layout.queries):
+    if not informed and any(
+        planned.sample is None and planned.terms and errors.get(planned.name) for planned in layout.queries
+    ):
         lines.append(
             "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
             "wider intervals"

@@ -1,6 +1,6 @@
 """The outlook of a plan: the error that each query is expected to have, and the budget that an error asks for."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from math import inf, isinf, sqrt
 
 from eddyline.errors import PlanError

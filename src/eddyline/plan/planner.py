@@ -57,7 +57,9 @@ def _sampled_layout(
     sampled = [each for each in queries if uses_sample(each.query)]
     totals = {demand for each in plain for demand in demands_of(each.query, each.method)}
     totals |= {demand for each in sampled for demand in totals_of(each.query)}
-    kept = kept_for(plain, dict.fromkeys((q.name for q in plain), Choice()), fixed | totals, settings, old, known)
+    kept = kept_for(
+        plain, dict.fromkeys((q.name for q in plain), Choice()), fixed | totals, settings, old, known
+    )
     left = settings.budget - sum(each.nbytes for each in kept)
     planned = {each.name: planned_query(each, Choice()) for each in plain}
     samples = plan_samples(sampled, settings, left, old, known)

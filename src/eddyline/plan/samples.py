@@ -59,9 +59,7 @@ def plan_samples(
     return made
 
 
-def _staying(
-    asked: Sequence[Asked], old: Layout | None
-) -> dict[str, tuple[list[Asked], PlannedSample]]:
+def _staying(asked: Sequence[Asked], old: Layout | None) -> dict[str, tuple[list[Asked], PlannedSample]]:
     """Return the samples of an older layout with those of their queries that are still asked."""
     if old is None:
         return {}
@@ -88,9 +86,7 @@ def _resized(
         )
     shapes = tuple(shape for shape in sample.spec.shapes if shape.name in names)
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)
-    return SampledQueries(
-        replace(sample, spec=spec), tuple(q for q in old.queries if q.name in names)
-    )
+    return SampledQueries(replace(sample, spec=spec), tuple(q for q in old.queries if q.name in names))
 
 
 def _new(queries: Sequence[Asked], settings: Settings, budget: int, known: Known) -> SampledQueries:

@@ -106,7 +106,8 @@ class _Class:
 
 def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: float) -> float:
     """Return the largest factor under which the elements that stay, and the rosters, fit the budget."""
-    times, sizes = [], []
+    times: list[FloatArray] = []
+    sizes: list[FloatArray] = []
     first = [np.full(len(each.values), np.inf) for each in classes]
     for dictionary in held:
         if len(dictionary) == 0:
@@ -118,20 +119,20 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
             at = classes[link].times[np.searchsorted(classes[link].values, own)][places]
             latest = np.maximum(latest, np.where(dictionary.is_null(key), 0.0, at))
         for key, link in linked:
-            own, places = dictionary.index(key)
-            earliest = np.full(len(own), np.inf)
+            values, places = dictionary.index(key)
+            earliest = np.full(len(values), np.inf)
             np.minimum.at(earliest, places, latest)
-            at = np.searchsorted(classes[link].values, own)
-            first[link][at] = np.minimum(first[link][at], earliest)
+            where = np.searchsorted(classes[link].values, values)
+            first[link][where] = np.minimum(first[link][where], earliest)
         times.append(latest)
         sizes.append(np.full(len(dictionary), float(dictionary.element_bytes)))
     for each, earliest in zip(classes, first, strict=True):
-        own = each.worth > each.typical
-        times.append(earliest[own])
-        sizes.append(np.full(int(own.sum()), float(ENTRY_BYTES)))
+        entered = each.worth > each.typical
+        times.append(earliest[entered])
+        sizes.append(np.full(int(entered.sum()), float(ENTRY_BYTES)))
     when, bytes_ = np.concatenate(times), np.concatenate(sizes)
     order = np.argsort(when, kind="stable")
-    fits = np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right")
+    fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right"))
     return float(when[order][min(fits, len(order) - 1)])
 
 

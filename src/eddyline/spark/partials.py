@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -12,7 +13,6 @@ from eddyline.errors import EddylineError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import SHOWN_ROWS
 from eddyline.ingest.projection import TIME
-from eddyline.ingest.sample_pass import SamplePass
 from eddyline.ingest.sections import decode_sample, encode_sample
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
@@ -20,6 +20,9 @@ from eddyline.ingest.stream_spec import SampleTask, StreamSpec
 from eddyline.plan.layout import Kept
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
+
+if TYPE_CHECKING:
+    from eddyline.ingest.sample_pass import SamplePass
 
 CHUNK_WORDS = 8192
 DDL = "name string, chunk int, block binary"
