@@ -103,8 +103,8 @@ def _rate_notes(sample: SampleEstimate) -> list[str]:
     if sample.exact or sample.witnesses >= FEW_WITNESSES:
         return []
     return [
-        (f"the sample holds {sample.witnesses} joined values, new ones followed at a rate of {sample.base:.2g}: more memory "
-        "would make the answer steadier; after heavy deletes, building the state anew restores the rate.")
+        f"the sample holds {sample.witnesses} joined values, new ones followed at a rate of {sample.base:.2g}: more "
+        "memory would make the answer steadier; after heavy deletes, building the state anew restores the rate."
     ]
 
 

@@ -81,11 +81,15 @@ class Plan:
         """Return the state before any row."""
         return State(Snapshot.empty(self.layout))
 
-    def sketch(self, spark: "SparkSession", frames: "Mapping[str, DataFrame]") -> State:
+    def sketch(
+        self,
+        spark: "SparkSession",  # noqa: ARG002 - a fixed public face; frames know their session
+        frames: "Mapping[str, DataFrame]",
+    ) -> State:
         """Return the state after one pass over batch frames, one frame per stream."""
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
-        return State(sketch_frames(spark, self.layout, frames))
+        return State(sketch_frames(self.layout, frames))
 
     def start(
         self,

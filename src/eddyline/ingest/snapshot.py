@@ -2,8 +2,9 @@
 
 Snapshots of one layout add and subtract; the bytes of a snapshot carry its layout, so that any process
 can answer from them. Hints (candidate keys) and tallies (rows seen) travel along, but two snapshots are
-equal if their counters and samples are: neither takes part in an answer's correctness. Hints depend on the order in which rows
-came, so that equal snapshots may differ in their bytes and, within their intervals, in skimmed answers.
+equal if their counters and samples are: neither takes part in an answer's correctness. Hints depend on the
+order in which rows came, so that equal snapshots may differ in their bytes and, within their intervals, in
+skimmed answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -112,18 +113,18 @@ class Snapshot:
 
     def plus_accumulated(self, stream: str, partial: Accumulator) -> "Snapshot":
         """Return the snapshot after adding what an accumulator saw of one stream."""
-        result = self._combined_words(partial.sketches.counters, partial.sketches.hints, _add)
+        result = self.with_words(partial.sketches.counters, partial.sketches.hints, _add)
         for name, part in partial.samples.items():
-            result = result._plus_sample(name, part)
-        return result._tallied(stream, Tally(partial.rows, partial.deletes))
+            result = result.plus_sample(name, part)
+        return result.tallied(stream, Tally(partial.rows, partial.deletes))
 
-    def _plus_sample(self, name: str, part: SamplePass) -> "Snapshot":
+    def plus_sample(self, name: str, part: SamplePass) -> "Snapshot":
         """Return the snapshot after adding what a pass saw for one sample, both in the later of their stages."""
         mine = self.in_second_stage(name) if part.grouped else self
         if mine.samples[name].grouped:
             part.go_over()
         state = mine.samples[name].combined(part.state())
-        with_words = mine._combined_words(part.sketches.counters, part.sketches.hints, _add)
+        with_words = mine.with_words(part.sketches.counters, part.sketches.hints, _add)
         return replace(with_words, samples={**mine.samples, name: state})
 
     def in_second_stage(self, name: str) -> "Snapshot":
@@ -146,9 +147,10 @@ class Snapshot:
         """Return the snapshot with every sample within its budget."""
         return settle([self])[0]
 
-    def _combined_words(
+    def with_words(
         self, counters: Words, hints: Words, combine: Callable[[Kept, Int64Array, Int64Array], Int64Array]
     ) -> "Snapshot":
+        """Return the snapshot after combining counters and hints with its own, by id."""
         by_id = self.layout.by_id
         added = {name: combine(by_id[name], self.counters[name], words) for name, words in counters.items()}
         merged = {}
@@ -158,7 +160,8 @@ class Snapshot:
             merged[name] = candidates.merge(spec, self.hints[name], words)
         return replace(self, counters={**self.counters, **added}, hints={**self.hints, **merged})
 
-    def _tallied(self, stream: str, tally: Tally) -> "Snapshot":
+    def tallied(self, stream: str, tally: Tally) -> "Snapshot":
+        """Return the snapshot after counting rows of a stream."""
         old = self.tallies[stream]
         new = Tally(old.rows + tally.rows, old.deletes + tally.deletes)
         return replace(self, tallies={**self.tallies, stream: new})
@@ -174,16 +177,17 @@ class Snapshot:
         for name in self.samples:
             if left.samples[name].grouped != right.samples[name].grouped:
                 left, right = left.in_second_stage(name), right.in_second_stage(name)
-        words = left._combined_words(right.counters, right.hints, _add if sign > 0 else _subtract)
+        words = left.with_words(right.counters, right.hints, _add if sign > 0 else _subtract)
         result = replace(
             words,
             samples={name: left.samples[name].combined(right.samples[name], sign) for name in left.samples},
         )
         for stream in self.layout.streams:
-            result = result._tallied(stream.name, other.tallies[stream.name])
+            result = result.tallied(stream.name, other.tallies[stream.name])
         return result
 
-    def _with_windows(self, left: "Snapshot", right: "Snapshot", sign: int) -> "Snapshot":
+    def with_windows(self, left: "Snapshot", right: "Snapshot", sign: int) -> "Snapshot":
+        """Return the snapshot with the panes of two others, combined."""
         windows = {
             name: panes.combined(right.windows[name], sign, self.empty)
             for name, panes in left.windows.items()
@@ -191,10 +195,10 @@ class Snapshot:
         return replace(self, windows=windows)
 
     def __add__(self, other: "Snapshot") -> "Snapshot":
-        return self.combined(other, 1).settled()._with_windows(self, other, 1)
+        return self.combined(other, 1).settled().with_windows(self, other, 1)
 
     def __sub__(self, other: "Snapshot") -> "Snapshot":
-        return self.combined(other, -1).settled()._with_windows(self, other, -1)
+        return self.combined(other, -1).settled().with_windows(self, other, -1)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):

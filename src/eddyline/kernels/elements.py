@@ -18,7 +18,7 @@ def splitmix(word: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def fold_rows(
+def fold_rows(  # noqa: C901 - a hash table in one loop
     words: np.ndarray,
     values: np.ndarray,
     slots: np.ndarray,

@@ -46,8 +46,8 @@ def plan_samples(
         return []
     if budget < LEAST_BYTES * (len(staying) + bool(fresh)):
         raise PlanError(
-            f"the stream samples of {len(asked)} queries take at least {LEAST_BYTES:,} bytes and {budget:,} are left of "
-            f"the budget: raise it to {settings.budget + LEAST_BYTES - budget:,} bytes, or drop queries."
+            f"the stream samples of {len(asked)} queries take at least {LEAST_BYTES:,} bytes and {budget:,} are left "
+            f"of the budget: raise it to {settings.budget + LEAST_BYTES - budget:,} bytes, or drop queries."
         )
     made = []
     for queries, sample in staying.values():
@@ -81,8 +81,8 @@ def _resized(
     sketches = sum(kept.nbytes for kept in sample.sketches)
     if budget - sketches < LEAST_BYTES:
         raise PlanError(
-            f"what is to stay beside {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of the "
-            f"budget is {budget:,}: raise the budget, or plan anew."
+            f"what is to stay beside {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
+            f"the budget is {budget:,}: raise the budget, or plan anew."
         )
     shapes = tuple(shape for shape in sample.spec.shapes if shape.name in names)
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)

@@ -8,7 +8,7 @@ DataFrame API only, so that it runs over Spark Connect as well.
 from collections.abc import Mapping
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import unreadable
@@ -24,7 +24,7 @@ _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
 
 
-def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
+def sketch_frames(layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
     """Return the snapshot after one pass over each frame."""
     names = {stream.name for stream in layout.streams}
     if names != set(frames):
