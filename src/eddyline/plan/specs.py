@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from eddyline.errors import SketchError
-from eddyline.plan.layout import Demand, Place
+from eddyline.plan.layout import Demand, Place, SynopsisFamily
 from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -52,6 +52,16 @@ def least_words(demand: Demand, settings: Settings) -> int:
     if demand.family == "key-sample":
         return _least_key_sample(len(demand.keys), demand.measure is not None, settings.max_distinct)
     return SMALLEST_HASH
+
+
+@lru_cache(maxsize=64)
+def step_words(family: SynopsisFamily, most: int) -> tuple[int, ...]:
+    """Return the sizes in words, rising, that a family in steps comes in."""
+    if family == "distinct":
+        specs = [DistinctSpec.sized(1 << power, most, 0).words for power in range(6, 22)]
+    else:
+        specs = [JoinDistinctSpec.sized(3 << power, most, 0).words for power in range(6, 19)]
+    return tuple(sorted(set(specs)))
 
 
 @lru_cache(maxsize=64)
