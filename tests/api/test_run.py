@@ -5,7 +5,8 @@ import pytest
 
 import eddyline as el
 from eddyline.answer.freshness import Freshness, StreamFreshness
-from eddyline.api.durable import from_epoch, stamp, to_sections
+from eddyline.api.durable import from_epoch, stamp
+from eddyline.ingest.sections import to_sections
 from eddyline.api.start import Settings, open_store
 
 

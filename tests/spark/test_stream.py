@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import eddyline as el
-from eddyline.api.durable import to_sections
+from eddyline.ingest.sections import to_sections
 from eddyline.spark.sources import read_frame
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files

@@ -102,10 +102,11 @@ def _rate_notes(sample: SampleEstimate) -> list[str]:
     """Return notes on an answer that rests on few followed values, with what to do."""
     if sample.exact or sample.witnesses >= FEW_WITNESSES:
         return []
-    return [
+    note = (
         f"the sample holds {sample.witnesses} joined values, new ones followed at a rate of {sample.base:.2g}: more "
         "memory would make the answer steadier; after heavy deletes, building the state anew restores the rate."
-    ]
+    )
+    return [note]
 
 
 def _set(snapshot: Snapshot, planned: Planned, join: Join, confidence: float, notes: list[str]) -> Estimate:

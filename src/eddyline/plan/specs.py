@@ -5,10 +5,11 @@ later is covered whenever its parts are.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
-from eddyline.plan.layout import Demand, Place
+from eddyline.plan.layout import Demand, Place, SynopsisFamily
 from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -48,6 +49,16 @@ def least_words(demand: Demand, settings: Settings) -> int:
     if demand.family == "join-distinct":
         return JoinDistinctSpec.for_error(0.99, settings.max_distinct, 0).words
     return SMALLEST_HASH
+
+
+@lru_cache(maxsize=64)
+def step_words(family: SynopsisFamily, most: int) -> tuple[int, ...]:
+    """Return the sizes in words, rising, that a family in steps comes in."""
+    if family == "distinct":
+        specs = [DistinctSpec.sized(1 << power, most, 0).words for power in range(6, 22)]
+    else:
+        specs = [JoinDistinctSpec.sized(3 << power, most, 0).words for power in range(6, 19)]
+    return tuple(sorted(set(specs)))
 
 
 def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:

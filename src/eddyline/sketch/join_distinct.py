@@ -14,8 +14,8 @@ even where both sides hold the same values, as in a self-join.
 Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are read back whole.
 
 Limit: counts are kept modulo 2^32 beside sums modulo 2^61 - 1, so that a tuple is recognised only while its net
-count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one
-by one is not recognised, and its level counts as not decoded: the sample gets smaller and stays right.
+count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one by
+one is not recognised, and its level counts as not decoded: the sample gets smaller and stays right.
 Paper: join-distinct; see `jd_sketch` for its own synopsis. This one is algorithms.md, section 6.
 Deviation from there: no tables of distinct b and (x, b), which no estimate used; fingerprints of 32 bits.
 """
