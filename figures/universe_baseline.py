@@ -4,6 +4,7 @@ A value of a link is kept if its hash is below the rate, in all streams alike. A
 of its values on the links that a query joins it by are. Each stream has one dictionary for each set of links that
 some query uses together. A join of the kept rows is divided by the rate once for each link; distinct counts and set
 expressions by the rate once. The rate is the best one in hindsight: it is found on the rows that are never deleted.
+Where one exact dictionary for each stream fits, everything is kept.
 
 There are no intervals, and no answer to distinct counts over joins. Where a query reads two links of one class over
 one stream, values that are equal on both are divided by the rate twice: a small bias.
@@ -15,10 +16,10 @@ from collections.abc import Iterator
 import duckdb
 import numpy as np
 from bank.dataset import Data
-from bank.exact import along_the_tree, connected, in_duckdb, key_in_duckdb
+from bank.exact import along_the_tree, connected, exact_bytes, in_duckdb, key_in_duckdb
 from bank.queries import parsed
 
-from eddyline.sql.query import AnyQuery, Key, Query, SetQuery
+from eddyline.sql.query import AnyQuery, Key, Query, SetExpression, SetLeaf, SetMember, SetQuery
 
 Place = tuple[str, Key]
 """A stream and one of its keys."""
@@ -30,11 +31,8 @@ def universe_answers(data: Data, size: int, seed: int) -> dict[str, float | None
     """Return the estimates of all queries from samples of so many bytes."""
     hashes = _Hashes(data, seed)
     with connected(data) as connection:
-        rate = _rate(data, hashes, connection, size)
-        return {
-            name: _estimate(connection, query, hashes, rate, data.queries[name])
-            for name, query in parsed(data).items()
-        }
+        rate = 1.0 if size >= exact_bytes(data) else _rate(data, hashes, connection, size)
+        return {name: _estimate(connection, query, hashes, rate) for name, query in parsed(data).items()}
 
 
 class _Hashes:
@@ -52,8 +50,8 @@ class _Hashes:
     def of(self, place: Place) -> str:
         """Return SQL for the hash of a row's key, from 0 to 1; a key that is NULL is always kept."""
         text = key_in_duckdb(place[1])
-        salted = f"hash({text}, {self._class[place]}, {self._seed})::DOUBLE / {LARGEST}"
-        return f"CASE WHEN ({text}) IS NULL THEN 0 ELSE {salted} END"
+        mixed = f"hash(hash({text}, {self._class[place]}, {self._seed}))"  # one call alone only adds the salt
+        return f"CASE WHEN ({text}) IS NULL THEN 0 ELSE {mixed}::DOUBLE / {LARGEST} END"
 
 
 def _equated(data: Data) -> Iterator[set[Place]]:
@@ -106,7 +104,7 @@ def _rate(data: Data, hashes: _Hashes, connection: duckdb.DuckDBPyConnection, si
 
 
 def _estimate(
-    connection: duckdb.DuckDBPyConnection, query: AnyQuery, hashes: _Hashes, rate: float, sql: str
+    connection: duckdb.DuckDBPyConnection, query: AnyQuery, hashes: _Hashes, rate: float
 ) -> float | None:
     if isinstance(query, Query):
         kept = {
@@ -118,20 +116,25 @@ def _estimate(
             return None if query.aggregate.function == "avg" else 0.0
         return float(found) / (1.0 if query.aggregate.function == "avg" else rate ** len(query.links))
     if isinstance(query, SetQuery):
-        return _distinct(connection, query, hashes, rate, in_duckdb(sql))
+        kept = [_kept_elements(member, hashes, rate) for member in query.members]
+        found = connection.sql(f"SELECT COUNT(*) FROM ({_combined(query.expression, kept)})").fetchall()[0][0]
+        return float(found) / rate
     return None
 
 
-def _distinct(
-    connection: duckdb.DuckDBPyConnection, query: SetQuery, hashes: _Hashes, rate: float, text: str
-) -> float:
-    """Return the number of kept elements over the rate, from the text over the kept rows of each stream."""
-    with_kept = {}
-    for member in query.members:
-        place = member.stream, member.key
-        condition = f"{hashes.of(place)} < {rate}"
-        with_kept[member.stream] = (
-            f"{member.stream} AS (SELECT * FROM main.{member.stream} WHERE {condition})"
-        )
-    found = connection.sql(f"WITH {', '.join(with_kept.values())} {text}").fetchall()[0][0]
-    return float(found) / rate
+def _kept_elements(member: SetMember, hashes: _Hashes, rate: float) -> str:
+    """Return SQL for the kept elements of a member of a set expression."""
+    key = key_in_duckdb(member.key)
+    conditions = [f"{hashes.of((member.stream, member.key))} < {rate}", *map(in_duckdb, member.predicates)]
+    if not member.key.null_is_value:
+        conditions.append(f"({key}) IS NOT NULL")
+    return (
+        f"SELECT DISTINCT {key} AS k FROM {member.stream} WHERE {' AND '.join(f'({c})' for c in conditions)}"
+    )
+
+
+def _combined(expression: SetExpression, members: list[str]) -> str:
+    if isinstance(expression, SetLeaf):
+        return members[expression.member]
+    left, right = _combined(expression.left, members), _combined(expression.right, members)
+    return f"(SELECT * FROM ({left})) {expression.operator.upper()} (SELECT * FROM ({right}))"
