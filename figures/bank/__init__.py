@@ -7,7 +7,7 @@ streams together in the order of time) and "shuffled" (a random order in which n
 
 from functools import partial
 
-from bank import flights, growth, movies, tpch, zipf
+from bank import flights, graphs, growth, movies, others, sensors, shop, tpch, zipf
 from bank.dataset import Dataset
 
 _CHOOSE = [
@@ -27,4 +27,20 @@ _CHOOSE = [
     Dataset("flights", "choose", flights.flights, 80_000),
     Dataset("movies_0.8", "choose", partial(movies.movies, exponent=0.8)),
 ]
-DATASETS = {dataset.name: dataset for dataset in _CHOOSE}
+_JUDGE = [
+    Dataset("zipf_chain_0.9_shift_40", "judge", partial(zipf.chain, exponent=0.9, shift=40, domain=9000)),
+    Dataset("zipf_chain_1.2_shift_5", "judge", partial(zipf.chain, exponent=1.2, shift=5, domain=3000)),
+    Dataset("correlated_star_0.85", "judge", partial(zipf.star, exponent=0.85, together=0.35)),
+    Dataset("growth_middle", "judge", partial(growth.growth, new=0.12, recent=0.6)),
+    Dataset("bursts_0.95", "judge", partial(growth.bursts, exponent=0.95, kept=0.25)),
+    Dataset("tpch_refreshed", "judge", partial(tpch.refreshed, scale="0.01", years=3.0)),
+    Dataset("tpch_skewed_0.7", "judge", partial(tpch.skewed, scale="0.01", exponent=0.7)),
+    Dataset("movies_1.05", "judge", partial(movies.movies, exponent=1.05)),
+    Dataset("paths", "judge", partial(graphs.paths, exponent=0.8)),
+    Dataset("follows", "judge", graphs.follows),
+    Dataset("shop", "judge", partial(shop.shop, refunded=0.2)),
+    Dataset("sensors", "judge", partial(sensors.sensors, spread=1.2)),
+    Dataset("cube", "judge", partial(others.cube, fill=0.5)),
+    Dataset("retention", "judge", partial(others.retention, window=0.2), 200_000),
+]
+DATASETS = {dataset.name: dataset for dataset in (*_CHOOSE, *_JUDGE)}

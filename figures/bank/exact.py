@@ -62,14 +62,14 @@ def along_the_tree(query: Query, conditions: Mapping[int, list[str]] | None = No
     together = _summed(query, 0, None, conditions if conditions is not None else {})
     function = query.aggregate.function
     if function == "count":
-        return f"SELECT SUM(n) FROM ({together})"
-    return f"SELECT SUM(s){' / SUM(n)' if function == 'avg' else ''} FROM ({together})"
+        return f"SELECT SUM(_rows) FROM ({together})"
+    return f"SELECT SUM(_sum){' / SUM(_rows)' if function == 'avg' else ''} FROM ({together})"
 
 
 def _summed(query: Query, index: int, upwards: int | None, further: Mapping[int, list[str]]) -> str:
-    """Return SQL of (k, s, n): for each key of the link that leads to the root, summed measures and joined rows.
+    """Return SQL of (_key, _sum, _rows): summed measures and joined rows for each key of the link towards the root.
 
-    upwards: that link; None for the root, which has one k.
+    upwards: that link; None for the root, which has one key.
     """
     relation = query.relations[index]
     sums, counts, joins = ["1.0"], ["1.0"], []
@@ -81,13 +81,13 @@ def _summed(query: Query, index: int, upwards: int | None, further: Mapping[int,
             conditions.append(f"({text}) IS NOT NULL")
     for link, child in _children(query, index, upwards):
         own = _own_key(query, link, index)
-        joins.append(f"JOIN ({_summed(query, child, link, further)}) AS t{child} ON t{child}.k = {own}")
-        sums.append(f"t{child}.s")
-        counts.append(f"t{child}.n")
+        joins.append(f"JOIN ({_summed(query, child, link, further)}) AS t{child} ON t{child}._key = {own}")
+        sums.append(f"t{child}._sum")
+        counts.append(f"t{child}._rows")
     key = "0" if upwards is None else _own_key(query, upwards, index)
     where = f"WHERE {' AND '.join(f'({each})' for each in conditions)}" if conditions else ""
     return (
-        f"SELECT {key} AS k, SUM({' * '.join(sums)}) AS s, SUM({' * '.join(counts)}) AS n "
+        f"SELECT {key} AS _key, SUM({' * '.join(sums)}) AS _sum, SUM({' * '.join(counts)}) AS _rows "
         f"FROM {relation.stream} {' '.join(joins)} {where} GROUP BY ALL"
     )
 

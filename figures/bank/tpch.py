@@ -103,10 +103,10 @@ def skewed(seed: int, size: int, *, scale: str, exponent: float) -> Data:
 
 
 def refreshed(seed: int, size: int, *, scale: str, years: float) -> Data:
-    """Return TPC-H in which nine in ten orders are deleted, with their lines, after some years."""
+    """Return TPC-H in which seven in ten orders are deleted, with their lines, after some years."""
     rng = np.random.default_rng([seed, 7])
     columns = _cut(_generated(scale), size)
-    stays = rng.random(columns["orders"]["o_orderkey"].max() + 1) < 0.1
+    stays = rng.random(columns["orders"]["o_orderkey"].max() + 1) < 0.3
     return Data(_tables(columns, stays, years), QUERIES, seed)
 
 
