@@ -6,8 +6,8 @@ import pytest
 import eddyline as el
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.api.durable import from_epoch, stamp
-from eddyline.ingest.sections import to_sections
 from eddyline.api.start import Settings, open_store
+from eddyline.ingest.sections import to_sections
 
 
 def workload(*, added=False):

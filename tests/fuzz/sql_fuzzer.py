@@ -18,7 +18,9 @@ from tests.fuzz import oracle, queries
 from tests.fuzz.tables import T_DDL, U_DDL, random_changes
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "-03:30")
-_PORTABLE = re.compile(r"(?i)\bts\b|\bn\b|TIMESTAMP|LIKE|upper|lower|[xyfmkv]\b|\\|1e0|D\b|BD|/|2L|length|substring|concat|bin|<=>|%|''|cast|hour|minute|year|month|day")
+_PORTABLE = re.compile(
+    r"(?i)\bts\b|\bn\b|TIMESTAMP|LIKE|upper|lower|[xyfmkv]\b|\\|1e0|D\b|BD|/|2L|length|substring|concat|bin|<=>|%|''|cast|hour|minute|year|month|day"
+)
 _BY_DESIGN = re.compile(r"(?i)FILTER_NOT_BOOLEAN.*\"NULL\"|\"CASE WHEN NULL|CASE WHEN|NULL")
 
 
@@ -136,7 +138,9 @@ class Round:
                 stream: self.spark.createDataFrame(
                     changed.append_column("w", [np.array(weights, dtype=np.int64)]), schema=f"{ddl}, w BIGINT"
                 ).coalesce(1)
-                for (stream, (changed, weights)), ddl in zip(self.changes.items(), (T_DDL, U_DDL), strict=True)
+                for (stream, (changed, weights)), ddl in zip(
+                    self.changes.items(), (T_DDL, U_DDL), strict=True
+                )
             }
             state = asked.plan().sketch(self.spark, frames)
             estimates = {name: state.answer(name) for name in texts}
@@ -146,7 +150,10 @@ class Round:
                 for half in (names[: len(names) // 2], names[len(names) // 2 :]):
                     self._on_spark({name: texts[name] for name in half}, truth)
             elif not isinstance(error, EddylineError):
-                self._found(next(iter(texts.values())), f"plan.sketch raises {type(error).__name__}: {str(error)[:300]}")
+                self._found(
+                    next(iter(texts.values())),
+                    f"plan.sketch raises {type(error).__name__}: {str(error)[:300]}",
+                )
             return
         for name, estimate in estimates.items():
             self.counts["spark"] += 1
@@ -168,7 +175,9 @@ class Round:
     def _compare(self, path, text, estimate, truth):
         if not estimate.exact:
             return
-        over_join = truth is None and estimate.value == 0  # the documented difference: an empty SUM over a join
+        over_join = (
+            truth is None and estimate.value == 0
+        )  # the documented difference: an empty SUM over a join
         if not _same(estimate.value, truth) and not over_join:
             self._found(text, f"{path} says {estimate.value} and Spark {truth}")
 

@@ -130,7 +130,7 @@ def _sketches(
     replace.
     """
     wanted = [each for each in queries if sketch_share(each) > 0]
-    share = int(budget * sum(map(sketch_share, queries)) / len(queries))
+    share = min(int(budget * sum(map(sketch_share, queries)) / len(queries)), budget - LEAST_BYTES)
     needed = [each for each in wanted if sketch_share(each) == 1.0]
     joins = [each for each in wanted if not isinstance(each.query, SetQuery)]
     attempts = [(wanted, share), (joins, share), (needed, share), (needed, budget - LEAST_BYTES)]
