@@ -35,7 +35,10 @@ def stamp(layout: Layout) -> PlanStamp:
 
 
 def from_epoch(epoch: Epoch) -> Snapshot:
-    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan."""
+    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan.
+
+    Where the plan has changed to a smaller budget, its samples are brought down to it.
+    """
     try:
         layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
     except (msgspec.DecodeError, ValueError) as error:
@@ -44,7 +47,7 @@ def from_epoch(epoch: Epoch) -> Snapshot:
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
     try:
-        return from_sections(layout, epoch.sections, tallies)
+        return from_sections(layout, epoch.sections, tallies).settled()
     except CorruptState as error:
         raise CorruptState(f"epoch {epoch.number}: {error}") from error
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.messages import Join, Messages, Relation, set_values
-from eddyline.sample.roster import ENTRY_BYTES, FloatArray, Roster, make_roster
+from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
 from eddyline.sample.spec import Shape, Term
 from eddyline.sample.state import SampleState
 
@@ -98,6 +98,7 @@ class _Class:
     def lowered(self, threshold: float) -> Roster:
         """Return the roster under a factor."""
         base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
+        base = base if base >= HASH_STEP else 0.0
         own = self.worth > self.typical
         wanted = np.minimum(self.probabilities, np.maximum(threshold * self.worth, base))
         followed = own & (self.hashes < wanted)

@@ -12,6 +12,8 @@ import numpy as np
 from eddyline.kernels.following import drop_unfollowed, lookup_table, unit_hashes
 
 ENTRY_BYTES = 9
+HASH_STEP = 2.0**-53
+"""Hashes are multiples of it."""
 _STEPS = 10.0
 _MOST = 255
 
