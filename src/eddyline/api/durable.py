@@ -67,7 +67,8 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
         streams = {each.stream for each in planned.exact}
         if planned.id in unchanged and not streams & set(refresh):
             continue
-        sections |= sample_sections(planned, empty.samples[planned.id])
+        state = empty.samples[planned.id]
+        sections |= sample_sections(planned, state, state.rosters)
         for kept in planned.sketches:
             sections |= synopsis_sections(empty, kept)
         for stream in sorted(streams):

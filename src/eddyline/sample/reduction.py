@@ -132,6 +132,8 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
         times.append(earliest[entered])
         sizes.append(np.full(int(entered.sum()), float(ENTRY_BYTES)))
     when, bytes_ = np.concatenate(times), np.concatenate(sizes)
+    if len(when) == 0:
+        return 0.0
     order = np.argsort(when, kind="stable")
     fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right"))
     return float(when[order][min(fits, len(order) - 1)])
@@ -184,7 +186,7 @@ def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState
         before = bytes_of(states)
         states = reduced(states, budget)
         if bytes_of(states) >= before:
-            states = [_emptied(state) for state in states]
+            return [_emptied(state) for state in states]
     return states
 
 
