@@ -42,11 +42,11 @@ def told(
     value, low, high = interval
     function = query.aggregate.function
     if isnan(value):
-        notes = [*notes, "the join has no rows."]
+        notes = [*notes, "no rows of the join are seen: it may be empty, or too small for what is kept."]
         return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(notes))
     if function == "count":
         high = ceil(high) if high < inf else high
-        value, low, high = max(round(value), 0), max(floor(low), 0), max(high, 0)
+        value, low, high = max(round(value), 0), floor(max(low, 0)), max(high, 0)
     if function not in ("sum", "avg"):
         low = max(low, 0)
     notes = [*notes, *_width_notes(value, low, high)]

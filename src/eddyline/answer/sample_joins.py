@@ -18,6 +18,8 @@ from eddyline.answer.sample_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, exact_total
 
 Totals = Mapping[str, Sequence[float | None]]
+FEW_WITNESSES = 30
+"""Fewer joined values than this are few to rest an answer on."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _read_ratio(
     count = sums["count"]
     centre = aggregate_of(function.replace("stddev", "var"), sums)
     if centre != centre or count <= 0.0:  # noqa: PLR0124 - nan
-        return SampleEstimate(nan, -inf, inf)
+        return SampleEstimate(nan, -inf, inf, base=terms["count"].values.base)
     factors = _linear_factors(function, sums)
     first = next(iter(terms))
     gaps = [gap for gap in relation_gaps(terms[first], totals.get(first, ())) if gap is not None]
@@ -147,6 +149,8 @@ def _read_ratio(
     shift = calibrated.shift / count
     below, above = interval(calibrated, terms[first].values.probabilities, confidence)
     value = centre + shift
+    if below == above == 0.0 and np.count_nonzero(terms["count"].added) < FEW_WITNESSES:
+        below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
     found = SampleEstimate(value, value - below / count, value + above / count, centre=centre, divisor=count)
     found = _with_pieces(join, terms, factors, found)
     if function == "avg":

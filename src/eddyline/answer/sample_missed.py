@@ -50,8 +50,8 @@ def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: f
 
 
 def _size(term: SampledTerm, relation: int, exact: float | None) -> float:
-    """Return the rows (or the sum, in absolute value) of a relation."""
-    estimate = abs(term.relation_weights(relation)[0])
+    """Return the rows of a relation, or the sum of the absolute values of its measure."""
+    estimate = term.relation_size(relation)
     if exact is not None:
         return max(abs(exact), estimate)
     return estimate or inf

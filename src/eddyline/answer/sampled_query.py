@@ -1,6 +1,6 @@
 """Queries with a stream sample: exact while every value is followed, then read from what is followed."""
 
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
 from eddyline.answer.distinct_pairs import count_pairs
@@ -8,7 +8,7 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_terms, sides_of
 from eddyline.answer.residual_joins import read_residual_join
-from eddyline.answer.sample_joins import SampleEstimate, read_sample_join
+from eddyline.answer.sample_joins import FEW_WITNESSES, SampleEstimate, read_sample_join
 from eddyline.answer.sample_sets import read_sample_set
 from eddyline.answer.set_query import answer_set
 from eddyline.answer.sketched import Interval, aggregate_of
@@ -20,7 +20,6 @@ from eddyline.sample.state import SampleState
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 SAMPLE = "sample"
-FEW_WITNESSES = 30
 _MOSTLY = 0.9
 
 
@@ -121,7 +120,8 @@ def _set(snapshot: Snapshot, planned: Planned, join: Join, confidence: float, no
         if sketched.exact or sketched.high - sketched.low < sample.high - sample.low:
             return sketched
     notes = [*notes, *_rate_notes(sample)]
-    value, low, high = round(sample.value), floor(sample.low), ceil(sample.high)
+    value, low = round(sample.value), floor(sample.low)
+    high = ceil(sample.high) if sample.high < inf else inf
     return Estimate(planned.name, value, low, high, confidence, SAMPLE, notes=tuple(notes))
 
 
