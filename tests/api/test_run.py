@@ -27,7 +27,7 @@ def deliver(store, plan, stream, batch, keys, weight=1, **counts):
 
     def change(epoch):
         state = el.State(from_epoch(epoch)).update(stream, {"k": np.array(keys)}, weights)
-        return to_sections(state.snapshot, {stream})
+        return to_sections(state.snapshot)
 
     return store.commit(stream, f"query-{stream}", batch, change, at=1000.0 + batch, **counts)
 

@@ -63,7 +63,7 @@ def as_tuples(sample: DistinctSample) -> Tuples:
     return Tuples(x, b, sample.levels, sample.complete, sample.rate)
 
 
-def _check_weights(weights: Int64Array) -> None:
+def check_weights(weights: Int64Array) -> None:
     """Raise where a row's weight is too large for its tuple to be recognised afterwards."""
     if weights.size and (int(weights.max()) >= MOST_WEIGHT or int(weights.min()) <= -MOST_WEIGHT):
         raise SketchError(
@@ -189,7 +189,11 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted tuples to the counters in place; residues never overflow. Weights are below 2^31 - 1."""
-        _check_weights(weights)
+        check_weights(weights)
+        self.accumulate_net(counters, keys, weights)
+
+    def accumulate_net(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add net counts of tuples in place, whatever their size: one of 2^31 - 1 or more is not recognised."""
         by_b, of_x, slots = self._starts
         tuples = np.empty(keys.shape[1], dtype=np.uint64)
         tuple_keys(keys, self._params, tuples)
