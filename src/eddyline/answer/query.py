@@ -62,9 +62,7 @@ def _exact(
 def _negative_notes(snapshot: Snapshot, planned: Planned) -> list[str]:
     """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
     notes = []
-    query = planned.query
-    parts = query.members if isinstance(query, SetQuery) else query.relations
-    for name in dict.fromkeys(part.stream for part in parts):
+    for name in planned.streams:
         rows = next(k for k in snapshot.layout.kept_for(name) if k.demand == Demand(name, "total"))
         net = int(snapshot.counters[rows.id][0])
         if net < 0:

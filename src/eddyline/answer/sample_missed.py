@@ -1,7 +1,7 @@
 """What a sampled join may have missed altogether: values of which nothing is followed."""
 
 from collections.abc import Sequence
-from math import inf, log
+from math import inf, log, log1p
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: f
         base = term.values.join.state.rosters[link].base
         if base >= 1.0:
             continue
-        values = log((1.0 - confidence) / 2.0) / log(1.0 - base) if base > 0.0 else inf
+        values = log((1.0 - confidence) / 2.0) / log1p(-base) if base > 0.0 else inf
         most = max(most, values * _partners(term, root, sizes))
     return min(most, product)
 

@@ -35,7 +35,10 @@ def stamp(layout: Layout) -> PlanStamp:
 
 
 def from_epoch(epoch: Epoch) -> Snapshot:
-    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan."""
+    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan.
+
+    Where the plan has changed to a smaller budget, its samples are brought down to it.
+    """
     try:
         layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
     except (msgspec.DecodeError, ValueError) as error:
@@ -44,7 +47,7 @@ def from_epoch(epoch: Epoch) -> Snapshot:
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
     try:
-        return from_sections(layout, epoch.sections, tallies)
+        return from_sections(layout, epoch.sections, tallies).settled()
     except CorruptState as error:
         raise CorruptState(f"epoch {epoch.number}: {error}") from error
 
@@ -64,7 +67,8 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
         streams = {each.stream for each in planned.exact}
         if planned.id in unchanged and not streams & set(refresh):
             continue
-        sections |= sample_sections(planned, empty.samples[planned.id])
+        state = empty.samples[planned.id]
+        sections |= sample_sections(planned, state, state.rosters)
         for kept in planned.sketches:
             sections |= synopsis_sections(empty, kept)
         for stream in sorted(streams):

@@ -77,7 +77,7 @@ class State:
         if self.origin is None:
             return estimate
         origin = self.origin if panes is None else Origin(self.origin.freshness)
-        return origin.told(estimate, [snapshot.layout.by_id[name] for name in planned.ids])
+        return origin.told(estimate, planned, snapshot.layout)
 
     def frequent(
         self,

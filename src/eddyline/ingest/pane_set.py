@@ -93,5 +93,6 @@ class PaneSet:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all panes."""
-        return sum(pane.nbytes for pane in self.panes.values())
+        """The bytes of all panes; their samples share one set of rosters."""
+        rosters = sum(roster.nbytes for state in self.sample_states.values() for roster in state.rosters)
+        return sum(pane.nbytes - rosters for pane in self.panes.values()) + rosters

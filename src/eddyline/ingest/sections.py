@@ -6,7 +6,7 @@
 | `<synopsis>/hints` | its candidate table |
 | `<sample>` | the stage of a stream sample and its rosters |
 | `<sample>/<i>` | its dictionaries |
-| `<window group>` | the number of the newest pane |
+| `<window group>` | the number of the newest pane, and the rosters that the samples of all panes share |
 | `<window group>/<slot>` | a pane, its number and its own sections; empty where there is none |
 """
 
@@ -21,6 +21,7 @@ from eddyline.ingest.snapshot import Snapshot, Tally
 from eddyline.ingest.stream_spec import RosterSpec
 from eddyline.plan.layout import Kept, Layout, PlannedSample, WindowGroup
 from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
@@ -41,18 +42,24 @@ class _Stage(msgspec.Struct, frozen=True):
     dictionaries: int
 
 
+class _Newest(msgspec.Struct, frozen=True):
+    number: int
+    rosters: dict[str, tuple[RosterSpec, ...]] = {}
+
+
 class _Pane(msgspec.Struct, frozen=True):
     number: int
     sections: dict[str, bytes]
 
 
-def to_sections(snapshot: Snapshot) -> dict[str, bytes]:
-    """Return everything that a snapshot holds, by name."""
+def to_sections(snapshot: Snapshot, *, is_pane: bool = False) -> dict[str, bytes]:
+    """Return everything that a snapshot holds, by name; of a pane without the rosters, which all panes share."""
     sections: dict[str, bytes] = {}
     for kept in _all_kept(snapshot.layout):
         sections |= synopsis_sections(snapshot, kept)
     for planned in snapshot.layout.samples:
-        sections |= sample_sections(planned, snapshot.samples[planned.id])
+        state = snapshot.samples[planned.id]
+        sections |= sample_sections(planned, state, () if is_pane else state.rosters)
     for panes in snapshot.windows.values():
         sections |= pane_sections(panes)
     return sections
@@ -75,9 +82,11 @@ def synopsis_sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
     return sections
 
 
-def sample_sections(planned: PlannedSample, state: SampleState) -> dict[str, bytes]:
-    """Return the sections of one stream sample."""
-    stage = _Stage(state.grouped, tuple(map(RosterSpec.of, state.rosters)), len(state.dictionaries))
+def sample_sections(
+    planned: PlannedSample, state: SampleState, rosters: tuple[Roster, ...]
+) -> dict[str, bytes]:
+    """Return the sections of one stream sample, with the rosters that are stored with it."""
+    stage = _Stage(state.grouped, tuple(map(RosterSpec.of, rosters)), len(state.dictionaries))
     sections = {planned.id: msgspec.msgpack.encode(stage)}
     for i in range(max(len(planned.exact), len(planned.kept))):
         held = i < len(state.dictionaries)
@@ -107,19 +116,31 @@ def decode_sample(planned: PlannedSample, data: bytes) -> SampleState:
 def pane_sections(panes: PaneSet) -> dict[str, bytes]:
     """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
     count = panes.group.window.panes + 1
-    newest = b"" if panes.newest is None else msgspec.msgpack.encode(panes.newest)
+    shared = {name: tuple(map(RosterSpec.of, state.rosters)) for name, state in panes.sample_states.items()}
+    newest = b"" if panes.newest is None else msgspec.msgpack.encode(_Newest(panes.newest, shared))
     sections = {panes.group.id: newest} | {f"{panes.group.id}/{slot}": b"" for slot in range(count)}
     for number, pane in panes.panes.items():
-        content = msgspec.msgpack.encode(_Pane(number, to_sections(pane)))
+        content = msgspec.msgpack.encode(_Pane(number, to_sections(pane, is_pane=True)))
         sections[f"{panes.group.id}/{number % count}"] = content
     return sections
 
 
-def from_sections(layout: Layout, sections: Sections, tallies: Mapping[str, Tally]) -> Snapshot:
-    """Return the snapshot that sections hold, or raise CorruptState where they do not fit the layout."""
+def from_sections(
+    layout: Layout,
+    sections: Sections,
+    tallies: Mapping[str, Tally],
+    shared: Mapping[str, tuple[RosterSpec, ...]] | None = None,
+) -> Snapshot:
+    """Return the snapshot that sections hold, or raise CorruptState where they do not fit the layout.
+
+    shared: for a pane, the rosters of all panes, by sample.
+    """
     counters: dict[str, Int64Array] = {}
     hints: dict[str, Int64Array] = {}
-    samples = {planned.id: _sample(planned, sections) for planned in layout.samples}
+    samples = {
+        planned.id: _sample(planned, sections, None if shared is None else shared.get(planned.id, ()))
+        for planned in layout.samples
+    }
     beside = {k.id for s in layout.samples if not samples[s.id].grouped for k in s.sketches}
     for kept in _all_kept(layout):
         if kept.id in beside:
@@ -145,10 +166,10 @@ def _words(sections: Sections, name: str, words: int) -> Int64Array:
     return np.frombuffer(section, dtype="<i8").astype(np.int64)
 
 
-def _sample(planned: PlannedSample, sections: Sections) -> SampleState:
+def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec, ...] | None) -> SampleState:
     try:
         stage = msgspec.msgpack.decode(_section(sections, planned.id), type=_Stage)
-        rosters = tuple(each.roster() for each in stage.rosters)
+        rosters = tuple(each.roster() for each in (stage.rosters if shared is None else shared))
     except (msgspec.DecodeError, ValueError) as error:
         raise CorruptState(f"the rosters of {planned.id!r} cannot be read: {error}.") from error
     specs = planned.spec.kept if stage.grouped else planned.spec.exact
@@ -165,7 +186,10 @@ def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
     newest = _section(sections, group.id)
     if not newest:
         return PaneSet(group)
-    number = msgspec.msgpack.decode(newest, type=int)
+    try:
+        head = msgspec.msgpack.decode(newest, type=_Newest)
+    except msgspec.DecodeError as error:
+        raise CorruptState(f"the panes of {group.id!r} cannot be read: {error}.") from error
     tallies = {stream.name: Tally() for stream in group.layout.streams}
     panes = {}
     for slot in range(group.window.panes + 1):
@@ -176,9 +200,9 @@ def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
             pane = msgspec.msgpack.decode(content, type=_Pane)
         except msgspec.DecodeError as error:
             raise CorruptState(f"a pane of {group.id!r} cannot be read: {error}.") from error
-        if pane.number >= number - group.window.panes:
-            panes[pane.number] = from_sections(group.layout, pane.sections, tallies)
-    return PaneSet(group, number, dict(sorted(panes.items())))
+        if pane.number >= head.number - group.window.panes:
+            panes[pane.number] = from_sections(group.layout, pane.sections, tallies, head.rosters)
+    return PaneSet(group, head.number, dict(sorted(panes.items())))
 
 
 def to_bytes(snapshot: Snapshot) -> bytes:

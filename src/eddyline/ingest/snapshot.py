@@ -209,7 +209,7 @@ class Snapshot:
             and all(np.array_equal(values, other.counters[name]) for name, values in self.counters.items())
             and all(state.same(other.samples[name]) for name, state in self.samples.items())
             and all(
-                panes.same(other.windows[name], self.empty(panes.group.layout))
+                panes.same(other.windows[name], self.empty(panes.group.layout, panes.sample_states))
                 for name, panes in self.windows.items()
             )
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from eddyline.errors import CorruptState
 from eddyline.plan.layout import Kept, Layout, PlannedSample, Window
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
@@ -29,6 +30,8 @@ class RosterSpec(msgspec.Struct, frozen=True):
     def roster(self) -> Roster:
         """Return the roster."""
         values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
+        if len(values) != len(self.ranks):
+            raise CorruptState(f"a roster holds {len(values)} values and {len(self.ranks)} probabilities.")
         return Roster(self.seed, self.base, values, np.frombuffer(self.ranks, dtype=np.uint8).copy())
 
 

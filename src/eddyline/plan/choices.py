@@ -55,10 +55,13 @@ def _relations(asked: Asked) -> int:
 
 
 def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choice]:
-    """Return the choices of an older layout for the queries that it has in common with the new ones."""
+    """Return the choices of an older layout for the queries that it has in common with the new ones.
+
+    Sketches that stand beside a stream sample go with it, and so do their choices.
+    """
     if keep is None:
         return {}
-    old = {(each.name, each.query.text, each.method): each for each in keep.queries}
+    old = {(each.name, each.query.text, each.method): each for each in keep.queries if each.sample is None}
     found = {}
     for each in asked:
         planned = old.get((each.name, each.query.text, each.method))

@@ -6,10 +6,11 @@ of the second stage. Keys that some query equates are one link class, whose valu
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from eddyline.plan.demands import Asked
 from eddyline.plan.layout import Demand, Elements, Flag, Kept, Measure, PlannedSample
@@ -113,11 +114,17 @@ def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -
 
 
 def plan_sample(
-    asked: Sequence[Asked], sketches: Sequence[Kept], seed: int, budget: int, kept_budget: int
+    asked: Sequence[Asked],
+    sketches: Sequence[Kept],
+    seed: int,
+    budget: int,
+    kept_budget: int,
+    taken: Collection[str] = (),
 ) -> PlannedSample:
     """Return the stream sample of some queries: what is kept of their streams, and how they read it.
 
-    sketches: what stands beside it in the second stage, all of which is built from the exact dictionaries.
+    sketches: what stands beside it in the second stage, all of which is built from the exact dictionaries. Their ids
+    begin with the sample's, because two samples may keep sketches of equal demands. taken: ids of other samples.
     """
     facets = {each.name: facets_of(each.query) for each in asked}
     everything = [facet for terms in facets.values() for term in terms.values() for facet in term]
@@ -138,9 +145,19 @@ def plan_sample(
         budget,
         kept_budget,
     )
-    content = msgspec.json.encode((exact, kept, spec.seeds, [kept.id for kept in sketches]))
-    name = f"sample-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
-    return PlannedSample(name, exact, kept, spec, tuple(sketches))
+    name = _sample_id((exact, kept, spec.exact, spec.kept, spec.seeds, tuple(sketches)), taken)
+    beside = tuple(replace(each, id=f"{name}/{each.id}") for each in sketches)
+    return PlannedSample(name, exact, kept, spec, beside)
+
+
+def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
+    """Return a name by content, which survives other queries coming and going, and is not taken."""
+    for number in range(len(taken) + 1):
+        encoded = msgspec.json.encode((*content, number) if number else content)
+        name = f"sample-{hashlib.blake2b(encoded, digest_size=4).hexdigest()}"
+        if name not in taken:
+            return name
+    raise AssertionError
 
 
 def flags_of(demand: Demand) -> tuple[Flag, ...]:

@@ -14,7 +14,7 @@ import msgspec
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
-from eddyline.sql.query import AnyQuery, Expression, Key
+from eddyline.sql.query import AnyQuery, Expression, Key, SetQuery
 from eddyline.types import Column
 
 FLOAT_DIGITS = 6
@@ -168,6 +168,12 @@ class Planned(msgspec.Struct, frozen=True):
     sample: str | None = None
     totals: dict[str, tuple[str, ...]] = {}
     shape: Shape | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, each once."""
+        parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
+        return tuple(dict.fromkeys(part.stream for part in parts))
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ counts, which do not wear out by deletes; and of distinct counts over joins, whi
 and more relations gain nothing from sketches: docs/decisions/0007-stream-samples.md has the figures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -18,7 +18,6 @@ from eddyline.plan.elements import facets_of, plan_sample
 from eddyline.plan.layout import Kept, Layout, Planned, PlannedSample
 from eddyline.plan.sketches import Known, kept_for, planned_query
 from eddyline.plan.specs import Settings
-from eddyline.sample.spec import Shape
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
@@ -55,7 +54,7 @@ def plan_samples(
         made.append(_resized(queries, sample, share, old))
     if fresh:
         share = budget - sum(each.planned.spec.budget for each in made)
-        made.append(_new(fresh, settings, share, known))
+        made.append(_new(fresh, settings, share, known, staying))
     return made
 
 
@@ -89,27 +88,28 @@ def _resized(
     return SampledQueries(replace(sample, spec=spec), tuple(q for q in old.queries if q.name in names))
 
 
-def _new(queries: Sequence[Asked], settings: Settings, budget: int, known: Known) -> SampledQueries:
-    """Return a new sample of queries, with the sketches beside it."""
+def _new(
+    queries: Sequence[Asked], settings: Settings, budget: int, known: Known, taken: Collection[str]
+) -> SampledQueries:
+    """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay."""
     beside, choices = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
-    planned = plan_sample(queries, beside, settings.seed, budget, used)
-    shapes = {shape.name: shape for shape in planned.spec.shapes}
-    made = tuple(
-        _planned(each, choices.get(each.name), planned.id, shapes.get(each.name)) for each in queries
-    )
+    planned = plan_sample(queries, beside, settings.seed, budget, used, taken)
+    made = tuple(_planned(each, choices.get(each.name), planned) for each in queries)
     return SampledQueries(planned, made)
 
 
-def _planned(asked: Asked, choice: Choice | None, sample: str, shape: Shape | None) -> Planned:
+def _planned(asked: Asked, choice: Choice | None, sample: PlannedSample) -> Planned:
     """Return a query with its sample, the exact totals of its relations, and the sketches that it reads, if any."""
     totals = {
         name: tuple(facet.demand().id for facet in facets)
         for name, facets in facets_of(asked.query).items()
         if isinstance(asked.query, Query)
     }
-    terms = planned_query(asked, choice).terms if choice is not None else {}
-    return Planned(asked.name, asked.query, asked.method, terms, sample, totals, shape)
+    ids = {kept.demand: kept.id for kept in sample.sketches}
+    terms = planned_query(asked, choice, ids).terms if choice is not None else {}
+    shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
+    return Planned(asked.name, asked.query, asked.method, terms, sample.id, totals, shape)
 
 
 def sketch_share(asked: Asked) -> float:

@@ -88,10 +88,11 @@ def _members(term: TermDemands, index: int, choice: Choice) -> list[tuple[Demand
     return list(parts.items())
 
 
-def planned_query(asked: Asked, choice: Choice) -> Planned:
-    """Return a query with the ids of the synopses that it reads."""
+def planned_query(asked: Asked, choice: Choice, ids: Mapping[Demand, str] | None = None) -> Planned:
+    """Return a query with the ids of the synopses that it reads; ids: where they are not those of the demands."""
+    names = ids or {}
     terms = {
-        name: Term(tuple(tuple(demand.id for demand in part) for part in term.parts))
+        name: Term(tuple(tuple(names.get(demand, demand.id) for demand in part) for part in term.parts))
         for name, term in terms_of(asked.query, asked.method, choice).items()
     }
     return Planned(asked.name, asked.query, asked.method, terms)

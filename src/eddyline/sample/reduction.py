@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.messages import Join, Messages, Relation, set_values
-from eddyline.sample.roster import ENTRY_BYTES, FloatArray, Roster, make_roster
+from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
 from eddyline.sample.spec import Shape, Term
 from eddyline.sample.state import SampleState
 
@@ -98,6 +98,7 @@ class _Class:
     def lowered(self, threshold: float) -> Roster:
         """Return the roster under a factor."""
         base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
+        base = base if base >= HASH_STEP else 0.0
         own = self.worth > self.typical
         wanted = np.minimum(self.probabilities, np.maximum(threshold * self.worth, base))
         followed = own & (self.hashes < wanted)
@@ -131,6 +132,8 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
         times.append(earliest[entered])
         sizes.append(np.full(int(entered.sum()), float(ENTRY_BYTES)))
     when, bytes_ = np.concatenate(times), np.concatenate(sizes)
+    if len(when) == 0:
+        return 0.0
     order = np.argsort(when, kind="stable")
     fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right"))
     return float(when[order][min(fits, len(order) - 1)])
@@ -183,7 +186,7 @@ def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState
         before = bytes_of(states)
         states = reduced(states, budget)
         if bytes_of(states) >= before:
-            states = [_emptied(state) for state in states]
+            return [_emptied(state) for state in states]
     return states
 
 
