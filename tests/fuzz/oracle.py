@@ -31,7 +31,11 @@ def answers_of(spark, selects):
             return {}
         names = list(selects)
         halves = names[: len(names) // 2], names[len(names) // 2 :]
-        return {key: value for half in halves for key, value in answers_of(spark, {n: selects[n] for n in half}).items()}
+        return {
+            key: value
+            for half in halves
+            for key, value in answers_of(spark, {n: selects[n] for n in half}).items()
+        }
     return row.asDict()
 
 

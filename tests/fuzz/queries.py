@@ -37,14 +37,22 @@ def several_streams(rng):
             lambda: f"SELECT COUNT(*) FROM t JOIN u ON {on}{where}",
             lambda: f"SELECT COUNT({rng.choice([t, u]).any('boolean', 1)}) FROM t JOIN u ON {on}{where}",
             lambda: f"SELECT COUNT(t.a {rng.choice('*+-')} u.z) FROM t JOIN u ON {on}{where}",
-            lambda: f"SELECT SUM({rng.choice(['t.a * u.z', '-(t.a * u.z)', '-t.m * (u.v * 2)', 't.m', '-u.z'])}) FROM t JOIN u ON {on}{where}",
+            lambda: (
+                f"SELECT SUM({rng.choice(['t.a * u.z', '-(t.a * u.z)', '-t.m * (u.v * 2)', 't.m', '-u.z'])}) FROM t JOIN u ON {on}{where}"
+            ),
             lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t{where}",
             lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t JOIN u ON {on}{where}",
             lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t LEFT SEMI JOIN u ON {on}{where}",
             lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t LEFT SEMI JOIN u ON {on} WHERE {u.boolean(0)}",
-            lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t WHERE EXISTS (SELECT {selected} FROM u WHERE {on}{end})",
-            lambda: f"SELECT COUNT(DISTINCT {counted}) FROM t WHERE t.b IN (SELECT u.b FROM u WHERE {u.boolean(1)})",
-            lambda: f"SELECT COUNT(*) FROM (SELECT t.b FROM t{where} {rng.choice(['UNION', 'INTERSECT', 'EXCEPT'])} SELECT u.b FROM u WHERE {u.boolean(1)})",
+            lambda: (
+                f"SELECT COUNT(DISTINCT {counted}) FROM t WHERE EXISTS (SELECT {selected} FROM u WHERE {on}{end})"
+            ),
+            lambda: (
+                f"SELECT COUNT(DISTINCT {counted}) FROM t WHERE t.b IN (SELECT u.b FROM u WHERE {u.boolean(1)})"
+            ),
+            lambda: (
+                f"SELECT COUNT(*) FROM (SELECT t.b FROM t{where} {rng.choice(['UNION', 'INTERSECT', 'EXCEPT'])} SELECT u.b FROM u WHERE {u.boolean(1)})"
+            ),
             lambda: f"SELECT COUNT(*) FROM (SELECT DISTINCT {counted} FROM t{where})",
         ]
     )()

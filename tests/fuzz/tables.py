@@ -23,8 +23,30 @@ _TIMES = [
     dt.datetime(2024, 3, 31, 1, 0, tzinfo=UTC), dt.datetime(2024, 10, 27, 0, 30, tzinfo=UTC),
     dt.datetime(1950, 6, 15, 12, 0, tzinfo=UTC), dt.datetime(2024, 2, 29, 18, 45, 30, tzinfo=UTC),
 ]  # fmt: skip
-_DAYS = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2001, 1, 1), dt.date(2024, 2, 29), dt.date(1899, 3, 1)]
-WORDS = ["", "x", "X", "xy", "x%", "a_b", "it's", "back\\slash", "größe", "STRASSE", "straße", " 1", "5", "%", "_"]
+_DAYS = [
+    dt.date(1969, 12, 31),
+    dt.date(1970, 1, 1),
+    dt.date(2001, 1, 1),
+    dt.date(2024, 2, 29),
+    dt.date(1899, 3, 1),
+]
+WORDS = [
+    "",
+    "x",
+    "X",
+    "xy",
+    "x%",
+    "a_b",
+    "it's",
+    "back\\slash",
+    "größe",
+    "STRASSE",
+    "straße",
+    " 1",
+    "5",
+    "%",
+    "_",
+]
 POOLS = {
     "a": range(-3, 6), "b": range(6), "i": [-7, 0, 1, 2, 100, 2**31 - 1], "ti": [-128, -1, 0, 1, 2, 127],
     "big": [2**63 - 1, -(2**63), 2**53 + 1, 2**53, 0, 1], "z": range(-2, 5),
@@ -50,9 +72,7 @@ def random_changes(rng, ddl, count):
     schema = schema_of(ddl)
 
     def row():
-        return {
-            name: None if rng.random() < 0.12 else rng.choice(POOLS[name]) for name in schema.names
-        }
+        return {name: None if rng.random() < 0.12 else rng.choice(POOLS[name]) for name in schema.names}
 
     kept = [(row(), rng.choice([1, 1, 1, 2, 3])) for _ in range(count)]
     gone = [row() for _ in range(count // 4)]

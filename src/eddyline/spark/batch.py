@@ -16,6 +16,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout
 from eddyline.plan.windows import stream_spec
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
@@ -63,7 +64,11 @@ def sketch_stream(
     merge_tasks = min(1 + layout.nbytes // _MERGE_BYTES, _MERGE_TASKS)
     merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
     merger = Merger(spec)
-    for row in from_batch(merged.toArrow()):
+    try:
+        collected = merged.toArrow()
+    except SPARK_ERRORS as error:
+        raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
+    for row in from_batch(collected):
         merger.take(*row)
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:
