@@ -12,9 +12,8 @@ def smallest(fuzzed, finding):
     """The finding over its shortest part of one stream, and over few rows; as it was where that is not found."""
     if "says" not in finding.what or " JOIN " in finding.text or "(SELECT" in finding.text:
         return finding
-    small = next(
-        (each for each in map(lambda text: _asked(fuzzed, text), _parts(finding.text)) if each), finding
-    )
+    asked = (_asked(fuzzed, text) for text in _parts(finding.text))
+    small = next((each for each in asked if each), finding)
     table = fuzzed.tables["t"]
     while table.num_rows > 1:
         middle = table.num_rows // 2
