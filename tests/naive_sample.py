@@ -17,7 +17,9 @@ def dictionary(spec, rows):
     elements, totals = [], []
     for keys, flags, counts in rows:
         bits = [key is None for key in keys] + list(flags)
-        elements.append([0 if key is None else key for key in keys] + [sum(bit << i for i, bit in enumerate(bits))])
+        elements.append(
+            [0 if key is None else key for key in keys] + [sum(bit << i for i, bit in enumerate(bits))]
+        )
         totals.append(counts)
     builder.add(
         np.array(elements, dtype=np.int64).reshape(-1, spec.words),

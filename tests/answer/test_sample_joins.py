@@ -18,7 +18,10 @@ from tests import naive_sample as naive
 FUNCTIONS = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
 
-def rows(keys, values, size, weights=st.integers(-2, 4)):
+WEIGHTS = st.integers(-2, 4)
+
+
+def rows(keys, values, size, weights=WEIGHTS):
     key = st.one_of(st.none(), st.integers(0, values - 1))
     counts = st.tuples(weights, st.integers(-5, 9), st.integers(0, 9))
     row = st.tuples(st.tuples(*[key] * keys), st.tuples(st.booleans()), counts)
@@ -124,7 +127,7 @@ def plain_aggregate(function, sums):
     if function in ("count", "sum"):
         return float(sums[function])
     rows = count - 1 if function.endswith("_samp") else count
-    if rows <= 0 and function != "avg" or count == 0:
+    if (rows <= 0 and function != "avg") or count == 0:
         return float("nan")
     if function == "avg":
         return sums["sum"] / count
@@ -191,7 +194,11 @@ def test_an_empty_sample_says_what_it_could_miss():
     assert (found.value, found.low, found.high) == (0.0, 0.0, 1000.0)
     assert read_sample_join(Join(empty, shape), "count", {}, 0.95).high == inf
     assert read_sample_join(Join(empty, shape), "count", {"count": [50.0, 0.0]}, 0.95).high == 0.0
-    assert isnan(read_sample_join(Join(empty, naive.chain((0,), [0, 1], (0,), function="avg")[1]), "avg", {}, 0.95).value)
+    assert isnan(
+        read_sample_join(
+            Join(empty, naive.chain((0,), [0, 1], (0,), function="avg")[1]), "avg", {}, 0.95
+        ).value
+    )
 
 
 def zipf_chain(seed):
@@ -203,7 +210,11 @@ def zipf_chain(seed):
     columns = [(draw(),), (draw(), draw()), (draw(),)]
     made = []
     for part, keys in zip(spec.kept, columns, strict=True):
-        made.append(naive.dictionary(part, [(tuple(map(int, k)), (False,), (1, 0, 0)) for k in zip(*keys, strict=True)]))
+        made.append(
+            naive.dictionary(
+                part, [(tuple(map(int, k)), (False,), (1, 0, 0)) for k in zip(*keys, strict=True)]
+            )
+        )
     return spec, shape, made
 
 

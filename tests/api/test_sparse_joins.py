@@ -21,7 +21,8 @@ POOL = [
 def workload(rng, budget=None):
     w = el.Workload(
         samples=False,
-        budget=budget or int(rng.choice([100_000, 400_000, 1_000_000])), seed=int(rng.integers(99))
+        budget=budget or int(rng.choice([100_000, 400_000, 1_000_000])),
+        seed=int(rng.integers(99)),
     )
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     for i in rng.choice(len(POOL), size=rng.integers(1, 4), replace=False):

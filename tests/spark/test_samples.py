@@ -30,7 +30,9 @@ DUCKDB = {"pairs": "SELECT COUNT(*) FROM (SELECT DISTINCT r.x, s.b FROM r JOIN s
 
 def make_plan(budget):
     w = el.Workload(budget=budget, seed=3, max_distinct=1 << 20)
-    w.stream("r", "a BIGINT, x INT").stream("s", "a BIGINT, b BIGINT", changes="w").stream("t", "b BIGINT, y INT")
+    w.stream("r", "a BIGINT, x INT").stream("s", "a BIGINT, b BIGINT", changes="w").stream(
+        "t", "b BIGINT, y INT"
+    )
     for name, sql in QUERIES.items():
         w.query(name, sql)
     return w.plan()

@@ -1,6 +1,6 @@
 """Queries with a stream sample: exact while every value is followed, then read from what is followed."""
 
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
 from eddyline.answer.distinct_pairs import count_pairs
@@ -116,12 +116,15 @@ def _set(snapshot: Snapshot, planned: Planned, join: Join, confidence: float, no
         return _exactly(planned, int(set_values(join).sum()), confidence, notes)
     sample = read_sample_set(join, confidence)
     sketched = _set_sketched(snapshot, planned, confidence, notes)
-    if sketched is not None and sketched.high is not None and sketched.low is not None:
-        if sketched.exact or sketched.high - sketched.low < sample.high - sample.low:
-            return sketched
+    if sketched is not None and (sketched.exact or _width(sketched) < sample.high - sample.low):
+        return sketched
     notes = [*notes, *_rate_notes(sample)]
     value, low, high = round(sample.value), floor(sample.low), ceil(sample.high)
     return Estimate(planned.name, value, low, high, confidence, SAMPLE, notes=tuple(notes))
+
+
+def _width(estimate: Estimate) -> float:
+    return estimate.high - estimate.low if estimate.high is not None and estimate.low is not None else inf
 
 
 def _set_sketched(
