@@ -1,6 +1,6 @@
 """The tables of figures/stream_samples.py, from its data files.
 
-    python figures/stream_samples_report.py [--files before,samples] [--part judge] [--by dataset,order,budget,kind]
+    python figures/stream_samples_report.py [--files before,after] [--part judge] [--by dataset,order,budget,kind]
 
 prints markdown tables. The first has for each group of cells and each method:
 
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--files", default="before", help="data/stream_samples_<file>.csv, several")
+    parser.add_argument("--files", default="before,after", help="data/stream_samples_<file>.csv, several")
     parser.add_argument("--part", default="all", choices=["choose", "judge", "all"])
     parser.add_argument("--by", default="budget,kind", help="of dataset, order, budget, kind")
     parser.add_argument(
