@@ -4,7 +4,7 @@ A cell is a data set, an order of its changes, a budget (as a share of the bytes
 method (figures/stream_samples_methods.py). Every seed draws data and hash functions anew; the judging part has seeds of
 its own, from 1,000 on. Changes arrive in twenty batches.
 
-    python figures/stream_samples.py --part choose --methods before,before_statistics --seeds 10 [--into before]
+    python figures/stream_samples.py --part choose --methods samples,sketches --seeds 10 [--into after]
 
 adds the answers to data/stream_samples_<into>.csv, one line for each query of a cell, and passes over cells that are
 there already. figures/stream_samples_report.py tells what they amount to.
@@ -44,7 +44,7 @@ COLUMNS = (
     "value",
     "low",
     "high",
-    "expected_error",  # half-width over the answer, as planned
+    "expected_error",  # half-width over the answer
     "seconds",  # of the cell: plan, all updates, all answers
     "refused",  # 1 where the method refuses the budget: then the cell has this one line, without a query
 )
@@ -135,13 +135,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--part", default="choose", choices=["choose", "judge", "all"])
-    parser.add_argument("--methods", default="before,before_statistics", help=f"of {', '.join(METHODS)}")
+    parser.add_argument("--methods", default="samples,sketches", help=f"of {', '.join(METHODS)}")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--orders", default="by_time", help=f"of {', '.join(ORDERS)}")
     parser.add_argument("--budgets", default=FRACTIONS, help="shares of the bytes of exact dictionaries")
     parser.add_argument("--datasets", default="", help="only those whose names hold one of these texts")
-    parser.add_argument("--into", default="before", help="the file is data/stream_samples_<into>.csv")
+    parser.add_argument("--into", default="after", help="the file is data/stream_samples_<into>.csv")
     options = parser.parse_args()
     path = FOLDER / f"stream_samples_{options.into}.csv"
     done = done_in(path)

@@ -1,6 +1,6 @@
 """The tables of figures/stream_samples.py, from its data files.
 
-    python figures/stream_samples_report.py [--files before,samples] [--part judge] [--by dataset,order,budget,kind]
+    python figures/stream_samples_report.py [--files before,after] [--part judge] [--by dataset,order,budget,kind]
 
 prints markdown tables. The first has for each group of cells and each method:
 
@@ -13,7 +13,7 @@ prints markdown tables. The first has for each group of cells and each method:
     expected     share of the queries whose expected error is within a factor of two of 1.96 times the measured rms
 
 A query here is one of a data set, order and budget, over all its seeds. Widths and expected errors are told of queries
-with 8 seeds or more; with so few the 95th percentile is close to the largest error, so that widths look small. An
+with --least-seeds seeds or more; with ten or less the 95th percentile is close to the largest error, and widths low. An
 interval without bounds covers everything: read coverage beside widths.
 
 The other tables compare methods: the ratio of geometric mean errors for each kind of query, over the drawings to
@@ -35,7 +35,6 @@ from bank import DATASETS
 FOLDER = Path(__file__).parent / "data"
 LEAST_ERROR, MOST_ERROR = 1e-5, 100.0
 """Bounds of what counts as an error. Numbers in the files have six digits."""
-FEWEST_SEEDS = 8
 Line = dict[str, str]
 Place = tuple[str, str, str, str]
 """Data set, order, budget, query."""
@@ -62,17 +61,15 @@ class Answers:
         """The 95th percentile of the error."""
         return float(np.quantile(self.error, 0.95))
 
-    @property
-    def width(self) -> float:
-        """Half-width over the 95th percentile of the error; nan if there are too few seeds or no errors."""
-        if len(self.error) < FEWEST_SEEDS or np.isnan(self.half_width).all() or self.p95 < LEAST_ERROR:
+    def width(self, least_seeds: int) -> float:
+        """Return the half-width over the 95th percentile of the error; nan if there are too few seeds or no errors."""
+        if len(self.error) < least_seeds or np.isnan(self.half_width).all() or self.p95 < LEAST_ERROR:
             return nan
         return float(np.median(self.half_width)) / self.p95
 
-    @property
-    def expectation_holds(self) -> float:
-        """Whether the expected error, a half-width, is within a factor of two of 1.96 rms; nan if nothing is known."""
-        if len(self.error) < FEWEST_SEEDS or np.isnan(self.expected).all():
+    def expectation_holds(self, least_seeds: int) -> float:
+        """Return whether the expected error, a half-width, is within a factor of two of 1.96 rms; nan if unknown."""
+        if len(self.error) < least_seeds or np.isnan(self.expected).all():
             return nan
         measured = 1.96 * float(np.sqrt((self.clipped**2).mean()))
         expected = max(float(np.nanmedian(self.expected)), 1.96 * LEAST_ERROR)
@@ -145,13 +142,13 @@ def _rank(text: str) -> tuple[int, float, str]:
     return 2, 0.0, text
 
 
-def summary(answers: list[Answers]) -> list[str]:
+def summary(answers: list[Answers], least_seeds: int) -> list[str]:
     """Return the figures of a group."""
     errors = np.concatenate([own.clipped for own in answers])
     covered = [own.covered[~np.isnan(own.covered)] for own in answers]
     covered = [own for own in covered if len(own)]
-    widths = [own.width for own in answers if not np.isnan(own.width)]
-    held = [own.expectation_holds for own in answers if not np.isnan(own.expectation_holds)]
+    widths = [width for own in answers if not np.isnan(width := own.width(least_seeds))]
+    held = [holds for own in answers if not np.isnan(holds := own.expectation_holds(least_seeds))]
     return [
         f"{len(errors)}",
         f"{(errors <= LEAST_ERROR).mean():.2f}",
@@ -176,10 +173,10 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
     print()
 
 
-def print_groups(measured: Measured, by: list[str]) -> None:
+def print_groups(measured: Measured, by: list[str], least_seeds: int) -> None:
     """Print the figures of every group and method."""
     rows = [
-        [*group, method, *summary(answers)]
+        [*group, method, *summary(answers, least_seeds)]
         for group, methods in groups(measured, by)
         for method, answers in methods.items()
     ]
@@ -221,16 +218,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--files", default="before", help="data/stream_samples_<file>.csv, several")
+    parser.add_argument("--files", default="before,after", help="data/stream_samples_<file>.csv, several")
     parser.add_argument("--part", default="all", choices=["choose", "judge", "all"])
     parser.add_argument("--by", default="budget,kind", help="of dataset, order, budget, kind")
     parser.add_argument(
         "--bases", default="before,before_statistics", help="methods that others are compared to"
     )
+    parser.add_argument("--least-seeds", type=int, default=8, help="for widths and expected errors")
     options = parser.parse_args()
     lines, refusals = read(options.files.split(","), options.part)
     measured = gathered(lines)
-    print_groups(measured, options.by.split(","))
+    print_groups(measured, options.by.split(","), options.least_seeds)
     print_missing(lines, refusals)
     for base in options.bases.split(","):
         if base in measured:

@@ -6,8 +6,8 @@ import pytest
 import eddyline as el
 
 
-def workload(*queries):
-    w = el.Workload(budget="1 MB", seed=3)
+def workload(*queries, samples=False):
+    w = el.Workload(samples=samples, budget="1 MB", seed=3)
     w.stream("r", "a BIGINT, b BIGINT").stream("s", "b BIGINT, c BIGINT")
     for number, sql in enumerate(queries):
         w.query(f"q{number}", sql)
@@ -20,8 +20,11 @@ SEMI = "SELECT COUNT(DISTINCT r.a) FROM r WHERE r.b IN (SELECT b FROM s)"
 
 @pytest.mark.parametrize("weight", [2**31 - 1, 2**31, -(2**31), 2**32, 2**32 + 5, -(2**40), 2**62])
 @pytest.mark.parametrize("query", [PAIRS, SEMI])
-def test_weights_that_distinct_counts_over_joins_cannot_tell_are_refused_and_change_nothing(weight, query):
-    state = workload(query)
+@pytest.mark.parametrize("samples", [False, True])
+def test_weights_that_distinct_counts_over_joins_cannot_tell_are_refused_and_change_nothing(
+    weight, query, samples
+):
+    state = workload(query, samples=samples)
     state.update("s", {"b": np.array([7, 8]), "c": np.array([1, 2])})
     before = state.to_bytes()
     with pytest.raises(el.SketchError, match=r"weight of 2\^31 - 1 or more.*nothing was changed"):

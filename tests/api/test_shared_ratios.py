@@ -22,7 +22,7 @@ CASES = [({**queries, **SHARED}, budget) for queries, budgets in WORKLOADS for b
 
 
 def filled(queries, budget, method="skimmed"):
-    w = el.Workload(budget=budget, seed=1)
+    w = el.Workload(samples=False, budget=budget, seed=1)
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     for name, sql in queries.items():
         w.query(name, sql, method=method)

@@ -20,7 +20,9 @@ POOL = [
 
 def workload(rng, budget=None):
     w = el.Workload(
-        budget=budget or int(rng.choice([100_000, 400_000, 1_000_000])), seed=int(rng.integers(99))
+        samples=False,
+        budget=budget or int(rng.choice([100_000, 400_000, 1_000_000])),
+        seed=int(rng.integers(99)),
     )
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     for i in rng.choice(len(POOL), size=rng.integers(1, 4), replace=False):
@@ -73,7 +75,7 @@ def test_streams_without_common_keys_are_planned_and_no_error_is_promised_that_i
 
 @pytest.mark.parametrize("query", POOL[:3])
 def test_disjoint_ranges_plan_though_their_histograms_have_nothing_in_common(query):
-    w = el.Workload(budget=100_000, seed=3)
+    w = el.Workload(samples=False, budget=100_000, seed=3)
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     w.query("q", query)
     rng, n = np.random.default_rng(1), 20_000
@@ -94,6 +96,6 @@ def test_disjoint_ranges_plan_though_their_histograms_have_nothing_in_common(que
 
 
 def workload_for_error(query):
-    w = el.Workload(error=0.05, seed=3)
+    w = el.Workload(samples=False, error=0.05, seed=3)
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     return w.query("q", query)

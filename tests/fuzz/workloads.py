@@ -186,15 +186,15 @@ def main(minutes, seed=0):
             faults.append(
                 f"{type(error).__name__}: {error}" if not isinstance(error, FaultError) else str(error)
             )
-            print(faults[-1], flush=True)  # noqa: T201 - the long run is for a terminal
+            print(faults[-1], flush=True)
         seed += 1
-    print(report(tallies))  # noqa: T201
+    print(report(tallies))
     off = [
         kind
         for kind, tally in tallies.items()
         if tally.held + tally.missed >= 200 and not LEAST <= tally.coverage <= MOST
     ]
     for kind in off:
-        print(f"coverage of {kind!r} is not between {LEAST:.1%} and {MOST:.1%}; for example:")  # noqa: T201
-        print("\n".join(tallies[kind].examples[:5]))  # noqa: T201
+        print(f"coverage of {kind!r} is not between {LEAST:.1%} and {MOST:.1%}; for example:")
+        print("\n".join(tallies[kind].examples[:5]))
     return 1 if faults or off else 0

@@ -63,7 +63,7 @@ def test_sizes_without_steps_give_all_queries_one_error():
 
 
 def errors(objective, budget):
-    w = el.Workload(budget=budget, seed=1, objective=objective)
+    w = el.Workload(samples=False, budget=budget, seed=1, objective=objective)
     w.stream("r", "a BIGINT, x BIGINT").stream("s", "a BIGINT, b BIGINT").stream("t", "b BIGINT, y BIGINT")
     w.query("pairs", "SELECT COUNT(DISTINCT r.x, s.b) FROM r JOIN s ON r.a = s.a")
     w.query("n", "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a")

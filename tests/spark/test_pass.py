@@ -113,7 +113,7 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     """Partials of 50 tasks reach the driver merged: one row per touched chunk, one report."""
     from functools import partial
 
-    from eddyline.plan.windows import stream_spec
+    from eddyline.ingest.stream_spec import stream_spec
     from eddyline.spark.partials import DDL
     from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 

@@ -6,6 +6,8 @@ does not follow, and set expressions from the sample or from distinct sketches, 
 sketches answer alone.
 """
 
+from dataclasses import replace
+
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
@@ -23,7 +25,18 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     """Return the estimate of a planned query at a confidence."""
     if not 0.5 <= confidence < 1:
         raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
-    notes = _negative_notes(snapshot, planned)
+    estimate = _estimate(snapshot, planned, confidence, _negative_notes(snapshot, planned))
+    wanted = snapshot.layout.error
+    if wanted is None or estimate.value is None or estimate.relative_error <= wanted:
+        return estimate
+    note = (
+        f"the error of {wanted:.2g} that the workload asks for is not reached here: plan with a larger error, or give "
+        "a budget."
+    )
+    return replace(estimate, notes=(*estimate.notes, note))
+
+
+def _estimate(snapshot: Snapshot, planned: Planned, confidence: float, notes: list[str]) -> Estimate:
     query = planned.query
     if isinstance(query, Query) and not query.links:
         return _exact(snapshot, planned, query, confidence, notes)

@@ -12,6 +12,7 @@ from eddyline.answer.sample_joins import FEW_WITNESSES, SampleEstimate, read_sam
 from eddyline.answer.sample_sets import read_sample_set
 from eddyline.answer.set_query import answer_set
 from eddyline.answer.sketched import Interval, aggregate_of
+from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Planned
 from eddyline.sample.messages import Join, exact_total, set_values
@@ -113,16 +114,29 @@ def _set(snapshot: Snapshot, planned: Planned, join: Join, confidence: float, no
     if follows_all(join.state, join.shape):
         return _exactly(planned, int(set_values(join).sum()), confidence, notes)
     sample = read_sample_set(join, confidence)
-    if planned.terms:
-        sketched = answer_set(snapshot, planned, confidence, notes)
-        assert sketched.low is not None
-        assert sketched.high is not None
-        if sketched.exact or sketched.high - sketched.low < sample.high - sample.low:
-            return sketched
+    sketched = _set_sketched(snapshot, planned, confidence, notes)
+    if sketched is not None and (sketched.exact or _width(sketched) < sample.high - sample.low):
+        return sketched
     notes = [*notes, *_rate_notes(sample)]
     value, low = round(sample.value), floor(sample.low)
     high = ceil(sample.high) if sample.high < inf else inf
     return Estimate(planned.name, value, low, high, confidence, SAMPLE, notes=tuple(notes))
+
+
+def _width(estimate: Estimate) -> float:
+    return estimate.high - estimate.low if estimate.high is not None and estimate.low is not None else inf
+
+
+def _set_sketched(
+    snapshot: Snapshot, planned: Planned, confidence: float, notes: list[str]
+) -> Estimate | None:
+    """Return what distinct sketches say, None where there are none or their capacity is exceeded."""
+    if not planned.terms:
+        return None
+    try:
+        return answer_set(snapshot, planned, confidence, notes)
+    except SketchError:
+        return None
 
 
 def _pairs(

@@ -1,6 +1,6 @@
 """Pipeline files: a workload, its sources and its store in one TOML file.
 
-[workload]                       # budget or error, confidence, seed, objective, store, statistics
+[workload]                       # budget or error, confidence, seed, objective, timezone, store, statistics
 budget = "8 MB"
 store = "state"
 statistics = "statistics.json"   # optional: what `eddyline analyze` wrote

@@ -172,7 +172,7 @@ class Workload:
             keep,
             known,
         )
-        return with_timezone(layout, self._zone(keep))
+        return replace(with_timezone(layout, self._zone(keep)), error=self._error)
 
     def _zone(self, keep: Layout | None = None) -> str:
         """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Prepared
-from eddyline.ingest.sketching import Sketches
+from eddyline.ingest.sketching import Sketches, check_row_weights
 from eddyline.ingest.stream_spec import SampleTask
 from eddyline.plan.elements import flags_of
 from eddyline.plan.layout import Elements, Kept
@@ -69,6 +69,7 @@ class SamplePass:
         """Add one prepared batch."""
         planned = self.task.sample
         if not self.grouped:
+            check_row_weights(self.task.sketches, prepared)
             add_rows(self.exact, planned.exact[self.position], prepared, None)
             if self.exact.nbytes > self.task.room:
                 self.go_over()

@@ -10,6 +10,7 @@ from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.join_distinct import JoinDistinctSpec, check_weights
 from eddyline.sketch.keys import BoolArray
 from eddyline.sketch.synopsis import empty_counters
 
@@ -27,6 +28,7 @@ class Sketches:
 
     def feed(self, prepared: Prepared) -> None:
         """Add one prepared batch to every synopsis."""
+        check_row_weights(self.kept, prepared)
         for together in self._groups:
             if len(together) > 1:
                 self._add_group(together, prepared)
@@ -36,6 +38,9 @@ class Sketches:
     def add(self, kept: Kept, keys: KeyArray, weights: Int64Array, rows: Int64Array) -> None:
         """Add weighted keys to one synopsis; rows: how many rows each stands for, which candidates go by."""
         if len(weights) == 0:
+            return
+        if isinstance(kept.spec, JoinDistinctSpec):
+            kept.spec.accumulate_net(self.counters[kept.id], keys, weights)
             return
         kept.spec.accumulate(self.counters[kept.id], keys, weights)
         if kept.candidates is not None:
@@ -71,6 +76,12 @@ class Sketches:
         if counted is not None:
             keys, weights = [key[counted] for key in keys], weights[counted]
         candidates.observe(kept.candidates, self.hints[kept.id], key_array(*keys), weights)
+
+
+def check_row_weights(kept: Iterable[Kept], prepared: Prepared) -> None:
+    """Raise SketchError where a row's weight is too large for a synopsis that is, or will be, fed with it."""
+    if any(isinstance(each.spec, JoinDistinctSpec) for each in kept):
+        check_weights(prepared.weights)
 
 
 def _grouped(kept: Iterable[Kept]) -> list[list[Kept]]:

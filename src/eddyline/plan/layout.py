@@ -207,7 +207,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     """Everything that a plan keeps: synopses that are fed from the first row, and stream samples.
 
     timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
-    that plans of different places stay equal.
+    that plans of different places stay equal. error: the relative error that was asked for, if one was.
     """
 
     seed: int
@@ -218,6 +218,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     windows: tuple[WindowGroup, ...] = ()
     samples: tuple[PlannedSample, ...] = ()
     timezone: str | None = None
+    error: float | None = None
 
     @property
     def nbytes(self) -> int:

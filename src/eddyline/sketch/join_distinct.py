@@ -32,6 +32,7 @@ from eddyline.kernels.join_distinct import (
     filter_add,
     filter_combine,
     filter_fill,
+    filter_slots,
     filter_test,
     tuple_keys,
 )
@@ -48,10 +49,11 @@ _EXTRA_LEVELS = 2  # of the table of distinct x, which has a quarter of the cell
 
 
 class Tuples(NamedTuple):
-    """Sampled distinct tuples: fingerprints (uint64, below 2^32) of x and of b."""
+    """Sampled distinct tuples: fingerprints (uint64, below 2^32) of x and of b, and net counts of rows."""
 
     x: np.ndarray
     b: np.ndarray
+    counts: Int64Array
     levels: Int64Array
     complete: np.ndarray
     rate: float
@@ -60,10 +62,10 @@ class Tuples(NamedTuple):
 def as_tuples(sample: DistinctSample) -> Tuples:
     """Return a decoded sample as tuples."""
     x, b = sample.keys >> np.uint64(32), sample.keys & _LOW32
-    return Tuples(x, b, sample.levels, sample.complete, sample.rate)
+    return Tuples(x, b, sample.counts, sample.levels, sample.complete, sample.rate)
 
 
-def _check_weights(weights: Int64Array) -> None:
+def check_weights(weights: Int64Array) -> None:
     """Raise where a row's weight is too large for its tuple to be recognised afterwards."""
     if weights.size and (int(weights.max()) >= MOST_WEIGHT or int(weights.min()) <= -MOST_WEIGHT):
         raise SketchError(
@@ -189,7 +191,11 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted tuples to the counters in place; residues never overflow. Weights are below 2^31 - 1."""
-        _check_weights(weights)
+        check_weights(weights)
+        self.accumulate_net(counters, keys, weights)
+
+    def accumulate_net(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add net counts of tuples in place, whatever their size: one of 2^31 - 1 or more is not recognised."""
         by_b, of_x, slots = self._starts
         tuples = np.empty(keys.shape[1], dtype=np.uint64)
         tuple_keys(keys, self._params, tuples)
@@ -231,6 +237,17 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
         """Return whether the filter may hold each fingerprint of a join value; never wrong about a no."""
         out = np.empty(len(b), dtype=np.bool_)
         filter_test(counters[self._starts[2] :], b, self._params, self.slots, out)
+        return out
+
+    def filter_counts(self, counters: Int64Array) -> Int64Array:
+        """Return the counters of the filter: the net rows of all join values that share one."""
+        words = np.ascontiguousarray(counters[self._starts[2] :]).astype("<i8", copy=False)
+        return np.asarray(words.view("<i4").astype(np.int64))
+
+    def filter_slots(self, b: np.ndarray) -> Int64Array:
+        """Return the counter of the filter that each fingerprint of a join value adds to."""
+        out = np.empty(len(b), dtype=np.int64)
+        filter_slots(b, self._params, self.slots, out)
         return out
 
     def filter_fill(self, counters: Int64Array) -> float:

@@ -15,6 +15,7 @@ from eddyline.ingest.changes import unreadable
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
@@ -52,7 +53,11 @@ def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: 
     merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
     merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
     merger = Merger(spec)
-    for row in from_batch(merged.toArrow()):
+    try:
+        collected = merged.toArrow()
+    except SPARK_ERRORS as error:
+        raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
+    for row in from_batch(collected):
         merger.take(*row)
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:
