@@ -42,11 +42,20 @@ def _estimate(snapshot: Snapshot, planned: Planned, confidence: float, notes: li
         return _exact(snapshot, planned, query, confidence, notes)
     if planned.sample is not None:
         return answer_sampled(snapshot, planned, confidence, notes)
+    snapshot = _with_sketches(snapshot, planned)
     if isinstance(query, SetQuery):
         return answer_set(snapshot, planned, confidence, notes)
     if isinstance(query, JoinDistinctQuery):
         return answer_join_distinct(snapshot, planned, confidence, notes)
     return _sketched(snapshot, planned, query, confidence, notes)
+
+
+def _with_sketches(snapshot: Snapshot, planned: Planned) -> Snapshot:
+    """Return the snapshot with the sketches that a query reads, built where they stand beside an exact sample."""
+    for sample in snapshot.layout.samples:
+        if any(kept.id in planned.ids for kept in sample.sketches):
+            snapshot = snapshot.in_second_stage(sample.id)
+    return snapshot
 
 
 def _sketched(
