@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from bank import DATASETS
 from bank.dataset import ORDERS, Batch, Data, Dataset
+from bank.dataset import pieces as pieces_of
 
 from eddyline.answer.join import Side
 from eddyline.answer.residual_joins import read_residual_join
@@ -92,18 +93,28 @@ def fed(data: Data, orders: list[str]) -> Fed:
     streams = {name: Stream(name, each) for name, each in columns.items()}
     pieces = {}
     for order in orders:
-        batches = data.batches(order)
-        pieces[order] = [_piece(plan, streams, [each]) for each in batches]
+        pieces[order] = [_piece(plan, streams, each) for each in _together(data, order)]
     whole = SampleState.empty(plan.spec, grouped=True)
     for piece in pieces[orders[0]]:
         whole = whole.combined(piece)
     return Fed(plan, queries, pieces, whole, _largest(plan, streams, data))
 
 
+def _together(data: Data, order: str) -> Iterator[list[Batch]]:
+    """Yield the batches of all streams that arrive together."""
+    batches = iter(data.batches(order))
+    for piece in pieces_of(data.changes):
+        rows, found = 0, list[Batch]()
+        while rows < len(piece):
+            found.append(next(batches))
+            rows += len(found[-1].weights)
+        yield found
+
+
 def _largest(plan: PlannedSample, streams: dict[str, Stream], data: Data) -> int:
     state, most = SampleState.empty(plan.spec), 0
-    for batch in data.batches("by_time"):
-        made = _dictionaries(plan.exact, plan.spec.exact, streams, [batch])
+    for batches in _together(data, "by_time"):
+        made = _dictionaries(plan.exact, plan.spec.exact, streams, batches)
         state = state.combined(replace(SampleState.empty(plan.spec), dictionaries=made))
         most = max(most, state.nbytes)
     return most

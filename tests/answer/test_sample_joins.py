@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.sample_joins import read_sample_join, relation_gaps
+from eddyline.answer.sample_calibration import relation_gaps
+from eddyline.answer.sample_joins import read_sample_join
 from eddyline.answer.sample_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, exact_total
 from eddyline.sample.reduction import shrink_to_fit

@@ -15,8 +15,9 @@ import numpy as np
 from eddyline.answer.join import Side, skimmed_join
 from eddyline.answer.ratio import combination
 from eddyline.answer.reading import Reading
+from eddyline.answer.sample_estimate import SampleEstimate
 from eddyline.answer.sample_interval import student
-from eddyline.answer.sample_joins import SampleEstimate, Totals, read_sample_join
+from eddyline.answer.sample_joins import Totals, read_sample_join
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
 

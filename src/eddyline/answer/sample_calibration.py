@@ -1,8 +1,9 @@
 """Calibration: what the exact totals of a join's relations tell about what its sample is missing.
 
 The exact total of every relation is known, and the sample estimates it too. Where the estimate is too low, heavy
-values are not followed, and the join is too low as well: by how much is a regression over the followed values, of
-what they add to the join on what they add to the relations' totals.
+values are not followed, and the join is too low as well. So every followed value gets a weight near 1, such that the
+weighted values would about reach the exact totals, and counts so many times in the join. This is the generalized
+regression estimator of survey sampling, with a ridge for few values and with weights that are kept in bounds.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.roster import FloatArray
 
 _CERTAIN = 99.0
 _LEAST_REST = 0.25
+_LARGEST_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,19 @@ class RelationGap:
         return _CERTAIN if abs(self.short) > 1e-9 else 0.0
 
 
+def relation_gaps(term: SampledTerm, totals: Sequence[float | None]) -> list[RelationGap | None]:
+    """Return for each relation how far its estimated total falls short; None where the exact one is 0 or unknown."""
+    gaps: list[RelationGap | None] = []
+    for relation in range(len(term.messages.relations)):
+        exact = totals[relation] if relation < len(totals) else None
+        if not exact:
+            gaps.append(None)
+            continue
+        estimate, added = term.relation_weights(relation)
+        gaps.append(RelationGap(1.0 - estimate / exact, added / exact))
+    return gaps
+
+
 @dataclass(frozen=True)
 class Calibrated:
     """What is to be added to an estimate, and what each value adds to it beyond what the totals explain.
@@ -47,16 +63,18 @@ class Calibrated:
     below: float = 0.0
 
 
-def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[RelationGap]) -> Calibrated:
-    """Return the correction of a join: the generalized regression estimator with a ridge for few values.
+def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[RelationGap | None]) -> Calibrated:
+    """Return the correction of an estimate to which each value adds so much.
 
-    added: what each value adds to the estimated join. The residual of a value is enlarged by its leverage.
+    The residual of a value is enlarged by its leverage, and counts as often as its weight says, even where the
+    weight itself is cut at its bound.
     """
-    surprises = [(gap.short, gap.surprise(probabilities)) for gap in gaps]
+    known = [gap for gap in gaps if gap is not None]
+    surprises = [(gap.short, gap.surprise(probabilities)) for gap in known]
     above = max((s for short, s in surprises if short > 0), default=0.0)
     below = max((s for short, s in surprises if short < 0), default=0.0)
     chance = 1.0 - probabilities
-    used = [gap for gap in gaps if float((chance * gap.added**2).sum()) > 0.0]
+    used = [gap for gap in known if float((chance * gap.added**2).sum()) > 0.0]
     if not used:
         return Calibrated(0.0, added, above, below)
     z = np.stack([gap.added for gap in used])
@@ -67,6 +85,7 @@ def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[Relat
     inverse = np.linalg.pinv(gram, hermitian=True)
     slopes = inverse @ (weighted @ added)
     leverage = chance * np.einsum("kn,kl,ln->n", z, inverse, z)
-    residuals = (added - slopes @ z) / np.maximum(1.0 - leverage, _LEAST_REST)
-    shift = float(slopes @ np.array([gap.short for gap in used]))
+    weights = 1.0 + chance * ((inverse @ np.array([gap.short for gap in used])) @ z)
+    residuals = weights * (added - slopes @ z) / np.maximum(1.0 - leverage, _LEAST_REST)
+    shift = float((np.clip(weights, 0.0, _LARGEST_WEIGHT) - 1.0) @ added)
     return Calibrated(shift, residuals, above, below)

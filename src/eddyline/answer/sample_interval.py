@@ -14,7 +14,8 @@ from scipy.special import stdtrit
 from eddyline.answer.sample_calibration import Calibrated
 from eddyline.sample.roster import FloatArray
 
-_SAFETY = 1.15
+_SAFETY_ABOVE = 1.15
+_SAFETY_BELOW = 0.9
 _HEAVIEST = 4.0
 
 
@@ -51,19 +52,32 @@ class Spread:
         return student(confidence, self.carriers + 1.0)
 
 
-def interval(calibrated: Calibrated, probabilities: FloatArray, confidence: float) -> tuple[float, float]:
+def interval(
+    calibrated: Calibrated, probabilities: FloatArray, confidence: float, unseen: "Unseen | None" = None
+) -> tuple[float, float]:
     """Return how far the ends of the interval lie from the estimate: (below it, above it)."""
     spread = Spread.of(calibrated.residuals, probabilities)
+    if unseen is not None:
+        carriers = min(spread.carriers, unseen.carriers)
+        spread = Spread(spread.variance + unseen.variance, spread.largest, carriers, spread.skewness)
     if spread.variance == 0.0:
         return 0.0, 0.0
     t = spread.quantile(confidence)
     shift = t * t * spread.skewness / 2.0
     ends = []
-    for surprise in (calibrated.below, calibrated.above):
+    for surprise, safety in ((calibrated.below, _SAFETY_BELOW), (calibrated.above, _SAFETY_ABOVE)):
         factor = max(1.0, surprise / 2.0)
         wide = factor * spread.variance + min(factor, _HEAVIEST) * spread.largest
-        ends.append(sqrt(_SAFETY * t * t * wide + shift * shift))
+        ends.append(sqrt(safety * t * t * wide + shift * shift))
     return max(0.0, ends[0] - shift), max(0.0, ends[1] + shift)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What few witnesses cannot tell: variance that they hide, and how many values carry what is estimated."""
+
+    variance: float
+    carriers: float
 
 
 def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:

@@ -7,7 +7,7 @@ Of a followed value everything is known, so it is known whether it is in the exp
 from math import inf, sqrt
 
 from eddyline.answer.reading import two_sided_z
-from eddyline.answer.sample_joins import SampleEstimate
+from eddyline.answer.sample_estimate import SampleEstimate
 from eddyline.sample.messages import Join, set_values
 
 

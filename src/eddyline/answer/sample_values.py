@@ -92,9 +92,17 @@ class SampledTerm:
             if again is not None:
                 np.subtract.at(added, self.values.places[variable][places[again]], rows[again])
 
+    def scaled_weights(self, relation: int) -> FloatArray:
+        """Return the weight of each element of a relation, 1/pi times for each value that it holds."""
+        mine = self.messages.relations[relation]
+        scaled = mine.weights.astype(np.float64)
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            scaled = scaled * self.messages.factors[variable][places]
+        return scaled
+
     def relation_weights(self, relation: int) -> tuple[float, FloatArray]:
         """Return (the estimated total of a relation's weight, what each value adds to it)."""
-        mine, scaled = self.messages.relations[relation], self._scaled(relation)
+        mine, scaled = self.messages.relations[relation], self.scaled_weights(relation)
         added = np.zeros(len(self.values))
         for i, (variable, places) in enumerate(zip(mine.variables, mine.places, strict=True)):
             again = self.values.join.repeated(mine, i)
@@ -102,16 +110,9 @@ class SampledTerm:
             np.add.at(added, self.values.places[variable][places], fresh)
         return float(scaled.sum()), added
 
-    def _scaled(self, relation: int) -> FloatArray:
-        mine = self.messages.relations[relation]
-        scaled: FloatArray = mine.weights.astype(np.float64)
-        for variable, places in zip(mine.variables, mine.places, strict=True):
-            scaled = scaled * self.messages.factors[variable][places]
-        return scaled
-
     def relation_size(self, relation: int) -> float:
         """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
-        return float(np.abs(self._scaled(relation)).sum())
+        return float(np.abs(self.scaled_weights(relation)).sum())
 
     def sent_totals(self, variable: int) -> dict[int, float]:
         """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""

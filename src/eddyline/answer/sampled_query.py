@@ -8,7 +8,8 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.join_distinct_query import answer_join_distinct
 from eddyline.answer.join_terms import read_terms, sides_of
 from eddyline.answer.residual_joins import read_residual_join
-from eddyline.answer.sample_joins import FEW_WITNESSES, SampleEstimate, read_sample_join
+from eddyline.answer.sample_estimate import FEW_WITNESSES, SampleEstimate
+from eddyline.answer.sample_joins import read_sample_join
 from eddyline.answer.sample_sets import read_sample_set
 from eddyline.answer.set_query import answer_set
 from eddyline.answer.sketched import Interval, aggregate_of

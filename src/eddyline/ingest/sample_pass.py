@@ -2,9 +2,9 @@
 sketches.
 
 A pass starts in the stage that the state is in. Should its own exact elements outgrow what a pass may hold, it goes
-over to the second stage by itself: it builds the sketches from its elements, and from then on halves the rates at
-which it follows values whenever it outgrows its room again. Rates only fall, so that the state can always be brought
-under them.
+over to the second stage by itself: it builds the sketches from its elements, and follows the values that matter most
+by what it saw, half of its elements, whenever it outgrows its room again. Rates only fall, so that the state can
+always be brought under them.
 """  # noqa: D205
 
 from collections.abc import Iterable
@@ -19,6 +19,7 @@ from eddyline.ingest.stream_spec import SampleTask
 from eddyline.plan.elements import flags_of
 from eddyline.plan.layout import Elements, Kept
 from eddyline.sample.dictionary import Builder, Dictionary
+from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 from eddyline.sketch.hashed_keys import key_array
@@ -95,11 +96,10 @@ class SamplePass:
         self._fit()
 
     def _fit(self) -> None:
-        """Halve the rates of the links of what is too large until it fits."""
+        """Follow only the values that matter most to this pass until half of what is too large is left."""
         while sum(builder.nbytes for builder in self.builders.values()) > self.task.room:
-            largest = max(self.builders.values(), key=lambda builder: builder.nbytes)
-            links = set(largest.spec.classes)
-            self._lower(tuple(_halved(each) if i in links else each for i, each in enumerate(self.rosters)))
+            state = self.state()
+            self._lower(shrink_to_fit([state], state.nbytes // 2)[0].rosters)
 
     def _lower(self, rosters: tuple[Roster, ...]) -> None:
         """Bring what is held under lower rosters."""
@@ -140,9 +140,3 @@ class SamplePass:
         for i, builder in self.builders.items():
             builder.add(*state.dictionaries[i].matrices())
         self._fit()
-
-
-def _halved(roster: Roster) -> Roster:
-    """Return a roster at half its probabilities: entries go ten ranks further down."""
-    ranks = np.minimum(roster.ranks.astype(np.int64) + 10, 255).astype(np.uint8)
-    return replace(roster, base=roster.base / 2, ranks=ranks)
