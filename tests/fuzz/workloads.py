@@ -51,13 +51,14 @@ def run_case(seed, tallies):
             panes = state.snapshot.panes_of(name)
             bounds = panes.bounds if panes is not None else None
             truth = exact_answer(asked, case.net, bounds)
+            kind = f"sampled {asked.kind}" if plan.layout.samples else asked.kind
             try:
                 found = state.answer(name)
             except el.EddylineError as error:
                 _check_sentence(error)
-                tallies[asked.kind].refused += 1
+                tallies[kind].refused += 1
                 continue
-            _judge(seed, asked, found, truth, tallies[asked.kind])
+            _judge(seed, asked, found, truth, tallies[kind])
     except (el.EddylineError, FaultError):
         raise
     except Exception as error:
@@ -66,7 +67,8 @@ def run_case(seed, tallies):
 
 def _planned(case, rng):
     """The plan of a case at a random budget or at the least, with or without statistics; None if none fits."""
-    budget = int(20_000 * 200 ** rng.random())
+    samples = rng.random() < 0.6
+    budget = int((1500 if samples else 20_000) * 200 ** rng.random())
     objective = ("average", "largest")[int(rng.random() < 0.3)]
     informed, least = rng.random() < 0.4, rng.random() < 0.2
     seed = int(rng.integers(1 << 30))
@@ -74,7 +76,7 @@ def _planned(case, rng):
         budget = 1000
     for _ in range(4):
         try:
-            w = _workload(case, budget, seed, objective)
+            w = _workload(case, budget, seed, objective, samples)
             statistics = _statistics(w, case) if informed else None
             plan = w.plan(statistics=statistics)
         except el.EddylineError as error:
@@ -90,8 +92,8 @@ def _planned(case, rng):
     return None
 
 
-def _workload(case, budget, seed, objective):
-    w = el.Workload(budget=budget, seed=seed, objective=objective)
+def _workload(case, budget, seed, objective, samples):
+    w = el.Workload(budget=budget, seed=seed, objective=objective, samples=samples)
     for name in case.net:
         w.stream(name, SCHEMA, event_time="ts")
     for name, asked in case.queries.items():
