@@ -187,3 +187,62 @@ def test_negative_net_counts_are_told(plan):
     assert answer.exact
     assert answer.value <= 0
     assert "net count of -5" in answer.notes[0]
+
+
+@pytest.mark.parametrize(("predicates", "budget"), [(70, "1 MB"), (65, "12 KB")])
+def test_more_predicates_on_a_stream_than_bits_in_a_word(predicates, budget):
+    asked = {
+        f"q{number}": f"SELECT COUNT(*) FROM a JOIN b ON a.k = b.k WHERE a.j > {number}"
+        for number in range(predicates)
+    }
+    plan = workload(asked, budget).plan()
+    state = filled(plan, 900, predicates)
+    tables = net(900, predicates)
+    assert el.State.from_bytes(state.to_bytes()) == state
+    assert state.nbytes <= plan.nbytes
+    for name in list(asked)[::7]:
+        answer = state.answer(name)
+        if predicates == 70:
+            assert answer.exact
+        if answer.exact:
+            assert answer.value == exact(asked[name], tables)
+
+
+def test_many_links_fit_or_are_refused_with_the_budget_that_they_take():
+    columns = ", ".join(f"c{number} INT" for number in range(150))
+
+    def planned(budget):
+        made = el.Workload(budget=budget, seed=1).stream("a", columns).stream("b", columns)
+        for number in range(150):
+            made.query(f"q{number}", f"SELECT COUNT(*) FROM a JOIN b ON a.c{number} = b.c{number}")
+        return made.plan()
+
+    with pytest.raises(el.PlanError, match=r"150 links.*raise it to 4,816 bytes"):
+        planned(3_600)
+    plan = planned(4_816)
+    rng = np.random.default_rng(1)
+    state = plan.empty()
+    for name in "ab":
+        state.update(name, {f"c{number}": rng.integers(0, 99, 200).astype(np.int32) for number in range(150)})
+        assert state.nbytes <= plan.nbytes
+    assert not state.answer("q3").exact
+
+
+def test_variances_of_small_doubles_are_not_negative():
+    made = el.Workload(budget="64 KB", seed=1).stream("a", "k INT, f DOUBLE").stream("b", "k INT")
+    made.query("join", "SELECT VAR_SAMP(a.f) FROM a JOIN b ON a.k = b.k").query(
+        "one", "SELECT VAR_POP(f) FROM a"
+    )
+    state = made.plan().empty()
+    ones = np.ones(3, dtype=np.int32)
+    state.update("a", {"k": ones, "f": np.array([1e-4, 2e-4, 3e-4])}).update("b", {"k": ones})
+    assert state.answer("join").value >= 0
+    assert state.answer("one").value >= 0
+
+
+def test_too_many_pairs_are_estimated_from_an_exact_state(small, monkeypatch):
+    exactly = small.answer("tuples")
+    monkeypatch.setattr("eddyline.answer.distinct_pairs.MOST_PAIRS", 3)
+    answer = small.answer("tuples")
+    assert "too many pairs" in answer.notes[-1]
+    assert answer.low <= exactly.value <= answer.high

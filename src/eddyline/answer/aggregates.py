@@ -32,6 +32,8 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | No
         return float(total / count)
     deviations = Fraction(totals["squares"], 10 ** whole_digits(query, "squares")) - total**2 / count
     spread = float(deviations / (count - 1 if function.endswith("_samp") else count))
+    if count > 0:
+        spread = max(spread, 0.0)  # squares of FLOAT and DOUBLE are rounded more coarsely than their sum
     return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
 
 

@@ -22,6 +22,8 @@ from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
 """The least that a stream sample gets."""
+ROSTER_BYTES = 16
+"""The least that a link takes of a stream sample."""
 TWO_WAY_SHARE = 1 / 3
 SET_SHARE = 0.2
 
@@ -95,6 +97,13 @@ def _new(
     beside, choices = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(queries, beside, settings.seed, budget, used, taken)
+    least = ROSTER_BYTES * len(planned.spec.seeds)
+    if used < least:
+        raise PlanError(
+            f"the stream samples of {len(queries)} queries follow the values of {len(planned.spec.seeds)} links, which "
+            f"take at least {least:,} bytes, and {used:,} are left of the budget: raise it to "
+            f"{settings.budget + least - used:,} bytes, or drop queries."
+        )
     made = tuple(_planned(each, choices.get(each.name), planned) for each in queries)
     return SampledQueries(planned, made)
 
@@ -135,7 +144,9 @@ def _sketches(
     joins = [each for each in wanted if not isinstance(each.query, SetQuery)]
     attempts = [(wanted, share), (joins, share), (needed, share), (needed, budget - LEAST_BYTES)]
     error: PlanError | None = None
-    for some, words in attempts:
+    for place, (some, words) in enumerate(attempts):
+        if (some, words) in attempts[:place]:
+            continue
         limited = replace(settings, budget=words)
         try:
             chosen = choose(some, limited, known.statistics, known.objective)
