@@ -12,13 +12,14 @@ from math import inf, isnan, nan
 
 import numpy as np
 
-from eddyline.answer.sample_calibration import calibrate, relation_gaps
+from eddyline.answer.sample_calibration import RelationGap, calibrate, relation_gaps
 from eddyline.answer.sample_estimate import FEW_WITNESSES, SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.sample_interval import Spread, Unseen, interval
 from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.messages import Join
 
 _LEAST_REST = 0.2
+_HIDDEN = 0.3
 
 
 def read_ratio(
@@ -28,7 +29,10 @@ def read_ratio(
     totals: Mapping[str, Sequence[float | None]],
     confidence: float,
 ) -> SampleEstimate:
-    """Return AVG or a variance: linearized at the estimate by the terms as they are, calibrated by the first one's."""
+    """Return AVG or a variance: linearized at the estimate by the terms as they are, calibrated by exact totals.
+
+    Totals that the sample misses do not widen the interval: they move sums and counts alike.
+    """
     sums = {name: term.total for name, term in terms.items()}
     centre, count = aggregate_of(function.replace("stddev", "var"), sums), terms["count"]
     if isnan(centre) or sums["count"] <= 0.0:
@@ -38,11 +42,11 @@ def read_ratio(
     rates = count.values.probabilities
     added = sum((factor * terms[name].added for name, factor in factors.items()), np.zeros(len(rates)))
     rest = 1.0 - np.abs(count.added) * (1.0 - rates) / sums["count"]
-    gaps = relation_gaps(terms[first], totals.get(first, ()))
-    calibrated = calibrate(added, rates, gaps)
-    calibrated = replace(calibrated, residuals=calibrated.residuals / np.maximum(rest, _LEAST_REST))
+    calibrated = calibrate(added, rates, _gaps(terms, first, totals))
+    residuals = calibrated.residuals / np.maximum(rest, _LEAST_REST)
+    calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
     counted = Spread.of(count.added, rates)
-    hidden = _differences(terms, factors) * counted.variance / counted.carriers
+    hidden = _HIDDEN * _differences(terms, factors) * counted.variance / counted.carriers
     below, above = interval(calibrated, rates, confidence, Unseen(hidden, counted.carriers))
     value = centre + calibrated.shift / sums["count"]
     if below == above == 0.0 and np.count_nonzero(count.added) < FEW_WITNESSES:
@@ -60,6 +64,16 @@ def read_ratio(
     value, low, high = (max(end, 0.0) for end in (found.value, found.low, found.high))
     found = replace(found, value=value, low=low, high=high, is_square=True)
     return found.rooted() if function.startswith("stddev") else found
+
+
+def _gaps(
+    terms: Mapping[str, SampledTerm], first: str, totals: Mapping[str, Sequence[float | None]]
+) -> list[RelationGap | None]:
+    """Return the gaps of the first term's relations, and those of the count's where they are not the same."""
+    sums, counts = totals.get(first, ()), totals.get("count", ())
+    fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
+    others = relation_gaps(terms["count"], counts) if fresh else []
+    return [*relation_gaps(terms[first], sums), *(others[k] for k in fresh)]
 
 
 def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float]:
