@@ -6,6 +6,20 @@ Parentheses are left out where Spark's grammar allows it: what a text means is f
 from tests.fuzz.tables import T_DDL, U_DDL, WORDS, schema_of
 
 _CLASSES = ("number", "string", "boolean", "date", "time", "local")
+_MEETING = {
+    "t": [
+        ("x", "0.3"),
+        ("x", "1.1"),
+        ("x", "m"),
+        ("x", "k"),
+        ("y", "1.1"),
+        ("k", "0.3"),
+        ("big", "x"),
+        ("f", "0.5"),
+        ("y", "x"),
+    ],
+    "u": [("z", "1.0"), ("v", "0.3"), ("v", "3e-1"), ("z", "v"), ("b", "z")],
+}
 ILL_TYPED = 0.02
 """How often an operand of another class stands where one of this class should."""
 
@@ -148,7 +162,12 @@ class Grammar:
         )
 
     def compared(self, depth):
-        """A comparison of two of one class."""
+        """A comparison of two of one class; numbers of different types often such as can be equal."""
+        if self.rng.random() < 0.2:
+            pairs = _MEETING[self.relation]
+            left, right = (self.prefix + side if side.isalpha() else side for side in self.rng.choice(pairs))
+            sign = self.rng.choice(["=", "<>", "<", ">=", "IN", "NOT IN"])
+            return f"{left} {sign} ({right})"
         kind = self.rng.choice(_CLASSES[:2] * 3 + _CLASSES)
         left, right = (self.operand(kind, depth) for _ in range(2))
         return f"{left} {self.rng.choice(['=', '<>', '<', '<=', '>', '>=', '=', '<=>'])} {right}"

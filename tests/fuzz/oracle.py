@@ -18,25 +18,60 @@ def refused_by_spark(spark, text):
     return None
 
 
-def answers_of(spark, selects):
-    """The answers of scalar expressions by name, run together; those that fail on a row are left out."""
-    if not selects:
+def rows_of(spark, view, expressions):
+    """For each name the values of its (condition, argument) on a view's rows; those that fail on a row are left out.
+
+    A view of few rows is evaluated where Spark plans, without a job.
+    """
+    if not expressions:
         return {}
-    listed = ", ".join(f"{text} AS {name}" for name, (text, _) in selects.items())
-    source = next(iter(selects.values()))[1]
+    names = list(expressions)
+    listed = ", ".join(
+        f"{condition} AS c{i}, {argument} AS v{i}"
+        for i, (condition, argument) in enumerate(expressions.values())
+    )
     try:
-        row = spark.sql(f"SELECT {listed}{source}").collect()[0]
+        rows = spark.sql(f"SELECT {listed} FROM {view}").collect()
     except PySparkException:
-        if len(selects) == 1:
+        if len(names) == 1:
             return {}
-        names = list(selects)
         halves = names[: len(names) // 2], names[len(names) // 2 :]
         return {
-            key: value
+            name: found
             for half in halves
-            for key, value in answers_of(spark, {n: selects[n] for n in half}).items()
+            for name, found in rows_of(spark, view, {name: expressions[name] for name in half}).items()
         }
-    return row.asDict()
+    return {name: [(row[2 * i], row[2 * i + 1]) for row in rows] for i, name in enumerate(names)}
+
+
+def aggregated(function, rows):
+    """COUNT, SUM or AVG of the arguments of the rows that meet the condition."""
+    values = [value for condition, value in rows if condition and value is not None]
+    if function == "COUNT":
+        return len(values)
+    if not values:
+        return None
+    return sum(values) if function == "SUM" else float(sum(values)) / len(values)
+
+
+def answers_of(spark, texts):
+    """The answers of whole queries by name, run together; those that fail on a row are left out."""
+    if not texts:
+        return {}
+    try:
+        return (
+            spark.sql("SELECT " + ", ".join(f"({text}) AS {name}" for name, text in texts.items()))
+            .collect()[0]
+            .asDict()
+        )
+    except PySparkException:
+        names = list(texts)
+        halves = (names[: len(names) // 2], names[len(names) // 2 :]) if len(names) > 1 else ()
+        return {
+            name: found
+            for half in halves
+            for name, found in answers_of(spark, {name: texts[name] for name in half}).items()
+        }
 
 
 def of_duckdb(text, tables):

@@ -4,24 +4,24 @@ from tests.fuzz.grammar import Grammar
 
 
 def one_stream(rng):
-    """(aggregate, predicate) over t: its answer is exact, so that any expression can be told from its number."""
+    """(function, argument, condition) over t: its answer is exact, so that its number tells of any expression."""
     grammar = Grammar(rng)
-    aggregate = rng.choice(
+    function, argument = rng.choice(
         [
-            lambda: "COUNT(*)",
-            lambda: "COUNT(*)",
-            lambda: f"COUNT({grammar.any('boolean', 2)})",
-            lambda: f"COUNT({grammar.any(rng.choice(['number', 'string', 'date', 'time']), 1)})",
-            lambda: f"SUM({grammar.any('number', 2)})",
-            lambda: f"AVG({grammar.any('number', 1)})",
+            lambda: ("COUNT", "*"),
+            lambda: ("COUNT", "*"),
+            lambda: ("COUNT", grammar.any("boolean", 2)),
+            lambda: ("COUNT", grammar.any(rng.choice(["number", "string", "date", "time"]), 1)),
+            lambda: ("SUM", grammar.any("number", 2)),
+            lambda: ("AVG", grammar.any("number", 1)),
         ]
     )()
-    return aggregate, grammar.any("boolean", 3) if rng.random() < 0.8 else None
+    return function, argument, grammar.any("boolean", 3) if rng.random() < 0.8 else None
 
 
-def text_of(aggregate, predicate):
+def text_of(function, argument, condition):
     """A query over t as one text."""
-    return f"SELECT {aggregate} FROM t" + (f" WHERE {predicate}" if predicate else "")
+    return f"SELECT {function}({argument}) FROM t" + (f" WHERE {condition}" if condition else "")
 
 
 def several_streams(rng):

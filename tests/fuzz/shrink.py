@@ -12,13 +12,15 @@ def smallest(fuzzed, finding):
     """The finding over its shortest part of one stream, and over few rows; as it was where that is not found."""
     if "says" not in finding.what or " JOIN " in finding.text or "(SELECT" in finding.text:
         return finding
-    asked = (_asked(fuzzed, text) for text in _parts(finding.text))
-    small = next((each for each in asked if each), finding)
+    asked = ((part, _asked(fuzzed, part)) for part in _parts(finding.text))
+    part, small = next(((part, each) for part, each in asked if each), (None, finding))
+    if part is None:
+        return finding
     table = fuzzed.tables["t"]
     while table.num_rows > 1:
         middle = table.num_rows // 2
         halves = (table.slice(0, middle), table.slice(middle))
-        kept = next(((half, each) for half in halves if (each := _asked(fuzzed, small.text, half))), None)
+        kept = next(((half, each) for half in halves if (each := _asked(fuzzed, part, half))), None)
         if kept is None:
             break
         table, small = kept
@@ -26,14 +28,14 @@ def smallest(fuzzed, finding):
 
 
 def _parts(text):
-    """Counts of the conditions inside a text, the shortest first."""
+    """The conditions inside a text, the shortest first."""
     tree = sqlglot.parse_one(text, dialect="spark")
     kinds = (exp.Predicate, exp.Not, exp.Connector)
     found = {node.sql(dialect="spark") for node in tree.find_all(*kinds)}
-    return [f"SELECT COUNT(*) FROM t WHERE {part}" for part in sorted(found, key=len)][:_MOST_TRIES]
+    return sorted(found, key=len)[:_MOST_TRIES]
 
 
-def _asked(fuzzed, text, table=None):
-    """The finding that a text shows over a table of net rows, if it shows any."""
+def _asked(fuzzed, condition, table=None):
+    """The finding that a condition shows over a table of net rows, if it shows any."""
     net = table if table is not None else fuzzed.tables["t"]
-    return next(iter(fuzzed.on(net).ask_one(text)), None)
+    return next(iter(fuzzed.on(net).ask_one(condition)), None)
