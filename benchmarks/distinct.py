@@ -114,7 +114,7 @@ def spark_rates(rows: int, repeat: int) -> list[Rate]:
     """Return rows per second of whole Spark jobs on one Parquet file: its own HLL first, then our pass."""
     spark = local_session()
     plan = (
-        el.Workload(budget="200 KiB")
+        el.Workload(budget="200 KiB", samples=False)
         .stream("t", "k BIGINT")
         .query("d", "SELECT COUNT(DISTINCT k) FROM t")
         .plan()

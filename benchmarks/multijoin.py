@@ -4,10 +4,9 @@
 
 Rows have two keys, each Zipf 1.0 over 100,000 values. All hash by the same family. Prints medians.
 
-    sketch                     a hash sketch of all the words
-    sketch and table           what a plan keeps: a hash sketch and its candidate table, a quarter of the words
-    sketch, table and sample   the same with half of the words, and a key sample with the other half
-    AGMS                       as many atomic sketches as words, each touched by every row
+    sketch             a hash sketch of all the words
+    sketch and table   what a plan keeps: a hash sketch and its candidate table, a quarter of the words
+    AGMS               as many atomic sketches as words, each touched by every row
 """
 
 import argparse
@@ -24,9 +23,7 @@ from eddyline.plan.specs import Settings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
-from eddyline.sketch.families import derive_seed
 from eddyline.sketch.hashed_keys import KeyArray, key_array
-from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.synopsis import Spec, empty_counters
 
 VALUES = 100_000
@@ -73,12 +70,6 @@ def sketch_and_table(words: int, batch: Batch) -> list[Update]:
     return [counting(sketch, batch), noting(table, batch)]
 
 
-def sample(words: int, batch: Batch) -> Update:
-    """Return the update of a key sample without statistics: every row is looked at, and its levels cover all."""
-    links = [derive_seed(1, "link", link) for link in (0, 1)]
-    return counting(KeySampleSpec.sized(words, links, 1), batch)
-
-
 def rows_per_second(updates: list[Update], rows: int, repeat: int) -> float:
     """Return the median speed of some runs, after one to warm up."""
     times = []
@@ -104,10 +95,6 @@ def main() -> None:
     works = {
         "sketch": ([counting(hashed, batch)], batch),
         "sketch and table": (sketch_and_table(words, batch), batch),
-        "sketch, table and sample": (
-            [*sketch_and_table(words // 2, batch), sample(words // 2, batch)],
-            batch,
-        ),
         "AGMS": ([counting(atomic, few)], few),
     }
     speeds = {
@@ -116,7 +103,7 @@ def main() -> None:
     }
     print(f"{words:,} words, two keys, {arguments.rows:,} rows, medians of {arguments.repeat}")
     for name, speed in speeds.items():
-        print(f"{name:26} {speed:14,.0f} rows a second {speed / speeds['AGMS']:10,.0f} x AGMS")
+        print(f"{name:18} {speed:14,.0f} rows a second {speed / speeds['AGMS']:10,.0f} x AGMS")
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ KEY = "CAST(200000 * pow(pmod(xxhash64(id, {salt}), 1000003) / 1000003.0D, 3) AS
 
 def one_sketch() -> el.Plan:
     """Return a plan of one hash sketch of 7 x 4,096 counters on one column."""
-    workload = el.Workload(budget=8 * (7 * 4096 + 1)).stream("t", SCHEMA)
+    workload = el.Workload(budget=8 * (7 * 4096 + 1), samples=False).stream("t", SCHEMA)
     return workload.query("q", "SELECT COUNT(*) FROM t a JOIN t b USING (k)", method="hash").plan()
 
 
 def ten_sketches() -> el.Plan:
     """Return a plan of ten hash sketches of 7 x 4,096 counters over two key columns."""
-    workload = el.Workload(budget=8 * (10 * 7 * 4096 + 1)).stream("t", SCHEMA)
+    workload = el.Workload(budget=8 * (10 * 7 * 4096 + 1), samples=False).stream("t", SCHEMA)
     for i in range(10):
         column, bound = ("k", "g")[i % 2], 100 * (i // 2)
         workload.query(

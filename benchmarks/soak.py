@@ -25,7 +25,7 @@ KINDS = ("driver", "jvm", "workers", "heap")
 
 def plan() -> el.Plan:
     """Return a workload of every kind of synopsis, windows among them."""
-    workload = el.Workload(budget="2 MB", seed=1)
+    workload = el.Workload(budget="2 MB", seed=1, samples=False)
     for name in ("a", "b"):
         workload.stream(name, SCHEMA, changes="w", event_time="at")
     workload.query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")

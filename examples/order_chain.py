@@ -1,7 +1,6 @@
 """Three streams in one join, planned by statistics: what the orders of one segment's customers weigh.
 
-Customers, their orders and the items of these meet on keys; product sketches alone are hopeless there, and a plan
-that knows the streams keeps samples of keys beside them. No Spark: everything from Arrow tables, with NumPy.
+Customers, their orders and the items of these meet on keys. No Spark: everything from Arrow tables, with NumPy.
 """
 
 import numpy as np

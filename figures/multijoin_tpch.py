@@ -76,7 +76,7 @@ class Measured:
 
     def workload(self, words: int, seed: int) -> el.Workload:
         """Return the workload of the query alone."""
-        made = el.Workload(budget=8 * words * len(self.tables), seed=seed)
+        made = el.Workload(budget=8 * words * len(self.tables), seed=seed, samples=False)
         for table in self.tables:
             made.stream(table, SCHEMAS[table])
         return made.query("q", self.sql)

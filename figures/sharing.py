@@ -5,7 +5,7 @@ unequal weights; memory shared out for the least average or the least largest er
 
     zipf   the document's atomic sketches (method agms), on small streams whose keys are all Zipf-distributed;
            plain keys of TPC-H are out of their reach
-    tpch   what is shipped (method skimmed: skimmed sketches and key samples), on TPC-H data
+    tpch   what is shipped (method skimmed), on TPC-H data
 
     shared     one Workload
     separate   the same Workload where every query reads streams of its own, which hold the same rows: it can share
@@ -79,7 +79,9 @@ class Run:
 
 def workload(setting: Setting, run: Run, seed: int) -> tuple[eddyline.Workload, dict[str, str]]:
     """Return the workload of a run, and the stream of the data that each of its streams is."""
-    made = eddyline.Workload(budget=run.budget, seed=seed, objective=run.objective, max_distinct=1 << 20)
+    made = eddyline.Workload(
+        budget=run.budget, seed=seed, objective=run.objective, max_distinct=1 << 20, samples=False
+    )
     own = run.arrangement == "separate"
     source: dict[str, str] = {}
     for query in run.weights:

@@ -19,8 +19,13 @@ def net_rows(table, weights):
 
 def exact(text, tables):
     """The answer of a query by DuckDB; tables are the net rows."""
+    return exact_answers([text], tables)[0]
+
+
+def exact_answers(texts, tables):
+    """The answers of some queries by DuckDB, over one connection."""
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
-        value = connection.sql(text).fetchall()[0][0]
-    return None if value is None else float(value)
+        values = [connection.sql(text).fetchall()[0][0] for text in texts]
+    return [None if value is None else float(value) for value in values]

@@ -15,7 +15,7 @@ TABLES = (0, 2, 9, 11, 4, 23, 30)
 def plan(keep=None):
     window = {"window": "15 minutes", "slide": "5 minutes"}
     return (
-        el.Workload(budget="400 KB", seed=3)
+        el.Workload(budget="400 KB", seed=3, samples=False)
         .stream("a", DDL, changes="w", event_time="ts")
         .stream("b", DDL, changes="w", event_time="ts")
         .query("n", "SELECT COUNT(*) FROM a", **window)

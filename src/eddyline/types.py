@@ -18,12 +18,13 @@ Kind = Literal[
     "date",
     "timestamp",
     "timestamp_ntz",
+    "void",
 ]
 _INTEGER_DIGITS: dict[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 class SqlType(msgspec.Struct, frozen=True):
-    """A Spark SQL type of the kinds that eddyline reads."""
+    """A Spark SQL type of the kinds that eddyline reads; "void" is the type of a NULL without a cast."""
 
     kind: Kind
     precision: int = 0
@@ -54,7 +55,7 @@ class SqlType(msgspec.Struct, frozen=True):
         """The class within which equal SQL values get equal keys, or None if no join may use the type."""
         if self.is_integer or self.kind == "decimal":
             return "numeric"
-        return None if self.is_float else self.kind
+        return None if self.is_float or self.kind == "void" else self.kind
 
     def as_decimal(self) -> "SqlType":
         """Return the decimal type that Spark gives a whole number in decimal arithmetic."""

@@ -25,7 +25,7 @@ SCHEMA = pa.schema([("x", pa.int32()), ("p", pa.decimal128(8, 2))])
 
 @pytest.fixture(scope="module")
 def plan():
-    workload = el.Workload(budget="4 KB").stream("s", "x INT, p DECIMAL(8,2)")
+    workload = el.Workload(budget="4 KB", samples=False).stream("s", "x INT, p DECIMAL(8,2)")
     for name, text in QUERIES.items():
         workload.query(name, text)
     return workload.plan()

@@ -8,7 +8,7 @@ import eddyline as el
 
 @pytest.fixture(scope="module")
 def state():
-    workload = el.Workload(budget="200 KB", seed=1).stream("s", "k BIGINT, name STRING, x INT")
+    workload = el.Workload(budget="200 KB", seed=1, samples=False).stream("s", "k BIGINT, name STRING, x INT")
     workload.query("ints", "SELECT COUNT(*) FROM s a JOIN s b USING (k)")
     workload.query("names", "SELECT COUNT(*) FROM s a JOIN s b USING (name) WHERE a.x > 5 AND b.x > 5")
     rng = np.random.default_rng(2)

@@ -64,7 +64,7 @@ def tables(seed=1, rows=3000):
 
 
 def workload(seed=0, budget="1 MB", queries=QUERIES, **options):
-    made = el.Workload(budget=budget, seed=seed, max_distinct=1 << 16)
+    made = el.Workload(budget=budget, seed=seed, max_distinct=1 << 16, samples=False)
     for name, schema in SCHEMAS.items():
         made.stream(name, schema)
     for name, text in queries.items():
@@ -92,16 +92,31 @@ def truth(data):
     return {name: exact(text, data) for name, text in QUERIES.items()}
 
 
-def test_with_statistics_small_joins_are_read_from_whole_samples(data, truth):
+def test_an_analysis_tells_rows_values_self_joins_and_sizes(data, truth):
     made = workload(budget="8 MB")
     statistics = filled(made.analysis(budget="8 MB"), data).statistics()
     assert el.Statistics.from_json(statistics.to_json()) == statistics
+    assert statistics.rows == {name: table.num_rows for name, table in data.items()}
+    counts = np.unique(data["items"]["ok"].to_numpy(), return_counts=True)[1]
+    items = statistics.relations["items on (ok)"]
+    assert (items.distinct, items.total) == ((len(counts),), len(data["items"]))
+    # the sketch is some thousand counters wide: a standard error of 2% over its rows at the most
+    assert items.self_join == pytest.approx(float((counts**2).sum()), rel=0.1)
+    assert sum(statistics.histograms["items on (ok)"].rows) == len(data["items"])
+    for name in ("one_link", "composite", "priced"):
+        assert statistics.sizes[QUERIES[name]]["count"] == pytest.approx(truth[name], rel=0.2), name
+
+
+def test_plans_with_statistics_hold_their_intervals(data, truth):
+    # 8 MB hold these joins nearly whole; 95% intervals, and fewer than 7 of 10 has a chance of 1e-3. The terms of the
+    # standard deviation have sketches of different depths.
+    made = workload(budget="8 MB")
+    statistics = filled(made.analysis(budget="8 MB"), data).statistics()
     state = filled(made.plan(statistics=statistics), data)
-    for name in ("chain", "four", "one_link", "aliases", "composite", "priced"):
-        answer = state.answer(name)
-        assert (answer.value, answer.exact, answer.method) == (truth[name], True, "key-sample"), name
-    for name in ("revenue", "mean", "spread", "var"):
-        assert state.answer(name).value == pytest.approx(truth[name], rel=1e-6), name
+    answers = {name: state.answer(name) for name in QUERIES}
+    assert sum(each.low <= truth[name] <= each.high for name, each in answers.items()) >= 7
+    for name in ("chain", "four", "one_link", "priced"):
+        assert answers[name].value == pytest.approx(truth[name], rel=0.05), name
 
 
 @pytest.mark.parametrize("method", ["skimmed", "hash", "agms"])
@@ -158,7 +173,7 @@ def test_nothing_joined_says_so():
 
 
 def made_of(streams, queries, budget="1 MB", **options):
-    built = el.Workload(budget=budget, seed=1, max_distinct=1 << 12)
+    built = el.Workload(budget=budget, seed=1, max_distinct=1 << 12, samples=False)
     for name, schema in streams.items():
         built.stream(name, schema)
     for name, text in queries.items():
@@ -177,25 +192,14 @@ LARGE_ROWS = {
 def test_variances_of_large_numbers_do_not_cancel():
     three = "SELECT VAR_POP(p.v) FROM p, q, r WHERE p.k = q.k AND q.k = r.k"
     two = "SELECT VAR_POP(p.v) FROM p, q WHERE p.k = q.k"
-    built = made_of(LARGE, {"three": three, "two": two})
-    statistics = filled(built.analysis(budget="2 MB"), LARGE_ROWS).statistics()
-    state = filled(built.plan(statistics=statistics), LARGE_ROWS)
-    assert state.answer("three").value == 0.56
-    assert state.answer("three").exact
-    answer = state.answer("two")
-    assert answer.low <= 0.56 <= answer.high
-
-
-def test_a_sample_variance_of_one_row_is_null():
-    text = "SELECT STDDEV(p.v) FROM p, q, r WHERE p.k = q.k AND q.k = r.k AND p.v = 10000002"
-    built = made_of(LARGE, {"one": text})
-    statistics = filled(built.analysis(budget="2 MB"), LARGE_ROWS).statistics()
-    for plan in (built.plan(), built.plan(statistics=statistics)):
-        assert filled(plan, LARGE_ROWS).answer("one").value is None
+    state = filled(made_of(LARGE, {"three": three, "two": two}).plan(), LARGE_ROWS)
+    for name in ("three", "two"):
+        answer = state.answer(name)
+        assert answer.low <= 0.56 <= answer.high
 
 
 def test_averages_of_few_large_values_are_not_too_sure():
-    # 20 rows of 6,000 carry the sum: a sample that misses them must not say that it knows. 95% intervals; fewer
+    # 20 rows of 6,000 carry the sum: an answer that misses them must not be too sure. 95% intervals; fewer
     # than 15 of 20 has a chance below 1e-3.
     rng = np.random.default_rng(1)
     values = np.ones(6000, dtype=np.int64)
@@ -212,7 +216,7 @@ def test_averages_of_few_large_values_are_not_too_sure():
     truth = {name: exact(text, data) for name, text in queries.items()}
     hits = 0
     for seed in range(10):
-        built = el.Workload(budget="256 KB", seed=seed, max_distinct=1 << 14)
+        built = el.Workload(budget="256 KB", seed=seed, max_distinct=1 << 14, samples=False)
         built.stream("p", "k BIGINT, v BIGINT").stream("q", "k BIGINT, j BIGINT").stream("r", "j BIGINT")
         for name, text in queries.items():
             built.query(name, text)

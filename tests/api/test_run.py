@@ -5,13 +5,14 @@ import pytest
 
 import eddyline as el
 from eddyline.answer.freshness import Freshness, StreamFreshness
-from eddyline.api.durable import from_epoch, stamp, to_sections
+from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.start import Settings, open_store
+from eddyline.ingest.sections import to_sections
 
 
 def workload(*, added=False):
     made = (
-        el.Workload(budget="40 KB" if added else "20 KB", seed=1)
+        el.Workload(budget="40 KB" if added else "20 KB", seed=1, samples=False)
         .stream("a", "k BIGINT")
         .stream("b", "k BIGINT")
     )
@@ -26,7 +27,7 @@ def deliver(store, plan, stream, batch, keys, weight=1, **counts):
 
     def change(epoch):
         state = el.State(from_epoch(epoch)).update(stream, {"k": np.array(keys)}, weights)
-        return to_sections(state.snapshot, {stream})
+        return to_sections(state.snapshot)
 
     return store.commit(stream, f"query-{stream}", batch, change, at=1000.0 + batch, **counts)
 
@@ -76,7 +77,7 @@ def test_a_changed_plan_is_refused_with_the_difference_and_keeps_what_is_unchang
     assert state.answer("kinds").value == 5  # the sketch of "pairs" serves it, and has counted all along
     assert state.answer("kinds").notes == ()
     other = (
-        el.Workload(budget="40 KB", seed=2)
+        el.Workload(budget="40 KB", seed=2, samples=False)
         .stream("a", "k BIGINT")
         .query("n", "SELECT COUNT(*) FROM a")
         .plan()
@@ -87,7 +88,7 @@ def test_a_changed_plan_is_refused_with_the_difference_and_keeps_what_is_unchang
 
 def test_a_budget_that_is_used_up_says_what_is_missing():
     plan = workload().plan()
-    made = el.Workload(budget="20 KB", seed=1).stream("a", "k BIGINT").stream("b", "k BIGINT")
+    made = el.Workload(budget="20 KB", seed=1, samples=False).stream("a", "k BIGINT").stream("b", "k BIGINT")
     made.query("pairs", "SELECT COUNT(*) FROM a JOIN b USING (k)").query("n", "SELECT COUNT(*) FROM a")
     made.query("more", "SELECT COUNT(*) FROM a JOIN b USING (k) WHERE a.k > 5")
     with pytest.raises(el.PlanError, match="raise it"):

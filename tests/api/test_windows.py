@@ -51,7 +51,9 @@ def test_memory_is_planned_for():
     assert made.nbytes <= 400_000
     assert len(plan().empty().to_bytes()) <= 400_000 + 20_000  # and the plan itself
     assert "panes" in made.explain()
-    window = el.Workload(budget="20 KB", seed=1).stream("a", "k BIGINT, ts TIMESTAMP", event_time="ts")
+    window = el.Workload(budget="20 KB", seed=1, samples=False).stream(
+        "a", "k BIGINT, ts TIMESTAMP", event_time="ts"
+    )
     window.query("pairs", "SELECT COUNT(*) FROM a x JOIN a y USING (k)", window="1 hour", slide="1 minute")
     with pytest.raises(el.PlanError, match="61 panes"):
         window.plan()
@@ -77,7 +79,11 @@ def test_empty_and_undated_rows():
 
 def test_declarations_are_checked():
     def workload():
-        return el.Workload().stream("a", "k BIGINT, ts TIMESTAMP", event_time="ts").stream("b", "k BIGINT")
+        return (
+            el.Workload(samples=False)
+            .stream("a", "k BIGINT, ts TIMESTAMP", event_time="ts")
+            .stream("b", "k BIGINT")
+        )
 
     for sql, settings, told in (
         ("SELECT COUNT(*) FROM b", {"window": "1 hour"}, "no event time"),
@@ -87,11 +93,11 @@ def test_declarations_are_checked():
     ):
         with pytest.raises(el.PlanError, match=told):
             workload().query("q", sql, **settings)
-    wanted = el.Workload(error=0.1).stream("a", "ts TIMESTAMP", event_time="ts")
+    wanted = el.Workload(error=0.1, samples=False).stream("a", "ts TIMESTAMP", event_time="ts")
     with pytest.raises(el.PlanError, match="give a budget"):
         wanted.query("q", "SELECT COUNT(*) FROM a", window="1 hour").plan()
     with pytest.raises(el.PlanError, match="TIMESTAMP"):
-        el.Workload().stream("a", "k BIGINT", event_time="k")
+        el.Workload(samples=False).stream("a", "k BIGINT", event_time="k")
     assert parse_window("1 hour", "5 minutes").panes == 12
     assert parse_window("90 seconds", None).slide == 90 * MINUTE // 60
 

@@ -17,7 +17,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def plan():
-    made = el.Workload(budget="2 MB", seed=1)
+    made = el.Workload(budget="2 MB", seed=1, samples=False)
     for name, schema in STREAMS.items():
         made.stream(name, schema)
     for name, text in QUERIES.items():

@@ -1,7 +1,8 @@
 """A job over two streams of files, in a process of its own that may be killed at a step of a commit.
 
 python -m tests.spark.stream_job ROOT STORE [STEP NTH]: runs until all files are taken, and says in its last line
-how many batches came again; or is killed with -9 when its NTH commit reaches STEP.
+how many batches came again; or is killed with -9 when its NTH commit reaches STEP. KEEP_SAMPLES=1 runs the plan with
+stream samples.
 """
 
 import os
@@ -21,9 +22,11 @@ SCHEMA = "k BIGINT, s STRING, x INT, w BIGINT"
 KEYS = 40
 
 
-def plan():
+def plan(*, samples=False):
+    """A small plan; with samples its budget is so small that the batches overflow it and are reduced."""
+    budget = "3 KB" if samples else "128 KB"
     return (
-        el.Workload(budget="128 KB", seed=5, max_distinct=1 << 10)
+        el.Workload(budget=budget, seed=5, max_distinct=1 << 10, samples=samples)
         .stream("a", "k BIGINT, s STRING, x INT", changes="w")
         .stream("b", "k BIGINT, s STRING, x INT", changes="w")
         .query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")
@@ -67,17 +70,19 @@ def expected(files):
     return state
 
 
-def frames(spark, root):
+def frames(spark, root, *, samples=False):
+    """Both streams; with samples the second is a batch frame, so that commits come in one order."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
-    return {stream: reader.parquet(f"{root}/{stream}") for stream in "ab"}
+    streams = {stream: reader.parquet(f"{root}/{stream}") for stream in "ab"}
+    return {**streams, "b": spark.read.parquet(f"{root}/b")} if samples else streams
 
 
-def run_child(root, store, *kill, master="local[2]", break_tasks=""):
+def run_child(root, store, *kill, master="local[2]", break_tasks="", samples=False):
     """Run the job in a process group of its own, end what is left of it, and return (code, output, errors)."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.spark.stream_job", root, store, master, *kill]
     child = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, env={**os.environ, "BREAK_TASKS": str(break_tasks)},
+        start_new_session=True, env={**os.environ, "BREAK_TASKS": str(break_tasks), "KEEP_SAMPLES": str(int(samples))},
     )  # fmt: skip
     try:
         out, err = child.communicate(timeout=400)
@@ -132,10 +137,11 @@ def _main(root, store, master, step="", nth="0"):
 
     start.Options = lambda **given: plain(fault=fault, **given)
     spark = local_session(master)
-    streams = frames(spark, root)
+    samples = os.environ.get("KEEP_SAMPLES") == "1"
+    streams = frames(spark, root, samples=samples)
     if folder := os.environ.get("BREAK_TASKS"):
         streams["a"] = breaking(streams["a"], folder)
-    run = plan().start(spark, streams, store=store, trigger="available now")
+    run = plan(samples=samples).start(spark, streams, store=store, trigger="available now")
     run.await_termination()
     print(run.repeats, flush=True)  # noqa: T201
     os._exit(0)

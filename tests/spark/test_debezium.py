@@ -13,7 +13,7 @@ DDL = "id BIGINT, k STRING, x DECIMAL(8,2), at TIMESTAMP"
 
 def plan(changes="debezium"):
     return (
-        el.Workload(budget="64 KB", seed=2)
+        el.Workload(budget="64 KB", seed=2, samples=False)
         .stream("s", DDL, changes=changes)
         .query("pairs", "SELECT COUNT(*) FROM s a JOIN s b USING (k)")
         .query("total", "SELECT SUM(x) FROM s")

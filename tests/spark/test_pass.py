@@ -16,7 +16,7 @@ KEYS = ["b", "i8", "i16", "i32", "i64", "dec", "big", "whole", "s", "bin", "d", 
 
 def all_types_workload():
     workload = (
-        el.Workload(budget="1 MB", seed=5, max_distinct=1 << 14)
+        el.Workload(budget="1 MB", seed=5, max_distinct=1 << 14, samples=False)
         .stream("l", ALL_TYPES_DDL)
         .stream("r", ALL_TYPES_DDL, changes="w")
     )
@@ -96,7 +96,7 @@ def test_only_referenced_columns_leave_parquet(spark, plan, frames, tmp_path):
     path = str(tmp_path / "l.parquet")
     frames["l"].write.parquet(path)
     narrow = (
-        el.Workload()
+        el.Workload(samples=False)
         .stream("l", ALL_TYPES_DDL)
         .query("q", "SELECT COUNT(*) FROM l a JOIN l b USING (i64) WHERE a.b")
         .plan()
@@ -113,7 +113,7 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     """Partials of 50 tasks reach the driver merged: one row per touched chunk, one report."""
     from functools import partial
 
-    from eddyline.plan.windows import stream_spec
+    from eddyline.ingest.stream_spec import stream_spec
     from eddyline.spark.partials import DDL
     from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 

@@ -27,7 +27,7 @@ def rows(seed, n=400):
 
 
 def test_spark_gives_the_same_exact_answers(spark):
-    workload = el.Workload(budget="1 MB", seed=3)
+    workload = el.Workload(budget="1 MB", seed=3, samples=False)
     for name in "rst":
         workload.stream(name, DDL)
     for name, text in SETS.items():
@@ -48,7 +48,7 @@ def test_spark_gives_the_same_exact_answers(spark):
 
 def test_elements_of_every_type_are_the_same_on_both_paths(spark):
     names = [part.split()[0] for part in ALL_TYPES_DDL.split(", ") if not part.endswith("DOUBLE")]
-    workload = el.Workload(budget="4 MB", seed=3).stream("t", ALL_TYPES_DDL)
+    workload = el.Workload(budget="4 MB", seed=3, samples=False).stream("t", ALL_TYPES_DDL)
     for name in names:
         workload.query(f"of_{name}", f"SELECT COUNT(*) FROM (SELECT DISTINCT {name} FROM t)")
     workload.query("all_of_it", f"SELECT COUNT(*) FROM (SELECT DISTINCT {', '.join(names)} FROM t)")
@@ -60,7 +60,9 @@ def test_elements_of_every_type_are_the_same_on_both_paths(spark):
 
 
 def test_distinct_counts_over_joins_are_exact_as_spark_has_them(spark):
-    workload = el.Workload(budget="4 MB", seed=2, max_distinct=1 << 14).stream("r", R).stream("s", S)
+    workload = (
+        el.Workload(budget="4 MB", seed=2, max_distinct=1 << 14, samples=False).stream("r", R).stream("s", S)
+    )
     for name, text in FORMS.items():
         workload.query(name, text)
     rng = np.random.default_rng(4)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import eddyline as el
-from eddyline.api.durable import to_sections
+from eddyline.ingest.sections import to_sections
 from eddyline.spark.sources import read_frame
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
@@ -105,7 +105,7 @@ def test_batch_frames_are_taken_once(spark, tmp_path):
 
 
 def workload(*, added):
-    made = el.Workload(budget="300 KB" if added else "150 KB", seed=5)
+    made = el.Workload(budget="300 KB" if added else "150 KB", seed=5, samples=False)
     for stream in "ab":
         made.stream(stream, "k BIGINT, s STRING, x INT", changes="w")
     made.query("pairs", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k").query("n", "SELECT COUNT(*) FROM b")
@@ -164,7 +164,7 @@ def test_every_file_format_streams_as_it_is_read_in_a_batch(spark, tmp_path, for
     options = {"header": "true"} if form == "csv" else {}
     spark.range(60).selectExpr(*columns).write.format(form).options(**options).save(str(tmp_path / "s"))
     plan = (
-        el.Workload(budget="64 KB", seed=1)
+        el.Workload(budget="64 KB", seed=1, samples=False)
         .stream("s", schema, changes="w")
         .query("pairs", "SELECT SUM(a.x) FROM s a JOIN s b ON a.s = b.s AND a.at = b.at")
         .plan()

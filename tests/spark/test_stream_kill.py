@@ -11,19 +11,20 @@ from tests.spark.stream_job import expected, frames, plan, run_child, write_file
 pytestmark = pytest.mark.spark
 
 
-def killed_run(root, store, steps):
+def killed_run(root, store, steps, **how):
     """Kill one driver after another, each in its first commit: the first one in the store's creation."""
     for step in steps:
-        code, _, err = run_child(root, store, step, 1)
+        code, _, err = run_child(root, store, step, 1, **how)
         assert code == -signal.SIGKILL, err[-3000:]
         if Store.exists(store):
             assert {problem.kind for problem in verify(store)} <= {"leftover"}
             assert el.open(store).answer("rows_a").freshness.epoch == Reader(store).current()
 
 
-def finish(spark, root, store):
+def finish(spark, root, store, *, samples=False):
     """Take what is left and return how many batches came again."""
-    with plan().start(spark, frames(spark, root), store=store, trigger="available now") as run:
+    streams = frames(spark, root, samples=samples)
+    with plan(samples=samples).start(spark, streams, store=store, trigger="available now") as run:
         run.await_termination()
     return run.repeats
 
@@ -50,6 +51,23 @@ def test_drivers_killed_in_commits(request, tmp_path):
     spark = request.getfixturevalue("spark")
     assert finish(spark, tmp_path, tmp_path / "state") == 1
     compare(spark, tmp_path, tmp_path / "state", 2)
+
+
+def test_drivers_killed_in_commits_that_reduce_a_sample(request, tmp_path):
+    """Reductions are deterministic: the state after kills and replays is that of an uninterrupted run, bit by bit."""
+    write_files(tmp_path, 4)
+    steps = ("collected", "epoch-half-written", "pointer-synced")
+    killed_run(tmp_path, tmp_path / "state", steps, samples=True)
+    spark = request.getfixturevalue("spark")
+    finish(spark, tmp_path, tmp_path / "state", samples=True)
+    finish(spark, tmp_path, tmp_path / "other", samples=True)
+    found, other = Reader(tmp_path / "state").latest(), Reader(tmp_path / "other").latest()
+    assert found.sections == other.sections
+    state = el.open(tmp_path / "state")
+    (sample,) = state.snapshot.samples.values()
+    assert sample.grouped
+    assert not sample.follows_all
+    assert state.nbytes <= 3000
 
 
 def test_a_python_worker_killed_in_a_task_and_a_task_that_fails(tmp_path):

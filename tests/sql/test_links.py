@@ -53,7 +53,7 @@ def test_a_relation_that_holds_all_keys_breaks_the_cycle_of_the_others():
 def test_equal_columns_of_one_relation_become_its_predicate():
     spelled, predicates = links("a, b WHERE a.x = b.x AND a.y = b.x")
     assert spelled == [[("a", "(x)"), ("b", "(x)")]]
-    assert predicates == [("(`x`) = (`y`)",), ()]
+    assert predicates == [("`x` = `y`",), ()]
 
 
 def test_aliases_of_one_stream_are_relations_of_their_own():

@@ -29,12 +29,16 @@ class FrequentKey:
 def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> Kept:
     """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
     offered = []
-    for kept in snapshot.layout.kept_for(stream):
+    for kept in snapshot.layout.by_id.values():
         if (
-            isinstance(kept.spec, HashSketchSpec)
-            and kept.candidates
-            and kept.demand.measure is None
-            and not kept.demand.presence
+            kept.stream == stream
+            and kept.id in snapshot.counters
+            and (
+                isinstance(kept.spec, HashSketchSpec)
+                and kept.candidates
+                and kept.demand.measure is None
+                and not kept.demand.presence
+            )
         ):
             if kept.demand.keys == (key,) and kept.demand.predicates == predicates:
                 return kept

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from eddyline.answer.join_distinct_heavy import heavy_pairs, light_samples, total
+from eddyline.answer.join_distinct_hubs import hubs_of
 from eddyline.answer.join_distinct_pairs import (
     Estimate,
     Samples,
@@ -59,7 +60,8 @@ def samples_of(left: JdSide, right: JdSide) -> Samples:
     b_left, b_right = common_b(one, two, fewer.by_b.level_rates)
     one, two = one._replace(by_x=by_left), two._replace(by_x=by_right)
     joined = join(by_left, by_right)
-    return Samples(one, two, joined, b_left, b_right, len(one.heavy), len(two.heavy))
+    hubs = hubs_of(one, two, right, first=True), hubs_of(two, one, left, first=False)
+    return Samples(one, two, joined, b_left, b_right, hubs, len(one.heavy), len(two.heavy))
 
 
 def join_distinct(left: JdSide, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
@@ -126,12 +128,14 @@ def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
     variance = weight**2 * best.variance + (1 - weight) ** 2 * other.variance
     variance += 2 * weight * (1 - weight) * on_b.by_x * sqrt(best.variance * other.variance)
     witnesses = best.witnesses + other.witnesses
-    return Estimate(value, variance, witnesses, f"{best.method} and {other.method}")
+    noise = weight**2 * best.noise + (1 - weight) ** 2 * other.noise
+    return Estimate(value, variance, witnesses, f"{best.method} and {other.method}", noise=noise)
 
 
 def _reading(best: Estimate, seen: int, confidence: float) -> SetReading:
     """Return the reading of the chosen estimate; few witnesses widen it, as their variance is less known."""
-    error = sqrt(best.variance * (1 + 6 * max(best.variance, 1 / max(best.witnesses, 1))))
+    sampled = best.variance - best.noise
+    error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))) + best.noise)
     half = min(_MARGIN * two_sided_z(confidence) * error, _WIDEST)
     value = max(best.value, float(seen))
     low, high = max(best.value * exp(-half), float(seen)), max(value, best.value * exp(half))

@@ -26,7 +26,7 @@ def light_samples(samples: Samples) -> Samples:
         for sample, side in ((samples.b_left, samples.left), (samples.b_right, samples.right))
     )
     one, two = chosen(b_left, np.isin(b_left.b, b_right.b)), chosen(b_right, np.isin(b_right.b, b_left.b))
-    return Samples(samples.left, samples.right, samples.joined, one, two)
+    return Samples(samples.left, samples.right, samples.joined, one, two, samples.hubs)
 
 
 def total(light: Estimate, heavy: Estimate) -> Estimate:
@@ -38,7 +38,8 @@ def total(light: Estimate, heavy: Estimate) -> Estimate:
     value = light.value + heavy.value
     variance = (light.variance * light.value**2 + heavy.variance * heavy.value**2) / value**2
     witnesses = light.witnesses + heavy.witnesses
-    return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin)
+    noise = light.noise * (light.value / value) ** 2
+    return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin, noise=noise)
 
 
 def _degrees(side: Side) -> tuple[FloatArray, FloatArray]:

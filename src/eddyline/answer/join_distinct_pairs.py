@@ -9,13 +9,12 @@ from math import inf
 
 import numpy as np
 
+from eddyline.answer.join_distinct_hubs import FEWEST_VALUES, LIGHT, MANY, Hubs
 from eddyline.answer.join_distinct_samples import Joined, Side, count_by, join, thinned_b
 from eddyline.answer.reading import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
-LIGHT = 3  # a join value is light on a side if at most so many sampled x's hold it
 _HELD = 0.8  # the share of heavy x's that hold a heavy join value
-FEWEST_VALUES = 5  # sampled on either side, for a mean over them
 FEW_VALUES, FEW_PAIRS, MANY_WITNESSES = 8, 3, 0.05
 
 
@@ -23,7 +22,8 @@ FEW_VALUES, FEW_PAIRS, MANY_WITNESSES = 8, 3, 0.05
 class Estimate:
     """A value with its relative variance, what it rests on, and how it came about.
 
-    `by_x` is the share of the value that rests on the samples on x, the rest being from those on b.
+    `by_x` is the share of the value that rests on the samples on x, the rest being from those on b. `noise` is the
+    part of the variance that comes from the filter, and is known however few the witnesses are.
     """
 
     value: float
@@ -32,13 +32,15 @@ class Estimate:
     method: str
     by_x: float = 0.0
     thin: bool = False
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
 class Samples:
     """Both sides decoded, their samples on x joined, and their samples on b at common levels.
 
-    The samples on b may or may not hold heavy x's; if so, their numbers are given.
+    The samples on b may or may not hold heavy x's; if so, their numbers are given. hubs: join values that are heavy
+    on the left side and less so on the right, and the other way round.
     """
 
     left: Side
@@ -46,6 +48,7 @@ class Samples:
     joined: Joined
     b_left: Tuples
     b_right: Tuples
+    hubs: tuple[Hubs, Hubs]
     heavy_left: int = 0
     heavy_right: int = 0
 
@@ -117,6 +120,7 @@ def _from_total(u: FloatArray, samples: Samples, method: str) -> Estimate:
     if len(u) == 0:
         return Estimate(0.0, inf, 0, method)
     value, variance = pair_total(u, samples)
+    variance += sum(hubs.unseen_variance() for hubs in samples.hubs)
     return Estimate(value, variance / value**2, int(u.sum()), method, by_x=1.0)
 
 
@@ -133,13 +137,14 @@ def full_projection(samples: Samples) -> Estimate:
     light = _light_triples(samples)
     value = float(light.sum()) / samples.r if samples.r > 0 else 0.0
     variance = (1 - samples.r) * float((light**2).sum()) / samples.r**2 if samples.r > 0 else 0.0
-    heavy, heavy_variance, seen = _heavy_triples(samples)
+    heavy, heavy_variance, noise, seen = _heavy_triples(samples)
     total = value + heavy
     if total == 0:
         return Estimate(0.0, inf, 0, "J''")
-    variance += heavy_variance
+    variance += heavy_variance + noise
     seen += int((light > 0).sum())
-    return Estimate(total, variance / total**2, seen, "J''", by_x=heavy / total)
+    square = total**2
+    return Estimate(total, variance / square, seen, "J''", by_x=heavy / total, noise=noise / square)
 
 
 def _light_triples(samples: Samples) -> FloatArray:
@@ -152,14 +157,26 @@ def _light_triples(samples: Samples) -> FloatArray:
     return np.asarray(one * two, dtype=np.float64)
 
 
-def _heavy_triples(samples: Samples) -> tuple[float, float, int]:
-    """Return the number of triples of heavy join values, its variance, and how many were seen.
+def _heavy_triples(samples: Samples) -> tuple[float, float, float, int]:
+    """Return the number of triples of heavy join values, its variance, the filter's, and how many were seen.
 
-    Heavy x's, which the samples on x lack, are taken to hold most heavy join values.
+    Those that are heavy on one side, and less so on the other, are hubs. Heavy x's, which the samples on x lack, are
+    taken to hold most heavy join values.
     """
+    of_left, of_right = samples.hubs
+    one, one_variance, one_noise = of_left.triples(_HELD * samples.heavy_left)
+    two, two_variance, two_noise = of_right.triples(_HELD * samples.heavy_right)
+    both, both_variance, seen = _triples_heavy_on_both(samples)
+    value = max(one + two + both, 0.0)
+    variance, seen = one_variance + two_variance + both_variance, seen + len(of_left.at) + len(of_right.at)
+    return value, variance, one_noise + two_noise, seen
+
+
+def _triples_heavy_on_both(samples: Samples) -> tuple[float, float, int]:
+    """Return the number of triples of join values as heavy on both sides, its variance, and how many were seen."""
     joined, left, right = samples.joined, samples.left, samples.right
     n_a, n_c = count_by(left.by_x.b, joined.b), count_by(right.by_x.b, joined.b)
-    heavy = np.maximum(n_a, n_c) > LIGHT + 1
+    heavy = np.minimum(n_a, n_c) >= MANY
     if not heavy.any():
         return 0.0, 0.0, 0
     u = np.asarray(np.bincount(joined.pair_of, heavy, minlength=joined.pairs), dtype=np.float64)
@@ -193,7 +210,14 @@ def pairs_per_triple(samples: Samples, triples: Estimate) -> Estimate:
         spread = pair_variance(u, joined, samples.p, samples.q) * (samples.p * samples.q / joined.pairs) ** 2
     floor = (2 * _many_share(samples) / (joined.pairs + 3)) ** 2
     variance = spread + triples.variance + floor
-    return Estimate(triples.value * share, variance, triples.witnesses, "J-ratio", by_x=triples.by_x)
+    return Estimate(
+        triples.value * share,
+        variance,
+        triples.witnesses,
+        "J-ratio",
+        by_x=triples.by_x,
+        noise=triples.noise,
+    )
 
 
 def thin_pairs(samples: Samples, triples: Estimate) -> Estimate:
@@ -208,7 +232,9 @@ def thin_pairs(samples: Samples, triples: Estimate) -> Estimate:
     share = once / (once + more) if once else 1.0
     unseen = _many_share(samples)
     variance = triples.variance + (1 - share) ** 2 + unseen**2 / 4
-    return Estimate(triples.value * share, variance, triples.witnesses, "thin", thin=True)
+    return Estimate(
+        triples.value * share, variance, triples.witnesses, "thin", thin=True, noise=triples.noise
+    )
 
 
 def is_thin(samples: Samples) -> bool:

@@ -76,7 +76,12 @@ def without(sample: Tuples, x: np.ndarray) -> Tuples:
 
 def chosen(sample: Tuples, inside: np.ndarray) -> Tuples:
     """Return the tuples of a sample at which `inside` is true, with its rate."""
-    return sample._replace(x=sample.x[inside], b=sample.b[inside], levels=sample.levels[inside])
+    return sample._replace(
+        x=sample.x[inside],
+        b=sample.b[inside],
+        counts=sample.counts[inside],
+        levels=sample.levels[inside],
+    )
 
 
 def check_sides(left: JoinDistinctSpec, right: JoinDistinctSpec) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.answer.join_distinct_pairs import LIGHT, Estimate, Samples
+from eddyline.answer.join_distinct_hubs import LIGHT
+from eddyline.answer.join_distinct_pairs import Estimate, Samples
 from eddyline.answer.join_distinct_samples import JdSide, count_by
 from eddyline.answer.reading import FloatArray
 

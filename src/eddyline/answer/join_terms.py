@@ -1,4 +1,6 @@
-"""One term of a join query: the synopses of its relations, read by the query's method."""
+"""The terms of a join query: the synopses of its relations, read by the query's method."""
+
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
@@ -24,30 +26,60 @@ WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the table names none."""
 
 
-def read_term(snapshot: Snapshot, query: Query, term: Term, method: str) -> Reading:
-    """Return the reading of a join from the sketches of its relations, the parts of a partitioned one added up."""
-    parts = [[snapshot.layout.by_id[name] for name in part] for part in term.sketches]
-    depth = min(depth_of(kept) for part in parts for kept in part)
-    return sum_of([_read_part(snapshot, query, part, method, depth) for part in parts])
+def read_terms(
+    snapshot: Snapshot, query: Query, terms: Mapping[str, Term], method: str
+) -> dict[str, Reading]:
+    """Return the readings of all terms of a query, row by row from the same hash functions.
+
+    A quotient of two terms correlates their rows. So all terms are read at one depth, and each part at one width,
+    the smallest that any of their sketches has: equal rows of sketches of one query hash alike.
+    """
+    kept = {
+        name: [[snapshot.layout.by_id[each] for each in part] for part in term.sketches]
+        for name, term in terms.items()
+    }
+    depth = min(_shape(each)[1] for parts in kept.values() for part in parts for each in part)
+    widths = [
+        min(_shape(each)[0] for part in together for each in part)
+        for together in zip(*kept.values(), strict=True)
+    ]
+    return {
+        name: sum_of(
+            [
+                _read_part(snapshot, query, part, method, (width, depth))
+                for part, width in zip(parts, widths, strict=True)
+            ]
+        )
+        for name, parts in kept.items()
+    }
 
 
-def _read_part(snapshot: Snapshot, query: Query, relations: list[Kept], method: str, depth: int) -> Reading:
+def sides_of(snapshot: Snapshot, terms: Mapping[str, Term]) -> dict[str, tuple[Side, Side]]:
+    """Return the two sides of each term of a two-way join, all in one shape, to be read beside a sample."""
+    by_id = snapshot.layout.by_id
+    kept = {name: [by_id[each] for each in term.sketches[0]] for name, term in terms.items()}
+    shapes = [_shape(each) for relations in kept.values() for each in relations]
+    shape = (min(width for width, _ in shapes), min(depth for _, depth in shapes))
+    made = {name: _sides(snapshot, relations, shape, skim=True) for name, relations in kept.items()}
+    return {name: (sides[0], sides[1]) for name, sides in made.items()}
+
+
+def _read_part(
+    snapshot: Snapshot, query: Query, relations: list[Kept], method: str, shape: tuple[int, int]
+) -> Reading:
     atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
     if len(atomic) == len(relations):
-        return est_join_size([_narrowed(atomic, each) for each in atomic])
-    sides = _sides(snapshot, relations, depth, skim=method in ("skimmed", "skimmed-paper"))
+        return est_join_size([_narrowed(each, shape[0]) for each in atomic])
+    sides = _sides(snapshot, relations, shape, skim=method in ("skimmed", "skimmed-paper"))
     if len(sides) == 2:
         return _two_way(sides[0], sides[1], method)
     tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
     return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides)
 
 
-def _narrowed(
-    atomic: list[tuple[AgmsSpec, Int64Array]], one: tuple[AgmsSpec, Int64Array]
-) -> tuple[AgmsSpec, Int64Array]:
-    """Return atomic sketches cut to as many copies as all relations have: the first ones, which hash alike."""
+def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:
+    """Return atomic sketches cut to so many copies: the first ones, which hash alike."""
     spec, counters = one
-    width = min(each.width for each, _ in atomic)
     if width == spec.width:
         return one
     return msgspec.structs.replace(spec, width=width), counters[: width * spec.depth]
@@ -61,13 +93,12 @@ def _two_way(left: Side, right: Side, method: str) -> Reading:
     return skimmed_join(left, right)
 
 
-def _sides(snapshot: Snapshot, relations: list[Kept], depth: int, *, skim: bool) -> list[Side]:
-    """Return all sides in their common shape: the smallest width, and the first rows."""
-    width = min(_hash_spec(each).width for each in relations)
+def _sides(snapshot: Snapshot, relations: list[Kept], shape: tuple[int, int], *, skim: bool) -> list[Side]:
+    """Return all sides in a common shape (width, depth)."""
     made: dict[str, Side] = {}
     for each in relations:
         if each.id not in made:
-            made[each.id] = _side(snapshot, each, (width, depth), skim=skim, scan=len(relations) == 2)
+            made[each.id] = _side(snapshot, each, shape, skim=skim, scan=len(relations) == 2)
     return [made[each.id] for each in relations]
 
 
@@ -113,10 +144,10 @@ def self_join(snapshot: Snapshot, name: str) -> float:
     return squares / spec.width if isinstance(spec, AgmsSpec) else squares
 
 
-def depth_of(kept: Kept) -> int:
-    """Return the number of rows of a sketch."""
+def _shape(kept: Kept) -> tuple[int, int]:
+    """Return (width, depth) of a sketch."""
     assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
-    return kept.spec.depth
+    return kept.spec.width, kept.spec.depth
 
 
 def _hash_spec(kept: Kept) -> HashSketchSpec:

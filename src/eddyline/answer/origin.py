@@ -1,12 +1,12 @@
 """The origin of a state that was read from a store, told with each of its answers."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import Layout, Planned
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,19 @@ class Since:
 
 @dataclass(frozen=True)
 class Origin:
-    """How fresh the store was, and which synopses (by id) count only part of their stream."""
+    """How fresh the store was, and what counts only part of its stream: synopses by id, samples by id/stream."""
 
     freshness: Freshness
     since: Mapping[str, Since] = field(default_factory=dict)
 
-    def told(self, estimate: Estimate, read: Sequence[Kept]) -> Estimate:
-        """Return an estimate with its freshness, and notes on rows that the synopses read do not hold."""
-        freshness = self.freshness.of({kept.stream for kept in read}, time.time())
+    def told(self, estimate: Estimate, planned: Planned, layout: Layout) -> Estimate:
+        """Return an estimate with its freshness, and notes on rows that what it was read from does not hold."""
+        freshness = self.freshness.of(set(planned.streams), time.time())
         notes = [*estimate.notes, *freshness.notes()]
+        read = {name: layout.by_id[name].stream for name in planned.ids}
+        read |= {f"{planned.sample}/{stream}": stream for stream in planned.streams}
         for stream, since in {
-            kept.stream: self.since[kept.id] for kept in read if kept.id in self.since
+            stream: self.since[name] for name, stream in read.items() if name in self.since
         }.items():
             notes.append(
                 f"it counts stream {stream!r} only since epoch {since.epoch}, when the query was added: "

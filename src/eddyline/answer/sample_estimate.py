@@ -10,6 +10,9 @@ from eddyline.answer.sample_interval import Spread, heavier_unseen
 from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.messages import Join, exact_total
 
+FEW_WITNESSES = 30
+"""Fewer joined values than this are few to rest an answer on."""
+
 
 @dataclass(frozen=True)
 class SampleEstimate:

@@ -29,7 +29,7 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     and no entry for a term of which none is known.
     Where SQL answers NULL (AVG over no rows), the value is nan.
     """
-    if not join.state.grouped or join.state.follows_all:
+    if join.follows_all:
         return exact_estimate(join, function)
     sampled = SampledValues(join)
     terms = {name: SampledTerm.of(sampled, term) for name, term in join.shape.terms.items()}

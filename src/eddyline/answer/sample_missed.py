@@ -1,7 +1,7 @@
 """What a sampled join may have missed altogether: values of which nothing is followed."""
 
 from collections.abc import Sequence
-from math import inf, log
+from math import inf, log, log1p
 
 import numpy as np
 
@@ -46,14 +46,14 @@ def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: f
         base = term.values.join.state.rosters[link].base
         if base >= 1.0:
             continue
-        values = log((1.0 - confidence) / 2.0) / log(1.0 - base) if base > 0.0 else inf
+        values = log((1.0 - confidence) / 2.0) / log1p(-base) if base > 0.0 else inf
         most = max(most, values * _partners(term, root, sizes))
     return min(most, product)
 
 
 def _size(term: SampledTerm, relation: int, exact: float | None) -> float:
-    """Return the rows (or the sum, in absolute value) of a relation."""
-    estimate = abs(term.relation_weights(relation)[0])
+    """Return the rows of a relation, or the sum of the absolute values of its measure."""
+    estimate = term.relation_size(relation)
     if exact is not None:
         return max(abs(exact), estimate)
     return estimate or inf

@@ -13,7 +13,7 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from eddyline.answer.sample_calibration import RelationGap, calibrate, relation_gaps
-from eddyline.answer.sample_estimate import SampleEstimate, aggregate_of, with_pieces
+from eddyline.answer.sample_estimate import FEW_WITNESSES, SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.sample_interval import Spread, Unseen, interval
 from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.messages import Join
@@ -36,7 +36,7 @@ def read_ratio(
     sums = {name: term.total for name, term in terms.items()}
     centre, count = aggregate_of(function.replace("stddev", "var"), sums), terms["count"]
     if isnan(centre) or sums["count"] <= 0.0:
-        return SampleEstimate(nan, -inf, inf)
+        return SampleEstimate(nan, -inf, inf, base=count.values.base)
     factors = _linear_factors(function, sums)
     first = next(iter(terms))
     rates = count.values.probabilities
@@ -49,6 +49,8 @@ def read_ratio(
     hidden = _HIDDEN * _differences(terms, factors) * counted.variance / counted.carriers
     below, above = interval(calibrated, rates, confidence, Unseen(hidden, counted.carriers))
     value = centre + calibrated.shift / sums["count"]
+    if below == above == 0.0 and np.count_nonzero(count.added) < FEW_WITNESSES:
+        below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
     found = SampleEstimate(
         value,
         value - below / sums["count"],

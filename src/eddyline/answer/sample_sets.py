@@ -19,7 +19,7 @@ def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
     """
     rates = join.probabilities[0][set_values(join)]
     witnesses = len(rates)
-    if not join.state.grouped or join.state.follows_all:
+    if join.follows_all:
         return SampleEstimate(
             witnesses, witnesses, witnesses, exact=True, followed=witnesses, witnesses=witnesses
         )

@@ -110,6 +110,10 @@ class SampledTerm:
             np.add.at(added, self.values.places[variable][places], fresh)
         return float(scaled.sum()), added
 
+    def relation_size(self, relation: int) -> float:
+        """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
+        return float(np.abs(self.scaled_weights(relation)).sum())
+
     def sent_totals(self, variable: int) -> dict[int, float]:
         """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""
         factor = self.messages.factors[variable]

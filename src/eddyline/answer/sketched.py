@@ -15,11 +15,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def half(self) -> float:
-        """Half the width, the larger side of the two."""
-        return max(self.high - self.value, self.value - self.low)
-
 
 def aggregate_of(function: str, readings: Mapping[str, Reading], confidence: float) -> Interval:
     """Return the aggregate of a function of SQL from the readings of its terms, in the units of the answer."""
@@ -32,10 +27,10 @@ def aggregate_of(function: str, readings: Mapping[str, Reading], confidence: flo
     spread = Interval(
         *mean_square_deviation(readings["squares"], readings["sum"], readings["count"], confidence)
     )
-    return from_population(function, spread, readings["count"].value)
+    return _from_population(function, spread, readings["count"].value)
 
 
-def from_population(function: str, spread: Interval, count: float) -> Interval:
+def _from_population(function: str, spread: Interval, count: float) -> Interval:
     """Return a variance or a standard deviation, of the sample or of the population, from the population's
     variance.
     """  # noqa: D205

@@ -1,8 +1,7 @@
 """Statistics read off a state: what a plan's own synopses tell about its streams and queries.
 
-Self-join sizes come from the sketches, numbers of rows from exact counters, of different tuples from key samples,
-of different values from distinct counts, join sizes from the answers, histograms from samples of keys. What is not
-kept is not known.
+Self-join sizes and join sizes come from the sketches, numbers of rows from exact counters, of different values from
+distinct counts, histograms from samples of keys. What is not kept is not known.
 """
 
 from collections.abc import Iterator
@@ -10,23 +9,19 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from eddyline.answer.combined import combine
-from eddyline.answer.join_terms import read_term, self_join
+from eddyline.answer.join_terms import read_terms, self_join
 from eddyline.answer.key_values import holds_value, value_of
-from eddyline.answer.sampled import aggregate_of as sampled_aggregate
-from eddyline.answer.sampled import read_samples
 from eddyline.answer.set_condition import Member
 from eddyline.answer.set_expression import set_cardinality
-from eddyline.answer.sketched import aggregate_of as sketched_aggregate
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.histograms import Histogram, equi_depth
 from eddyline.plan.layout import Demand, Kept, Planned
 from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
+from eddyline.sample.messages import Join, sampled_messages
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.key_sample import EVERYTHING, KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sql.query import Query
 
@@ -37,23 +32,19 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     """Return everything that a snapshot knows and a plan can use."""
     relations, histograms = {}, {}
     counts = dict(_distinct_counts(snapshot))
-    elements = dict(_elements(snapshot))
     totals = {
         kept.demand: float(snapshot.counters[kept.id][0])
         for kept in snapshot.layout.kept
         if kept.demand.family == "total"
     }
-    for kept in snapshot.layout.kept:
+    for kept in _fed(snapshot):
         if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
             name = relation_name(kept.demand)
             distinct = [counts.get(_single(kept.demand, index)) for index in range(len(kept.demand.keys))]
             known = tuple(each for each in distinct if each is not None)
-            tuples = elements.get(name, known[0] if len(distinct) == len(known) == 1 else None)
-            complete = len(known) == len(distinct) and tuples is not None
             relations[name] = RelationStatistics(
                 self_join(snapshot, kept.id),
-                tuples or 0.0,
-                known if complete else (),
+                known if len(known) == len(distinct) else (),
                 totals.get(replace(kept.demand, family="total", keys=(), places=())),
             )
         elif isinstance(kept.spec, PeelingSpec):
@@ -69,13 +60,18 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     return Statistics(relations, sizes, rows, histograms)
 
 
+def _fed(snapshot: Snapshot) -> list[Kept]:
+    """Return the synopses that hold counters now."""
+    return [kept for kept in snapshot.layout.by_id.values() if kept.id in snapshot.counters]
+
+
 def _single(demand: Demand, key: int) -> str:
     """Return the name of a relation's single key, as a distinct count has it."""
     return relation_name(Demand(demand.stream, "distinct", (demand.keys[key],), demand.predicates))
 
 
 def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
-    for kept in snapshot.layout.kept:
+    for kept in _fed(snapshot):
         if isinstance(kept.spec, DistinctSpec):
             try:
                 found = set_cardinality(Member(0), (kept.spec,), (snapshot.counters[kept.id],), 0.95)
@@ -84,31 +80,18 @@ def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
             yield relation_name(kept.demand), found.value
 
 
-def _elements(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
-    for kept in snapshot.layout.kept:
-        if isinstance(kept.spec, KeySampleSpec):
-            sample = kept.spec.decode(snapshot.counters[kept.id])
-            if sample.first is not None:
-                rate = float(np.prod([limit / EVERYTHING for limit in sample.limits]))
-                yield relation_name(kept.demand), len(sample.values) / rate
-
-
 def _sizes(snapshot: Snapshot, planned: Planned) -> Iterator[tuple[str, float]]:
-    """Yield the size of each term of a join, as well as sketches and samples know it; none where it is noise."""
+    """Yield the size of each term of a join, as its sketches tell it; none where it is noise."""
     query = planned.query
     assert isinstance(query, Query)
-    for name, term in planned.terms.items():
-        sketch = read_term(snapshot, query, term, planned.method)
-        interval = sketched_aggregate("count", {"count": sketch}, 0.95)
-        if term.samples:
-            sample = read_samples(snapshot, query, term)
-            if sample.exact:
-                yield name, float(sample.value)
-                continue
-            other = sampled_aggregate("count", {"count": sample}, {"count": sketch}, 0.95)
-            interval, _ = combine(interval, other, "")
-        if abs(interval.value) > interval.half:
-            yield name, interval.value
+    if planned.sample is not None and planned.shape is not None:
+        join = Join(snapshot.samples[planned.sample], planned.shape)
+        for name, term in planned.shape.terms.items():
+            yield name, sampled_messages(join, term).total()
+        return
+    for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items():
+        if abs(reading.value) > reading.half_width(0.95):
+            yield name, reading.value
 
 
 def _histogram(snapshot: Snapshot, kept: Kept) -> Histogram | None:

@@ -4,12 +4,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from eddyline.api.durable import from_epoch, origin_of, stamp, to_sections
+from eddyline.api.durable import from_epoch, origin_of, stamp
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
 from eddyline.api.run import BATCH_QUERY
 from eddyline.api.state import State
 from eddyline.errors import WrongRun
+from eddyline.ingest.sections import to_sections
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
 from eddyline.store import Reader, SourcePosition, Store, difference

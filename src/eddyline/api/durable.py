@@ -7,25 +7,24 @@ import time
 from collections.abc import Collection
 
 import msgspec
-import numpy as np
 
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
-from eddyline.ingest.pane_set import PaneSet
-from eddyline.ingest.snapshot import Snapshot, Tally, newest_word, panes_from, slot_words
-from eddyline.plan.explain import describe
-from eddyline.plan.layout import Kept, Layout
-from eddyline.sketch.counters import Int64Array
+from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
+from eddyline.ingest.snapshot import Snapshot, Tally
+from eddyline.plan.explain import describe, describe_sample
+from eddyline.plan.layout import Layout
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
-_HINTS = "/hints"
 _SINCE = "/since"
 
 
 def stamp(layout: Layout) -> PlanStamp:
     """Return what a store knows of a plan: what each synopsis holds, in words that can be compared."""
     described = {kept.id: f"{describe(kept.demand)}; {kept.spec}; {kept.candidates}" for kept in layout.kept}
+    for planned_sample in layout.samples:
+        described[planned_sample.id] = describe_sample(planned_sample)
     for group in layout.windows:
         described[group.id] = (
             f"{group.window.panes} panes of {group.window.slide} us; plan {group.layout.digest}"
@@ -35,57 +34,22 @@ def stamp(layout: Layout) -> PlanStamp:
     return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
 
 
-def to_sections(snapshot: Snapshot, streams: set[str] | None = None) -> dict[str, bytes]:
-    """Return the sections of a snapshot, or of some streams of it."""
-    sections: dict[str, bytes] = {}
-    for kept in snapshot.layout.kept:
-        if streams is None or kept.stream in streams:
-            sections |= _sections(snapshot, kept)
-    for panes in snapshot.windows.values():
-        if streams is None or streams & {stream.name for stream in panes.group.layout.streams}:
-            sections |= _pane_sections(panes)
-    return sections
-
-
-def _pane_sections(panes: PaneSet) -> dict[str, bytes]:
-    """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
-    sections = {panes.group.id: _bytes(newest_word(panes))}
-    for slot in range(panes.group.window.panes + 1):
-        sections[f"{panes.group.id}/{slot}"] = _bytes(slot_words(panes, slot))
-    return sections
-
-
-def _bytes(words: Int64Array) -> bytes:
-    return words.astype("<i8", copy=False).tobytes()
-
-
-def _sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
-    sections = {kept.id: _bytes(snapshot.counters[kept.id])}
-    if kept.candidates is not None:
-        sections[kept.id + _HINTS] = _bytes(snapshot.hints[kept.id])
-    return sections
-
-
 def from_epoch(epoch: Epoch) -> Snapshot:
-    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan."""
+    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan.
+
+    Where the plan has changed to a smaller budget, its samples are brought down to it.
+    """
     try:
         layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
     except (msgspec.DecodeError, ValueError) as error:
         raise CorruptState(f"the plan of epoch {epoch.number} cannot be read: {error}.") from error
-    empty = Snapshot.empty(layout)
-    counters = {name: _words(epoch, name, len(values)) for name, values in empty.counters.items()}
-    hints = {name: _words(epoch, name + _HINTS, len(values)) for name, values in empty.hints.items()}
-    tallies = dict(empty.tallies)
+    tallies = {stream.name: Tally() for stream in layout.streams}
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
-    windows = {}
-    for group in layout.windows:
-        slots = [
-            _words(epoch, f"{group.id}/{slot}", 1 + group.layout.nbytes // 8)
-            for slot in range(group.window.panes + 1)
-        ]
-        windows[group.id] = panes_from(group, _words(epoch, group.id, 1), slots)
-    return Snapshot(layout, counters, hints, tallies, windows)
+    try:
+        return from_sections(layout, epoch.sections, tallies).settled()
+    except CorruptState as error:
+        raise CorruptState(f"epoch {epoch.number}: {error}") from error
 
 
 def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
@@ -96,18 +60,32 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
     sections: dict[str, bytes] = {}
     for kept in layout.kept:
-        if kept.id in unchanged and kept.stream not in refresh:
+        if kept.id not in unchanged or kept.stream in refresh:
+            sections |= synopsis_sections(empty, kept)
+            sections |= _since(epoch, kept.id, kept.stream, refresh)
+    for planned in layout.samples:
+        streams = {each.stream for each in planned.exact}
+        if planned.id in unchanged and not streams & set(refresh):
             continue
-        sections |= _sections(empty, kept)
-        position = epoch.commit.sources.get(kept.stream)
-        begun = position is not None and position.rows > 0 and kept.stream not in refresh
-        rows = position.rows if position is not None else 0
-        sections[kept.id + _SINCE] = msgspec.json.encode(Since(epoch.number, rows)) if begun else b""
+        state = empty.samples[planned.id]
+        sections |= sample_sections(planned, state, state.rosters)
+        for kept in planned.sketches:
+            sections |= synopsis_sections(empty, kept)
+        for stream in sorted(streams):
+            sections |= _since(epoch, f"{planned.id}/{stream}", stream, refresh)
     for panes in empty.windows.values():
         streams = {stream.name for stream in panes.group.layout.streams}
         if panes.group.id not in unchanged or streams & set(refresh):
-            sections |= _pane_sections(panes)
+            sections |= pane_sections(panes)
     return sections
+
+
+def _since(epoch: Epoch, name: str, stream: str, refresh: Collection[str]) -> dict[str, bytes]:
+    """Return the section that says where something new on a stream begins to count, empty at its first row."""
+    position = epoch.commit.sources.get(stream)
+    begun = position is not None and position.rows > 0 and stream not in refresh
+    rows = position.rows if position is not None else 0
+    return {name + _SINCE: msgspec.json.encode(Since(epoch.number, rows)) if begun else b""}
 
 
 def origin_of(epoch: Epoch, layout: Layout) -> Origin:
@@ -121,19 +99,11 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
                 stream.name, at.rows, at.deletes, at.bad, at.late, at.batch_id, at.last_commit_time
             )
         streams.append(fresh)
+    named = [(kept.id, kept.stream) for kept in layout.kept]
+    named += [(f"{s.id}/{part.stream}", part.stream) for s in layout.samples for part in s.exact]
     since = {
-        kept.id: msgspec.json.decode(epoch.sections[kept.id + _SINCE], type=Since)
-        for kept in layout.kept
-        if epoch.sections.get(kept.id + _SINCE)
+        name: msgspec.json.decode(epoch.sections[name + _SINCE], type=Since)
+        for name, _ in named
+        if epoch.sections.get(name + _SINCE)
     }
     return Origin(Freshness(epoch.number, tuple(streams), time.time()), since)
-
-
-def _words(epoch: Epoch, name: str, words: int) -> np.ndarray:
-    section = epoch.sections.get(name)
-    if section is None or len(section) != 8 * words:
-        found = "nothing" if section is None else f"{len(section)} bytes"
-        raise CorruptState(
-            f"epoch {epoch.number} should hold {8 * words} bytes for {name!r} and holds {found}."
-        )
-    return np.frombuffer(section, dtype="<i8").astype(np.int64)

@@ -1,6 +1,6 @@
 """Pipeline files: a workload, its sources and its store in one TOML file.
 
-[workload]                       # budget or error, confidence, seed, objective, store, statistics
+[workload]                       # budget or error, confidence, seed, objective, timezone, store, statistics
 budget = "8 MB"
 store = "state"
 statistics = "statistics.json"   # optional: what `eddyline analyze` wrote
@@ -71,6 +71,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confidence: float = 0.95
     seed: int = 0
     objective: Objective = "average"
+    timezone: str | None = None
     store: str | None = None
     statistics: str | None = None
 
@@ -101,6 +102,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             confidence=settings.confidence,
             seed=settings.seed,
             objective=settings.objective,
+            timezone=settings.timezone,
         )
         for name, source in self.streams.items():
             workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)

@@ -16,7 +16,7 @@ from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
 from eddyline.plan.outlook import expected_errors, partition_gains
 from eddyline.plan.picture import picture_of
-from eddyline.plan.planner import Known
+from eddyline.plan.sketches import Known
 from eddyline.plan.specs import Settings as Budget
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ class Plan:
         )
 
     def expected_errors(self) -> dict[str, float]:
-        """Return half the width of each query's interval that is expected, relative to the answer."""
+        """Return half the width of each query's interval that is expected, relative to the answer.
+
+        Infinite where it is not known: the statistics saw no rows of the join, or fewer than their noise.
+        """
         most = self._outlook.settings.max_distinct
         return expected_errors(self.layout, self._outlook.known.statistics, most)
 
@@ -78,11 +81,15 @@ class Plan:
         """Return the state before any row."""
         return State(Snapshot.empty(self.layout))
 
-    def sketch(self, spark: "SparkSession", frames: "Mapping[str, DataFrame]") -> State:
+    def sketch(
+        self,
+        spark: "SparkSession",  # noqa: ARG002 - a fixed public face; frames know their session
+        frames: "Mapping[str, DataFrame]",
+    ) -> State:
         """Return the state after one pass over batch frames, one frame per stream."""
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
-        return State(sketch_frames(spark, self.layout, frames))
+        return State(sketch_frames(self.layout, frames))
 
     def start(
         self,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
-from eddyline.api.durable import from_epoch, origin_of, to_sections
+from eddyline.api.durable import from_epoch, origin_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError
+from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
 from eddyline.store import Epoch, Store
@@ -79,14 +80,13 @@ class Run:
         from eddyline.spark.dead_letters import write_dead_letters  # noqa: PLC0415
 
         def change(epoch: Epoch) -> dict[str, bytes]:
-            return to_sections(self._snapshot(epoch).plus_stream(stream, added), {stream})
+            return to_sections(self._snapshot(epoch).plus_stream(stream, added))
 
         if self._store.seen(stream, query_id, batch_id):
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
             return
         skip = self._on_bad != "fail"
-        floor = self._snapshot(self._store.current).floor(stream)
-        added = sketch_stream(self._spark, self._layout, stream, frame, skip_bad=skip, floor=floor)
+        added = sketch_stream(self._snapshot(self._store.current), stream, frame, skip_bad=skip)
         if added.bad and self._dead_letter is not None:
             declared = self._layout.stream(stream)
             write_dead_letters(declared, frame, self._dead_letter, query_id, batch_id)

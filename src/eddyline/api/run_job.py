@@ -69,7 +69,10 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:
-    """Return the streams that some queries read, or raise where a source does not give its rows again."""
+    """Return the streams that some queries read, or raise where a source does not give its rows again.
+
+    A stream sample is rebuilt as a whole, from all of its streams.
+    """
     if not queries:
         return ()
     layout = pipeline.plan().layout
@@ -77,8 +80,10 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
     unknown = [name for name in queries if name not in planned]
     if unknown:
         raise PlanError(f"the pipeline has no query {unknown[0]!r}: its queries are {', '.join(planned)}.")
-    ids = {name for query in queries for name in planned[query].ids}
-    streams = sorted({layout.by_id[name].stream for name in ids})
+    samples = {planned[query].sample for query in queries}
+    read = {stream for query in queries for stream in planned[query].streams}
+    read |= {part.stream for sample in layout.samples if sample.id in samples for part in sample.exact}
+    streams = sorted(read)
     for name in streams:
         if pipeline.streams[name].format in FORGETFUL:
             raise PipelineError(

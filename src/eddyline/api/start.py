@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eddyline.api.durable import fresh_sections, stamp, to_sections
+from eddyline.api.durable import fresh_sections, stamp
 from eddyline.api.run import OnBad, Run
 from eddyline.errors import PipelineError
+from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
 from eddyline.store import Epoch, Options, Store

@@ -8,22 +8,27 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, window_note
+from eddyline.answer.followed_keys import find_followed
 from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
+from eddyline.answer.fullness import explain_state
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.answer.statistics import statistics_of
 from eddyline.errors import PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
 from eddyline.plan.statistics import Statistics
-from eddyline.plan.windows import stream_spec
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
+
+UPDATE_ROWS = 1 << 18
+"""Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
 
 
 class State:
@@ -49,11 +54,13 @@ class State:
         rows, counts = read_table(
             of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
         )
-        partial = StreamPass(
-            stream_spec(layout, stream, self.snapshot.floor(stream)), layout.stream(stream).event_time
-        )
-        partial.feed(project_table(of, rows, counts, partial.projection))
-        self.snapshot = self.snapshot.plus_stream(stream, partial)
+        snapshot = self.snapshot
+        for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
+            partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
+            part, weight = rows.slice(start, UPDATE_ROWS), counts[start : start + UPDATE_ROWS]
+            partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
+            snapshot = snapshot.plus_stream(stream, partial)
+        self.snapshot = snapshot
         self.origin = None
         return self
 
@@ -70,7 +77,7 @@ class State:
         if self.origin is None:
             return estimate
         origin = self.origin if panes is None else Origin(self.origin.freshness)
-        return origin.told(estimate, [snapshot.layout.by_id[name] for name in planned.ids])
+        return origin.told(estimate, planned, snapshot.layout)
 
     def frequent(
         self,
@@ -86,6 +93,10 @@ class State:
         By default those that are certainly there; `top` so many, or from `threshold` on. It reads the sketch
         that a join on the columns (under the same predicates, `where`) keeps.
         """
+        key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        followed = find_followed(self.snapshot, stream, key, predicates)
+        if followed is not None and (followed.all or not self._is_sketched(stream, columns, where)):
+            return followed.frequent(top, threshold, self._confidence(confidence))
         kept = self._sketch_of(stream, columns, where)
         return frequent_keys(self.snapshot, kept, top, threshold, self._confidence(confidence))
 
@@ -98,13 +109,21 @@ class State:
         confidence: float | None = None,
     ) -> Estimate:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
-        kept = self._sketch_of(stream, tuple(values), where)
-        types = [to_arrow(part.type) for part in kept.demand.keys[0].columns]
+        columns = tuple(values)
+        found, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
+        types = [to_arrow(part.type) for part in found.columns]
         given = {name.lower(): value for name, value in values.items()}
-        parts = [given[next(iter(columns_of(part.text))).lower()] for part in kept.demand.keys[0].columns]
+        parts = [given[next(iter(columns_of(part.text))).lower()] for part in found.columns]
         key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")
+        followed = find_followed(self.snapshot, stream, found, predicates)
+        known = (
+            followed.frequency(int(key[0]), self._confidence(confidence)) if followed is not None else None
+        )
+        if known is not None:
+            return known
+        kept = self._sketch_of(stream, columns, where)
         return key_frequency(self.snapshot, kept, int(key[0]), self._confidence(confidence))
 
     def sample(self, stream: str, *columns: str, where: str | None = None) -> Sample:
@@ -115,6 +134,21 @@ class State:
     def statistics(self) -> Statistics:
         """Return what the state tells about streams and queries, to plan with: `w.plan(statistics=...)`."""
         return statistics_of(self.snapshot)
+
+    def _is_sketched(self, stream: str, columns: tuple[str, ...], where: str | None) -> bool:
+        try:
+            self._sketch_of(stream, columns, where)
+        except PlanError:
+            return False
+        return True
+
+    def explain(self) -> str:
+        """Return how full the stream samples are, at which rates values are followed, and how sure each answer is."""
+        return explain_state(self.snapshot, self.answers_by_name())
+
+    def answers_by_name(self) -> dict[str, Estimate]:
+        """Return the estimate of every query of the plan."""
+        return {name: self.answer(name) for name in self.snapshot.layout.query_names}
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
@@ -130,6 +164,13 @@ class State:
         return type(self)(self.snapshot - other.snapshot)
 
     def __eq__(self, other: object) -> bool:
+        """Return whether both states are of one plan and hold equal counters: the same net rows, in any order.
+
+        Hints and tallies are not compared. The hints (which keys may be frequent) depend on the order and the batches
+        in which rows came, and the tallies count inserts and deletes that cancelled. So `to_bytes()` of equal states
+        may differ, and so may, within their intervals, answers that are skimmed. Exact answers, distinct counts and
+        the method "hash" depend on the counters alone.
+        """
         return isinstance(other, State) and self.snapshot == other.snapshot
 
     def __hash__(self) -> int:
@@ -137,17 +178,17 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of counters and hints."""
-        return self.snapshot.layout.nbytes
+        """Bytes of counters, hints and samples as they are now: at most those of the plan."""
+        return self.snapshot.nbytes
 
     def to_bytes(self) -> bytes:
         """Return the state, its plan included, as bytes."""
-        return self.snapshot.to_bytes()
+        return to_bytes(self.snapshot)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Return the state that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
-        return cls(Snapshot.from_bytes(data))
+        return cls(from_bytes(data))
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())

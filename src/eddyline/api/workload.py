@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self, get_args
 from msgspec.structs import replace
 
 from eddyline.api.plan import Outlook, Plan
+from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.analysis import analysis_of
@@ -13,16 +14,19 @@ from eddyline.plan.coverage import key_of_columns
 from eddyline.plan.demands import METHODS, Asked, Method
 from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.outlook import budget_for_error, expected_errors
-from eddyline.plan.planner import Known, make_layout
+from eddyline.plan.planner import make_layout
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.sizing import parse_bytes
+from eddyline.plan.sketches import Known
 from eddyline.plan.specs import MOST_DISTINCT, Settings
 from eddyline.plan.statistics import Statistics
+from eddyline.plan.timezone import check_same_zone, with_timezone
 from eddyline.plan.window_planner import check_event_times, layout_with_windows
 from eddyline.plan.windows import parse_window
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
+from eddyline.sql.timezones import machine_zone, normal_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +39,10 @@ ANALYSIS_BUDGET = "32 MB"
 
 class Workload:
     """Streams, the queries asked of them, and a budget in bytes or an error to reach.
+
+    samples: False plans sketches only: purely linear, the documents' own system.
+    timezone: where the years, days and hours of timestamps are those of the clock, such as "Europe/Berlin". By
+    default the zone of the active Spark session when the plan is made, or of the machine.
 
     >>> w = Workload(budget="64 KB", seed=7)
     >>> w.stream("orders", "o_orderkey BIGINT, o_custkey BIGINT").query("n", "SELECT COUNT(*) FROM orders")
@@ -51,6 +59,8 @@ class Workload:
         hash: Family = "mix",  # noqa: A002 - the word that users know
         max_distinct: int = MOST_DISTINCT,
         objective: Objective = "average",
+        samples: bool = True,
+        timezone: str | None = None,
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
@@ -61,12 +71,13 @@ class Workload:
         if objective not in get_args(Objective):
             raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
-        self._settings = Settings(size, seed, confidence, hash, max_distinct)
+        self._settings = Settings(size, seed, confidence, hash, max_distinct, samples)
         self._error = error
         self._objective: Objective = objective
+        self._timezone = normal_zone(timezone) if timezone is not None else None
         self._streams: dict[str, Stream] = {}
         self._asked: dict[str, Asked] = {}
-        self._samples: list[Demand] = []
+        self._distinct_samples: list[Demand] = []
         self._windows: dict[str, Window] = {}
 
     def stream(
@@ -127,7 +138,7 @@ class Workload:
             raise PlanError(f"a sample holds 1 to 1,000,000 keys, not {size}.")
         declared = {each.name: each.columns for each in self._streams.values()}
         key, predicates = key_of_columns(declared, stream, columns, where)
-        self._samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
+        self._distinct_samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
     def plan(self, *, statistics: Statistics | None = None, keep: Layout | Plan | None = None) -> Plan:
@@ -138,7 +149,7 @@ class Workload:
         (`el.open(store).snapshot.layout`), whose synopses stay as they are; those of added queries share what it
         leaves of the budget.
         """
-        if not self._asked and not self._samples:
+        if not self._asked and not self._distinct_samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
         old = keep.layout if isinstance(keep, Plan) else keep
         if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
@@ -152,9 +163,24 @@ class Workload:
         return Plan(self._layout(settings, known, old), self._outlook(settings, known))
 
     def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
-        return layout_with_windows(
-            self._streams, list(self._asked.values()), self._windows, settings, self._samples, keep, known
+        layout = layout_with_windows(
+            self._streams,
+            list(self._asked.values()),
+            self._windows,
+            settings,
+            self._distinct_samples,
+            keep,
+            known,
         )
+        return replace(with_timezone(layout, self._zone(keep)), error=self._error)
+
+    def _zone(self, keep: Layout | None = None) -> str:
+        """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""
+        if self._timezone is None and keep is not None and keep.timezone is not None:
+            return keep.timezone
+        zone = self._timezone or session_zone() or machine_zone()
+        check_same_zone(keep, zone)
+        return zone
 
     def _budget_for(self, error: float, known: Known, keep: Layout | None) -> int:
         """Return the smallest budget that is expected to reach an error on every query."""
@@ -171,13 +197,17 @@ class Workload:
         return Outlook(known, settings, tuple(self._asked.values()), self._error)
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
-        """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`."""
-        settings = replace(self._settings, budget=parse_bytes(budget))
+        """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`.
+
+        Only aggregates over joins are planned by more than the number of rows: without any, the plan counts rows.
+        """
+        settings = replace(self._settings, budget=parse_bytes(budget), samples=False)
         asked, samples = analysis_of(list(self._asked.values()), settings)
-        if not asked:
-            raise PlanError("the workload asks no join, and only joins are planned by statistics.")
-        known = Known(sample_all=True)
+        if not self._asked and not self._distinct_samples:
+            raise PlanError("the workload asks no query: add one with w.query(name, sql).")
+        known = Known()
         layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
+        layout = with_timezone(layout, self._zone())
         return Plan(layout, Outlook(known, settings, tuple(asked), None))
 
     def analyze(

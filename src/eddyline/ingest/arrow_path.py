@@ -12,6 +12,7 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import from_arrow, to_arrow
 from eddyline.sql.columns import columns_of
+from eddyline.sql.timezones import UTC
 from eddyline.types import Column
 
 
@@ -31,19 +32,21 @@ def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> t
     return table, np.ascontiguousarray(array, dtype=np.int64)
 
 
-def project_table(stream: Stream, rows: pa.Table, weights: Int64Array, projection: Projection) -> pa.Table:
-    """Return the projected batch of a table, as Spark would compute it."""
+def project_table(
+    stream: Stream, rows: pa.Table, weights: Int64Array, projection: Projection, timezone: str | None = None
+) -> pa.Table:
+    """Return the projected batch of a table, as Spark would compute it in a session of that time zone."""
     table = _as_declared(stream, rows, referenced(projection))
 
     def value(text: str) -> pa.ChunkedArray:
-        return evaluate(text, table, stream.columns)
+        return evaluate(text, table, stream.columns, timezone or UTC)
 
     columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
     for i, key in enumerate(projection.keys):
         for j, part in enumerate(key.columns):
             columns[f"k{i}_{j}"] = value(part.text)
     for i, predicate in enumerate(projection.predicates):
-        flags = [pc.fill_null(value(conjunct), False) for conjunct in predicate]
+        flags = [pc.fill_null(value(conjunct).cast(pa.bool_()), False) for conjunct in predicate]
         columns[f"f{i}"] = flags[0] if len(flags) == 1 else _all(flags)
     for i, measure in enumerate(projection.measures):
         columns[f"m{i}"] = value(measure.expression.text).cast(to_arrow(measure.expression.type))

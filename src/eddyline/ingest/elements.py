@@ -3,7 +3,7 @@
 import numpy as np
 
 from eddyline.ingest.projection import Prepared
-from eddyline.plan.elements import Elements, Flag
+from eddyline.plan.layout import Elements, Flag
 from eddyline.sample.dictionary import Builder, flag_words
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
@@ -20,7 +20,9 @@ def add_rows(
     kept = None if rosters is None else _followed(spec, keys, rosters)
     if kept is not None and not kept.any():
         return
-    words = flag_words(spec, [~valid for _, valid in keys], [_flag(f, prepared) for f in elements.flags], rows)
+    words = flag_words(
+        spec, [~valid for _, valid in keys], [_flag(f, prepared) for f in elements.flags], rows
+    )
     columns = [np.where(valid, values, 0) for values, valid in keys] + list(words)
     totals = [prepared.weights]
     for measure in elements.measures:
@@ -48,4 +50,4 @@ def _followed(
 def _flag(flag: Flag, prepared: Prepared) -> BoolArray:
     parts = [prepared.flags[flag.predicates]] if flag.predicates else []
     parts += [prepared.presence[part] for part in flag.presence]
-    return np.logical_and.reduce(parts)
+    return np.asarray(np.logical_and.reduce(parts))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import PipelineError
-from eddyline.plan.layout import Kept, Measure
+from eddyline.plan.layout import Elements, Kept, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
 from eddyline.sql.query import Expression, Key
@@ -33,15 +33,21 @@ class Projection:
     event_time: str | None = None
 
 
-def project(kept: Sequence[Kept], event_time: str | None = None) -> Projection:
-    """Return the projection that serves all of a stream's synopses, with the rows' event time if it is named."""
+def project(
+    kept: Sequence[Kept], elements: Sequence[Elements] = (), event_time: str | None = None
+) -> Projection:
+    """Return the projection that serves all synopses and dictionaries of a stream, and its rows' event time."""
+    flags = [flag for each in elements for flag in each.flags]
+    keys = [key for each in kept for key in each.demand.keys] + [k for each in elements for k in each.keys]
+    predicates = [each.demand.predicates for each in kept] + [flag.predicates for flag in flags]
+    measures = [each.demand.measure for each in kept] + [m for each in elements for m in each.measures]
+    presence = [part for each in kept for part in each.demand.presence]
+    presence += [part for flag in flags for part in flag.presence]
     return Projection(
-        keys=tuple(dict.fromkeys(key for each in kept for key in each.demand.keys)),
-        predicates=tuple(dict.fromkeys(each.demand.predicates for each in kept if each.demand.predicates)),
-        measures=tuple(
-            dict.fromkeys(each.demand.measure for each in kept if each.demand.measure is not None)
-        ),
-        presence=tuple(dict.fromkeys(part for each in kept for part in each.demand.presence)),
+        keys=tuple(dict.fromkeys(keys)),
+        predicates=tuple(dict.fromkeys(each for each in predicates if each)),
+        measures=tuple(dict.fromkeys(each for each in measures if each is not None)),
+        presence=tuple(dict.fromkeys(presence)),
         event_time=event_time,
     )
 

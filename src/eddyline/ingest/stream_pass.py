@@ -5,14 +5,17 @@ import pyarrow as pa
 
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.projection import TIME, Projection, project
-from eddyline.plan.windows import PaneSpec, StreamSpec
+from eddyline.ingest.stream_spec import PaneSpec, StreamSpec
 from eddyline.sketch.keys import validity
 
 
 def projection_of(spec: StreamSpec, event_time: str | None) -> Projection:
     """Return the projection that a pass reads; the event time only where a window needs it."""
     kept = [*spec.kept, *(each for pane in spec.panes for each in pane.kept)]
-    return project(kept, event_time if spec.panes else None)
+    tasks = [*spec.samples, *(task for pane in spec.panes for task in pane.samples)]
+    elements = [each for task in tasks for each in task.sample.exact if each.stream == task.stream]
+    sketches = [each for task in tasks for each in task.sketches]
+    return project([*kept, *sketches], elements, event_time if spec.panes else None)
 
 
 class StreamPass:
@@ -21,7 +24,7 @@ class StreamPass:
     def __init__(self, spec: StreamSpec, event_time: str | None = None) -> None:
         self.spec = spec
         self.projection = projection_of(spec, event_time)
-        self.whole = Accumulator(spec.kept, self.projection)
+        self.whole = Accumulator(spec.kept, self.projection, spec.samples)
         self.panes: dict[tuple[str, int], Accumulator] = {}
         self.newest: dict[str, int] = {}
         self.late = 0
@@ -67,7 +70,7 @@ class StreamPass:
         """Return the accumulator of a pane, a new one where there is none."""
         key = (spec.group, number)
         if key not in self.panes:
-            self.panes[key] = Accumulator(spec.kept, self.projection)
+            self.panes[key] = Accumulator(spec.kept, self.projection, spec.samples)
         return self.panes[key]
 
     def drop_old(self, spec: PaneSpec) -> None:

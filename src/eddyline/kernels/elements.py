@@ -7,6 +7,8 @@ import numpy as np
 from numba import njit
 
 _U = np.uint64
+_LEAST = np.iinfo(np.int64).min
+"""It has no opposite in 64 bits."""
 
 
 @njit(cache=True, inline="always")
@@ -18,7 +20,7 @@ def splitmix(word: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def fold_rows(
+def fold_rows(  # noqa: C901 - a hash table in one loop
     words: np.ndarray,
     values: np.ndarray,
     slots: np.ndarray,
@@ -97,6 +99,8 @@ def merge_sorted(
         for v in range(out_totals.shape[1]):
             a = left_totals[i, v] if order <= 0 else np.int64(0)
             b = right_totals[j, v] * sign if order >= 0 else np.int64(0)
+            if sign < 0 and b == _LEAST:
+                return -1
             total = a + b
             if (a ^ total) & (b ^ total) < 0:
                 return -1

@@ -64,6 +64,13 @@ def filter_test(
 
 
 @njit(cache=True, nogil=True)
+def filter_slots(fingerprints: np.ndarray, params: np.ndarray, slots: int, out: np.ndarray) -> None:
+    """Fill out (int64) with the counter of the filter that each fingerprint of a join value adds to."""
+    for i in range(fingerprints.shape[0]):
+        out[i] = _slot(fingerprints[i], params, slots)
+
+
+@njit(cache=True, nogil=True)
 def filter_fill(words: np.ndarray) -> int:
     """Return how many counters are not zero."""
     number = 0

@@ -1,9 +1,10 @@
 """Words for every synopsis of a workload, so that the average or the largest error is least.
 
 Exact counters and samples that were asked for take what they need. Everything else takes part in one
-optimisation (Paper: sharing, ComputeSpace): a relation of a query is a vertex, its sketch, the sketches of its
-parts and its key sample are the vertex's words. Sizes are then raised to the least that each family needs, and
-families that come in steps leave what they do not use to the join sketches.
+optimisation (Paper: sharing, ComputeSpace; the largest error has its own, in `largest_error`): a relation of a
+query is a vertex, its sketch, or the sketches of its parts, are the vertex's words. Sizes are then
+raised to the least that each family needs, and families that come in steps leave what they do not use to the join
+sketches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from eddyline.errors import PlanError
+from eddyline.plan.largest_error import minimise_errors_in_turn
 from eddyline.plan.layout import Demand
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, allocate
-from eddyline.plan.specs import STEPPED, Settings, least_words, spec_for
+from eddyline.plan.sizing import HINT_SHARE
+from eddyline.plan.specs import STEPPED, Settings, least_words, spec_for, step_words
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -56,8 +59,31 @@ def share_words(
         )
     if not least:
         return dict(own)
+    if objective == "largest":
+        wide = [_with_hints(reader) for reader in readers]
+        return dict(own) | minimise_errors_in_turn(wide, least, left, lambda demand: _steps(demand, settings))
     shares = _raised(_ideal(readers, left, objective, set(least)), least, left)
     return dict(own) | _stepped(shares, least, left, settings)
+
+
+def _with_hints(reader: Reader) -> Reader:
+    """Return a reader whose hash sketches take their candidate tables beside them."""
+    hinted = HINT_SHARE / (HINT_SHARE - 1)
+    bundles = (
+        Bundle(
+            tuple(
+                (demand, share * (hinted if demand.family == "hash" else 1.0))
+                for demand, share in each.members
+            )
+        )
+        for each in reader.bundles
+    )
+    return Reader(reader.name, reader.weight, tuple(bundles))
+
+
+def _steps(demand: Demand, settings: Settings) -> tuple[int, ...] | None:
+    """Return the sizes that a demand's synopsis comes in, rising; None where any size will do."""
+    return step_words(demand.family, settings.max_distinct) if demand.family in STEPPED else None
 
 
 def _ideal(

@@ -1,11 +1,9 @@
-"""What the planner chooses for each query before memory is shared out: hash families, key samples, parts."""
+"""What the planner chooses for each query before memory is shared out: hash families and parts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from eddyline.plan.demands import Asked, Choice, Method, links_of, plain_choice, terms_of
-from eddyline.plan.expected import Balance, balance_of, sampling_of, sketch_weight
+from eddyline.plan.demands import Asked, Choice, links_of, terms_of
+from eddyline.plan.expected import sketch_weight
 from eddyline.plan.families import chosen_families
 from eddyline.plan.layout import Layout, Planned
 from eddyline.plan.parts import Parts, parts_of
@@ -16,7 +14,7 @@ from eddyline.sql.query import Query
 
 
 def query_weights(asked: Sequence[Asked], statistics: Statistics, settings: Settings) -> dict[str, float]:
-    """Return W of each query by sketches alone. Paper: sharing, W_Q."""
+    """Return W of each query. Paper: sharing, W_Q."""
     return {
         each.name: sketch_weight(
             each.query, terms_of(each.query, each.method), statistics, settings.max_distinct
@@ -45,17 +43,10 @@ def choose(
     words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
     made = {}
     for each in fresh:
-        plain = plain_choice(each.query, each.method)
+        made[each.name] = Choice()
         if isinstance(each.query, Query) and each.query.links:
             parts = Parts() if each.name in sharing else parts_of(each, statistics, words)
-            plain = replace(
-                plain,
-                families=families[each.name],
-                sampled=_sampled(each, weights[each.name], statistics, words),
-                parts=parts.predicates,
-                shares=parts.shares or (1.0,),
-            )
-        made[each.name] = plain
+            made[each.name] = Choice(families[each.name], parts.predicates, parts.shares or (1.0,))
     return old | made
 
 
@@ -63,33 +54,14 @@ def _relations(asked: Asked) -> int:
     return sum(len(term.all) for term in terms_of(asked.query, asked.method).values())
 
 
-def _sampled(asked: Asked, weight: float, statistics: Statistics, words: int) -> bool:
-    """Return whether a query keeps key samples: by its statistics, or without them from three relations on."""
-    query = asked.query
-    assert isinstance(query, Query)
-    if asked.method != "skimmed":
-        return False
-    if len(query.relations) > 2:
-        return plain_choice(query, asked.method).sampled
-    return balanced(query, asked.method, weight, statistics, words).split > 1
-
-
-def balanced(query: Query, method: Method, weight: float, statistics: Statistics, words: int) -> Balance:
-    """Return how the memory of a query is best shared between sketches and samples of so many words each."""
-    sampled = [
-        sampling_of(query, name, term, statistics, [words] * len(query.relations))
-        for name, term in terms_of(query, method).items()
-    ]
-    known = [each for each in sampled if each is not None]
-    worst = max(known, key=lambda each: each.variance) if known else None
-    return balance_of(weight, worst, words)
-
-
 def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choice]:
-    """Return the choices of an older layout for the queries that it has in common with the new ones."""
+    """Return the choices of an older layout for the queries that it has in common with the new ones.
+
+    Sketches that stand beside a stream sample go with it, and so do their choices.
+    """
     if keep is None:
         return {}
-    old = {(each.name, each.query.text, each.method): each for each in keep.queries}
+    old = {(each.name, each.query.text, each.method): each for each in keep.queries if each.sample is None}
     found = {}
     for each in asked:
         planned = old.get((each.name, each.query.text, each.method))
@@ -119,19 +91,4 @@ def choice_of(planned: Planned, layout: Layout) -> Choice:
             for row in term.sketches
         )
     shares = (1 / len(term.sketches),) * len(term.sketches)
-    return Choice(
-        tuple(families[link] for link in range(len(query.links))), bool(term.samples), parts, shares
-    )
-
-
-def without_samples(choices: Mapping[str, Choice], names: Collection[str]) -> dict[str, Choice]:
-    """Return the choices with no key samples for some queries, for budgets that are too small for them."""
-    return {
-        name: replace(choice, sampled=False) if name in names else choice for name, choice in choices.items()
-    }
-
-
-def with_samples(asked: Sequence[Asked], choices: Mapping[str, Choice]) -> dict[str, Choice]:
-    """Return the choices with key samples for every join, for an analysis."""
-    joins = {each.name for each in asked if isinstance(each.query, Query) and each.query.links}
-    return {name: replace(choice, sampled=name in joins) for name, choice in choices.items()}
+    return Choice(tuple(families[link] for link in range(len(query.links))), parts, shares)

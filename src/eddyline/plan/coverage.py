@@ -1,15 +1,16 @@
 """Coverage: which query is meant, and whether what is kept can answer it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from eddyline.errors import PlanError
-from eddyline.plan.demands import METHODS, Choice, Method, TermDemands, links_of, terms_of
+from eddyline.plan.demands import METHODS, Asked, Choice, Method, links_of, terms_of
+from eddyline.plan.elements import covering_shape, facets_of, uses_sample
 from eddyline.plan.explain import describe
 from eddyline.plan.families import without_families
-from eddyline.plan.layout import Demand, Layout, Planned, Term
+from eddyline.plan.layout import Demand, Kept, Layout, Planned, PlannedSample, Term
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import Key, Query
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query
 from eddyline.sql.schema import NAME
 from eddyline.types import Column
 
@@ -38,15 +39,55 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
 def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
+    if layout.samples and method is None and uses_sample(parsed):
+        return _bind_sampled(layout, name, parsed)
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
-    ids = {kept.demand: kept.id for kept in layout.kept}
-    families = _covering_families(parsed, chosen, layout) if isinstance(parsed, Query) else ()
-    choice = Choice(families, sampled=chosen == "skimmed") if families is not None else None
+    ids = {kept.demand: kept.id for kept in layout.by_id.values()}
+    families = _covering_families(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
+    choice = Choice(families) if families is not None else None
     terms = terms_of(parsed, chosen, choice)
     missing = [demand for term in terms.values() for demand in term.parts[0] if demand not in ids]
     if missing:
         raise PlanError(_missing(layout, missing[0]))
-    return Planned(name, parsed, chosen, {term: _bound(demands, ids) for term, demands in terms.items()})
+    bound = {
+        term: Term((tuple(ids[demand] for demand in demands.parts[0]),)) for term, demands in terms.items()
+    }
+    return Planned(name, parsed, chosen, bound)
+
+
+def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> Planned:
+    """Return a query bound to the first stream sample whose dictionaries hold all that it reads."""
+    for sample in layout.samples:
+        asked = Asked(name, query)
+        shape = covering_shape(asked, sample)
+        pairs = isinstance(query, JoinDistinctQuery)
+        terms = _beside(query, sample)
+        if shape is None and not (pairs and terms):
+            continue
+        totals = {term: tuple(f.demand().id for f in fs) for term, fs in facets_of(query).items()}
+        if not isinstance(query, Query) or not all(
+            each in layout.by_id for ids in totals.values() for each in ids
+        ):
+            totals = {}
+        return Planned(name, query, "skimmed", terms, sample.id, totals, shape)
+    raise PlanError(
+        "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
+        "reads together: add the query to the workload and build the state anew."
+    )
+
+
+def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, Term]:
+    """Return the sketches beside a sample that read a query too, nothing where some are missing."""
+    ids = {kept.demand: kept.id for kept in sample.sketches}
+    families: tuple[int, ...] | None = ()
+    if isinstance(query, Query):
+        families = _covering_families(query, "skimmed", sample.sketches)
+    if families is None:
+        return {}
+    terms = terms_of(query, "skimmed", Choice(families))
+    if not all(demand in ids for term in terms.values() for demand in term.parts[0]):
+        return {}
+    return {name: Term((tuple(ids[d] for d in term.parts[0]),)) for name, term in terms.items()}
 
 
 def _missing(layout: Layout, demand: Demand) -> str:
@@ -64,19 +105,18 @@ def _missing(layout: Layout, demand: Demand) -> str:
     )
 
 
-def _covering_families(query: Query, method: Method, layout: Layout) -> tuple[int, ...] | None:
+def _covering_families(query: Query, method: Method, kept: Iterable[Kept]) -> tuple[int, ...] | None:
     """Return a family for each link under which every sketch of the query is kept; None if there is none.
 
     Links of one query need different families. The search goes relation by relation.
     """
     offered: dict[Demand, list[tuple[int, ...]]] = {}
-    for kept in layout.kept:
-        families = tuple(place.family for place in kept.demand.places)
-        offered.setdefault(without_families(kept.demand), []).append(families)
-    plain = Choice(tuple(range(len(query.links))))
+    for each in kept:
+        families = tuple(place.family for place in each.demand.places)
+        offered.setdefault(without_families(each.demand), []).append(families)
     relations = [
         (links_of(query, index), offered.get(without_families(demand), []))
-        for term in terms_of(query, method, plain).values()
+        for term in terms_of(query, method).values()
         for index, demand in enumerate(term.parts[0])
     ]
     found = _assigned(relations, {})
@@ -100,27 +140,18 @@ def _assigned(
     return None
 
 
-def _bound(demands: TermDemands, ids: dict[Demand, str]) -> Term:
-    """Return a term whose sketches are all kept; samples are read if they are kept too."""
-    sampled = all(demand in ids for demand in demands.samples)
-    return Term(
-        (tuple(ids[demand] for demand in demands.parts[0]),),
-        tuple(ids[demand] for demand in demands.samples) if sampled else (),
-    )
-
-
 def key_of_columns(
     streams: Mapping[str, tuple[Column, ...]], stream: str, columns: tuple[str, ...], where: str | None
 ) -> tuple[Key, tuple[str, ...]]:
     """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
     if not columns or not all(NAME.fullmatch(column) for column in columns):
         raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
-    matches = " AND ".join(f"a.{column} = b.{column}" for column in columns)
+    matches = " AND ".join(f"a.`{column}` = b.`{column}`" for column in columns)
     predicate = f" WHERE {where}" if where else ""
     if stream not in streams:
         raise PlanError(f"there is no stream {stream!r}: the streams are {', '.join(streams)}.")
-    joined = parse_query(f"SELECT COUNT(*) FROM {stream} a JOIN {stream} b ON {matches}", streams)
-    single = parse_query(f"SELECT COUNT(*) FROM {stream}{predicate}", streams)
+    joined = parse_query(f"SELECT COUNT(*) FROM `{stream}` a JOIN `{stream}` b ON {matches}", streams)
+    single = parse_query(f"SELECT COUNT(*) FROM `{stream}`{predicate}", streams)
     assert isinstance(joined, Query)
     assert isinstance(single, Query)
     return joined.links[0].members[0].key, single.relations[0].predicates

@@ -18,8 +18,6 @@ from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
 Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
-SAMPLED_FROM = 3
-"""Joins of so many relations keep key samples beside their sketches."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -33,39 +31,34 @@ class Asked(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class TermDemands:
-    """What one term of a query keeps of each relation: sketches, and beside them key samples where they help.
+    """What one term of a query keeps of each relation.
 
     parts: a row of sketches for each part of a partitioned join, one row without partitions.
     """
 
     parts: tuple[tuple[Demand, ...], ...]
-    samples: tuple[Demand, ...] = ()
 
     @property
     def all(self) -> tuple[Demand, ...]:
         """Every demand of the term."""
-        return tuple(demand for part in self.parts for demand in part) + self.samples
+        return tuple(demand for part in self.parts for demand in part)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What the planner chose for a query: the hash family of each link, key samples or not, and its parts.
+    """What the planner chose for a query: the hash family of each link, and its parts.
 
     parts: for each part of a partitioned join the predicates of each relation that cut it out; shares: of the
     words of a relation, the part's.
     """
 
     families: tuple[int, ...] = ()
-    sampled: bool = False
     parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
     shares: tuple[float, ...] = (1.0,)
 
 
-def plain_choice(query: AnyQuery, method: Method) -> Choice:
-    """Return the choice without any knowledge: families 0, 1, 2, ..., samples for joins of three and more."""
-    if not isinstance(query, Query):
-        return Choice()
-    sampled = method == "skimmed" and len(query.relations) >= SAMPLED_FROM
-    return Choice(tuple(range(len(query.links))), sampled)
+def _plain_choice(query: AnyQuery) -> Choice:
+    """Return the choice without any knowledge: families 0, 1, 2, ..., and no parts."""
+    return Choice(tuple(range(len(query.links)))) if isinstance(query, Query) else Choice()
 
 
 def demands_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> set[Demand]:
@@ -84,7 +77,7 @@ def terms_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> d
         raise PlanError(
             "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
         )
-    chosen = choice if choice is not None else plain_choice(query, method)
+    chosen = choice if choice is not None else _plain_choice(query)
     return {name: _term(query, method, power, chosen) for name, power in _powers(query).items()}
 
 
@@ -117,8 +110,7 @@ def _term(query: Query, method: Method, power: int, choice: Choice) -> TermDeman
         tuple(_restricted(demand, more) for demand, more in zip(sketches, part, strict=True))
         for part in choice.parts
     )
-    samples = _relations(query, "key-sample", power, choice) if choice.sampled else ()
-    return TermDemands(parts or (sketches,), samples)
+    return TermDemands(parts or (sketches,))
 
 
 def _restricted(demand: Demand, predicates: tuple[str, ...]) -> Demand:
@@ -135,9 +127,7 @@ def _demand(
     """Return what a relation keeps: with its measure as weight, or with it only required to be there."""
     relation = query.relations[index]
     factors = {factor.relation: factor.expression for factor in query.aggregate.factors}
-    met = sorted(
-        (key, _place(query, link, index, families[link], family)) for link, key in _keys(query, index)
-    )
+    met = sorted((key, _place(query, link, index, families[link])) for link, key in _keys(query, index))
     return Demand(
         stream=relation.stream,
         family=family,
@@ -159,13 +149,13 @@ def _keys(query: Query, relation: int) -> list[tuple[int, Key]]:
     ]
 
 
-def _place(query: Query, link: int, relation: int, family: int, kind: SynopsisFamily) -> Place:
-    """Return a relation's place in a link. Where only two meet, or samples are kept, all places are alike.
+def _place(query: Query, link: int, relation: int, family: int) -> Place:
+    """Return a relation's place in a link. Where only two meet, both places are alike.
 
     The first of three or more hashes as one of two does, and may share its sketch with a join of two.
     """
     members = query.links[link].members
-    if len(members) == 2 or kind == "key-sample":
+    if len(members) == 2:
         return Place(family)
     order = sorted(members, key=lambda m: (query.relations[m.relation].stream, str(m.key), m.relation))
     member = [m.relation for m in order].index(relation)

@@ -1,6 +1,7 @@
 """Pictures of plans, drawn: Mermaid text for documents, SVG for a browser."""
 
 from html import escape
+from math import isinf
 
 from eddyline.plan.picture import Apart, Asking, Picture, Shown
 
@@ -69,6 +70,8 @@ def as_svg(picture: Picture) -> str:
 
 
 def _expected(query: Asking) -> str:
+    if isinf(query.error):
+        return ", expected error not known"
     return f", expected error {100 * query.error:.2g}%" if query.error else ""
 
 

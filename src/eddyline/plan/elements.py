@@ -5,14 +5,16 @@ and what is summed. All facets of a stream share its exact dictionary; facets on
 of the second stage. Keys that some query equates are one link class, whose values all streams follow together.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from eddyline.plan.demands import Asked
-from eddyline.plan.layout import Demand, Measure
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, Regrouped, SampleSpec, Shape, Term, View
+from eddyline.plan.layout import Demand, Elements, Flag, Kept, Measure, PlannedSample
+from eddyline.sample.spec import COUNT, Node, Regrouped, SampleSpec, Shape, Term, View
 from eddyline.sketch.families import derive_seed
 from eddyline.sql.query import (
     AnyQuery,
@@ -24,27 +26,6 @@ from eddyline.sql.query import (
     SetLeaf,
     SetQuery,
 )
-
-
-class Flag(msgspec.Struct, frozen=True, order=True):
-    """A truth value of a row: all predicates hold, and the expressions are not NULL."""
-
-    predicates: tuple[str, ...] = ()
-    presence: tuple[Expression, ...] = ()
-
-
-class Elements(msgspec.Struct, frozen=True, order=True):
-    """The columns of a dictionary: keys, flags and measures of a stream's rows."""
-
-    stream: str
-    keys: tuple[Key, ...]
-    flags: tuple[Flag, ...] = ()
-    measures: tuple[Measure, ...] = ()
-
-    def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
-        """Return the columns as numbers."""
-        links = tuple(classes.get((self.stream, key), -1) for key in self.keys)
-        return DictionarySpec(links, len(self.flags), len(self.measures))
 
 
 @dataclass(frozen=True)
@@ -69,19 +50,6 @@ class Facet:
         )
 
 
-class PlannedSample(msgspec.Struct, frozen=True):
-    """A stream sample of some queries: what its dictionaries hold, in the first stage and in the second."""
-
-    id: str
-    exact: tuple[Elements, ...]
-    kept: tuple[Elements, ...]
-    spec: SampleSpec
-
-    def shape(self, name: str) -> Shape:
-        """Return how a query reads the sample."""
-        return next(shape for shape in self.spec.shapes if shape.name == name)
-
-
 def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     """Return for each term of a query what its relations read; nothing for an aggregate of one stream."""
     if isinstance(query, SetQuery):
@@ -92,6 +60,17 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     if isinstance(query, JoinDistinctQuery) or not query.links:
         return {}
     return {name: _term_facets(query, power) for name, power in powers_of(query).items()}
+
+
+def uses_sample(query: AnyQuery) -> bool:
+    """Return whether a stream sample answers a query: any but an aggregate of one stream."""
+    return not isinstance(query, Query) or bool(query.links)
+
+
+def totals_of(query: AnyQuery) -> set[Demand]:
+    """Return the exact totals of the relations of an aggregate over a join."""
+    terms = facets_of(query) if isinstance(query, Query) else {}
+    return {facet.demand() for facets in terms.values() for facet in facets}
 
 
 def powers_of(query: Query) -> dict[str, int]:
@@ -134,12 +113,23 @@ def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -
     return (*flags, *(Flag(presence=(part,)) for part in presence))
 
 
-def plan_sample(asked: Sequence[Asked], seed: int, budget: int, kept_budget: int) -> PlannedSample:
-    """Return the stream sample of some queries: what is kept of their streams, and how they read it."""
+def plan_sample(
+    asked: Sequence[Asked],
+    sketches: Sequence[Kept],
+    seed: int,
+    budget: int,
+    kept_budget: int,
+    taken: Collection[str] = (),
+) -> PlannedSample:
+    """Return the stream sample of some queries: what is kept of their streams, and how they read it.
+
+    sketches: what stands beside it in the second stage, all of which is built from the exact dictionaries. Their ids
+    begin with the sample's, because two samples may keep sketches of equal demands. taken: ids of other samples.
+    """
     facets = {each.name: facets_of(each.query) for each in asked}
     everything = [facet for terms in facets.values() for term in terms.values() for facet in term]
     classes = _classes(facets.values())
-    exact = _exact_elements(everything, [q.query for q in asked if isinstance(q.query, JoinDistinctQuery)])
+    exact = _exact_elements(everything, [kept.demand for kept in sketches])
     kept = _kept_elements(everything)
     shapes = tuple(
         made
@@ -155,7 +145,24 @@ def plan_sample(asked: Sequence[Asked], seed: int, budget: int, kept_budget: int
         budget,
         kept_budget,
     )
-    return PlannedSample("sample", exact, kept, spec)
+    name = _sample_id((exact, kept, spec.exact, spec.kept, spec.seeds, tuple(sketches)), taken)
+    beside = tuple(replace(each, id=f"{name}/{each.id}") for each in sketches)
+    return PlannedSample(name, exact, kept, spec, beside)
+
+
+def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
+    """Return a name by content, which survives other queries coming and going, and is not taken."""
+    for number in range(len(taken) + 1):
+        encoded = msgspec.json.encode((*content, number) if number else content)
+        name = f"sample-{hashlib.blake2b(encoded, digest_size=4).hexdigest()}"
+        if name not in taken:
+            return name
+    raise AssertionError
+
+
+def flags_of(demand: Demand) -> tuple[Flag, ...]:
+    """Return the flags that an element needs for a synopsis to know whether its rows count."""
+    return _flags(demand.predicates, demand.presence)
 
 
 def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
@@ -173,13 +180,10 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
     return {key: link for link, group in enumerate(ordered) for key in group}
 
 
-def _exact_elements(facets: Iterable[Facet], pairs: Iterable[JoinDistinctQuery]) -> tuple[Elements, ...]:
-    """Return what the exact dictionary of each stream holds: all that any query reads of it."""
+def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
+    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
     parts = [(f.stream, set(f.keys), set(f.flags), {f.measure} - {None}) for f in facets]
-    for query in pairs:
-        sides = ((query.left, query.join.left_key), (query.right, query.join.right_key))
-        for relation, keys in zip(query.relations, sides, strict=True):
-            parts.append((relation.stream, set(keys), set(_flags(relation.predicates)), set()))
+    parts += [(d.stream, set(d.keys), set(flags_of(d)), {d.measure} - {None}) for d in demands]
     return tuple(
         _merged(stream, [part[1:] for part in parts if part[0] == stream])
         for stream in sorted({part[0] for part in parts})
@@ -234,6 +238,41 @@ def shape_of(
     return Shape(
         asked.name, _kind(query), tuple(links[v] for v in range(len(links))), made, asked.weight, expression
     )
+
+
+def covering_shape(asked: Asked, sample: PlannedSample) -> Shape | None:
+    """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
+    terms = facets_of(asked.query)
+    classes: dict[tuple[str, Key], int] = {}
+    for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
+        classes |= {
+            (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
+        }
+    for facet in (facet for facets in terms.values() for facet in facets):
+        if not any(_holds(elements, facet) for elements in sample.kept):
+            return None
+    shape = shape_of(asked, terms, classes, sample.exact, sample.kept)
+    if shape is None or not _one_class_each(terms, classes):
+        return None
+    return shape
+
+
+def _holds(elements: Elements, facet: Facet) -> bool:
+    return (
+        elements.stream == facet.stream
+        and set(elements.keys) == set(facet.keys)
+        and set(facet.flags) <= set(elements.flags)
+        and (facet.measure is None or facet.measure in elements.measures)
+    )
+
+
+def _one_class_each(terms: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]) -> bool:
+    """Return whether the keys that meet in each link are of one class."""
+    met: dict[int, set[int]] = {}
+    for facet in next(iter(terms.values()), ()):
+        for key, variable in zip(facet.keys, facet.variables, strict=True):
+            met.setdefault(variable, set()).add(classes[facet.stream, key])
+    return all(len(links) == 1 for links in met.values())
 
 
 def _kind(query: AnyQuery) -> str:

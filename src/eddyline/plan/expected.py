@@ -6,33 +6,21 @@ as one that is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] 
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf, prod
+from math import prod
 
 import msgspec
 
 from eddyline.plan.demands import TermDemands, links_of
-from eddyline.plan.key_sample_rates import RelationSize, sampling_rates
 from eddyline.plan.layout import Demand
 from eddyline.plan.statistics import RelationStatistics, Statistics
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sketch.key_sample_sizes import capacity_of
 from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Query, SetQuery
 
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
 _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
-_LEAST_SPLIT, _MOST_SPLIT = 1 / 9, 9.0
-_HEADROOM = 1.25  # a sample that holds all of a relation holds it after it has grown so much
-_LEAST_VARIANCE = 1e-4  # samples that hold all of a relation are not sized by their variance
 _PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
-
-
-class Sampling(msgspec.Struct, frozen=True):
-    """How the links of a query are sampled: their rates, and the relative variance that is expected."""
-
-    rates: tuple[float, ...]
-    variance: float
 
 
 def sketch_weight(
@@ -105,69 +93,3 @@ def relations_of(term: TermDemands) -> tuple[Demand, ...]:
         msgspec.structs.replace(demand, predicates=tuple(sorted(shared)))
         for demand, shared in zip(term.parts[0], common, strict=True)
     )
-
-
-def sampling_of(
-    query: Query, name: str, term: TermDemands, statistics: Statistics, words: list[int]
-) -> Sampling | None:
-    """Return how a term is best sampled with so many words for each relation; None without statistics."""
-    relations = relations_of(term)
-    found = [statistics.relation(demand) for demand in relations]
-    if not term_size(query, name, term, statistics) or not _counted(found, relations):
-        return None
-    values = [inf] * len(query.links)
-    sizes = []
-    for index, (demand, each, count) in enumerate(zip(relations, found, words, strict=True)):
-        assert each is not None
-        links = links_of(query, index)
-        for link, distinct in zip(links, each.distinct, strict=True):
-            values[link] = min(values[link], max(distinct, 1.0))
-        capacity = capacity_of(count, len(demand.keys), wide=demand.measure is not None)
-        sizes.append(RelationSize(each.elements, capacity, links, each.distinct))
-    joined = _joined_tuples(query, relations, statistics)
-    rates = sampling_rates(sizes, values, joined)
-    variance = (
-        sum((1 / p - 1) / d for p, d in zip(rates, values, strict=True)) + (1 / prod(rates) - 1) / joined
-    )
-    return Sampling(rates, variance)
-
-
-def _joined_tuples(query: Query, relations: Sequence[Demand], statistics: Statistics) -> float:
-    """Return how many different tuples the join has, if values are spread evenly; at most its rows, if known."""
-    known = [statistics.relation(demand) for demand in relations]
-    tuples = _likely_size(query, known, [each.elements if each is not None else 0.0 for each in known])
-    rows = statistics.size(query, "count")
-    return max(min(tuples, rows) if rows else tuples, 1.0)
-
-
-def words_to_hold(demand: Demand, statistics: Statistics) -> int | None:
-    """Return the words of a key sample that holds all of a relation; None where its size is not known."""
-    known = statistics.relation(demand)
-    if known is None or not known.elements:
-        return None
-    edges, wide, words = len(demand.keys), demand.measure is not None, 256
-    while capacity_of(words, edges, wide=wide, bits=60) < _HEADROOM * known.elements:
-        words += words // 8
-    return words
-
-
-class Balance(msgspec.Struct, frozen=True):
-    """How sketches and samples of a query share memory: words of a sample per word of its sketch, and what the two
-    together make of W, the relative variance times the words of a sketch.
-    """  # noqa: D205
-
-    split: float
-    weight: float
-
-
-def balance_of(sketch: float, sampling: Sampling | None, words: int) -> Balance:
-    """Return the balance of a query: as the precisions that a word of either buys are to each other.
-
-    sketch: W of the query by sketches alone; words: of each sample that `sampling` is for. Without statistics both
-    get the same, and count as one.
-    """
-    if sampling is None:
-        return Balance(1.0, sketch)
-    precision = 1 / (max(sampling.variance, _LEAST_VARIANCE) * words)
-    split = min(max(precision * sketch, _LEAST_SPLIT), _MOST_SPLIT)
-    return Balance(split, 1 / (1 / sketch + split * precision))

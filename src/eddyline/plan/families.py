@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Asked, links_of, plain_choice, terms_of
+from eddyline.plan.demands import Asked, links_of, terms_of
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, coalesce_join_graphs
@@ -26,7 +26,7 @@ def vertices(asked: Asked) -> tuple[graphs.Vertex, ...]:
     query = asked.query
     assert isinstance(query, Query)
     found: dict[graphs.Vertex, None] = {}
-    for term in terms_of(query, asked.method, plain_choice(query, asked.method)).values():
+    for term in terms_of(query, asked.method).values():
         for index, demand in enumerate(term.parts[0]):
             ends = tuple(
                 graphs.End(str(link), place.member, place.members)

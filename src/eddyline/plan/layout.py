@@ -5,14 +5,16 @@ state, and two states combine only if their layouts are equal.
 """
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
 import msgspec
 
+from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
-from eddyline.sql.query import AnyQuery, Expression, Key
+from eddyline.sql.query import AnyQuery, Expression, Key, SetQuery
 from eddyline.types import Column
 
 FLOAT_DIGITS = 6
@@ -54,7 +56,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
     members: int = 2
 
 
-SynopsisFamily = Literal["total", "hash", "agms", "key-sample", "distinct", "peeling", "join-distinct"]
+SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
 
 
 class Demand(msgspec.Struct, frozen=True, order=True):
@@ -103,31 +105,81 @@ class Kept(msgspec.Struct, frozen=True):
 class Term(msgspec.Struct, frozen=True):
     """The synopses of one quantity of a query (count, sum, squares), one for each relation.
 
-    sketches: a row for each part of a partitioned join, one row without partitions. samples: the key samples
-    that are read beside the sketches, if any.
+    sketches: a row for each part of a partitioned join, one row without partitions.
     """
 
     sketches: tuple[tuple[str, ...], ...]
-    samples: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
         """All synopses of the term, each once."""
-        return tuple(dict.fromkeys([*(name for part in self.sketches for name in part), *self.samples]))
+        return tuple(dict.fromkeys(name for part in self.sketches for name in part))
+
+
+class Flag(msgspec.Struct, frozen=True, order=True):
+    """A truth value of a row: all predicates hold, and the expressions are not NULL."""
+
+    predicates: tuple[str, ...] = ()
+    presence: tuple[Expression, ...] = ()
+
+
+class Elements(msgspec.Struct, frozen=True, order=True):
+    """The columns of a dictionary: keys, flags and measures of a stream's rows."""
+
+    stream: str
+    keys: tuple[Key, ...]
+    flags: tuple[Flag, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+    def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
+        """Return the columns as numbers, given the link class of each key."""
+        links = tuple(classes.get((self.stream, key), -1) for key in self.keys)
+        return DictionarySpec(links, len(self.flags), len(self.measures))
+
+
+class PlannedSample(msgspec.Struct, frozen=True):
+    """A stream sample of some queries: what its dictionaries hold, in the first stage and in the second.
+
+    sketches: the synopses that are kept beside it from the second stage on.
+    """
+
+    id: str
+    exact: tuple[Elements, ...]
+    kept: tuple[Elements, ...]
+    spec: SampleSpec
+    sketches: tuple[Kept, ...] = ()
+
+    def position(self, stream: str) -> int | None:
+        """Return which exact dictionary is a stream's, None where the sample holds none of it."""
+        return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A query, the method that answers it, and the terms that it reads."""
+    """A query, the method that answers it, the terms that it reads, and its stream sample, if it has one.
+
+    A term of a query with a sample has no sketches where the sample alone answers it. totals: for each term the
+    exact total of every relation. shape: how it reads the sample's dictionaries.
+    """
 
     name: str
     query: AnyQuery
     method: str
     terms: dict[str, Term]
+    sample: str | None = None
+    totals: dict[str, tuple[str, ...]] = {}
+    shape: Shape | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, each once."""
+        parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
+        return tuple(dict.fromkeys(part.stream for part in parts))
 
     @property
     def ids(self) -> tuple[str, ...]:
         """All synopses that the query reads, each once."""
-        return tuple(dict.fromkeys(name for term in self.terms.values() for name in term.ids))
+        read = [name for term in self.terms.values() for name in term.ids]
+        return tuple(dict.fromkeys([*read, *(name for term in self.totals.values() for name in term)]))
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
@@ -147,11 +199,16 @@ class WindowGroup(msgspec.Struct, frozen=True):
     @property
     def nbytes(self) -> int:
         """Bytes of all panes that are kept, the one that fills among them, and of their numbers."""
-        return 8 + (self.window.panes + 1) * (8 + self.layout.nbytes)
+        samples = sum(sample.spec.budget for sample in self.layout.samples)
+        return 8 + (self.window.panes + 1) * (8 + self.layout.counter_bytes) + samples
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """Everything that a plan keeps."""
+    """Everything that a plan keeps: synopses that are fed from the first row, and stream samples.
+
+    timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
+    that plans of different places stay equal. error: the relative error that was asked for, if one was.
+    """
 
     seed: int
     confidence: float
@@ -159,11 +216,20 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     kept: tuple[Kept, ...]
     queries: tuple[Planned, ...]
     windows: tuple[WindowGroup, ...] = ()
+    samples: tuple[PlannedSample, ...] = ()
+    timezone: str | None = None
+    error: float | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of everything kept, row counts of the streams and panes of windows among it."""
-        return sum(kept.nbytes for kept in self.kept) + sum(group.nbytes for group in self.windows)
+        samples = sum(sample.spec.budget for sample in self.samples)
+        return self.counter_bytes + samples + sum(group.nbytes for group in self.windows)
+
+    @property
+    def counter_bytes(self) -> int:
+        """Bytes of the synopses that are fed from the first row."""
+        return sum(kept.nbytes for kept in self.kept)
 
     @property
     def query_names(self) -> list[str]:
@@ -174,7 +240,11 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def by_id(self) -> dict[str, Kept]:
         """The synopses by their ids."""
-        return {kept.id: kept for kept in self.kept}
+        return {kept.id: kept for kept in (*self.kept, *(k for s in self.samples for k in s.sketches))}
+
+    def sample(self, name: str) -> PlannedSample:
+        """Return the stream sample of that id."""
+        return next(sample for sample in self.samples if sample.id == name)
 
     @cached_property
     def digest(self) -> str:

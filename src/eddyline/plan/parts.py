@@ -23,6 +23,8 @@ MOST_PARTS = 4
 """More parts gain nothing beyond this: measured, figures/partitioning.py."""
 LEAST_GAIN = 1.5
 """The expected gain in space from which a join is partitioned."""
+LEAST_SHARE = 0.1
+"""The least that a part gets, relative to an equal share."""
 _STANDS_OUT = 4.5
 
 
@@ -57,8 +59,18 @@ def parts_of(asked: Asked, statistics: Statistics, words: int) -> Parts:
         )
         for cell in product(*(each.parts for each in found))
     )
-    roots = np.sqrt(cell_self_joins(found)).ravel()
-    return Parts(predicates, tuple((roots / roots.sum()).tolist()))
+    return Parts(predicates, _shares(np.sqrt(cell_self_joins(found)).ravel()))
+
+
+def _shares(roots: np.ndarray) -> tuple[float, ...]:
+    """Return the parts' shares of the words, in proportion to the roots of their self-joins, none below a floor.
+
+    A part in which the histograms see only one side, or nothing, keeps some memory: rows may come.
+    """
+    if not roots.any():
+        return (1 / len(roots),) * len(roots)
+    raised = np.maximum(roots / roots.sum(), LEAST_SHARE / len(roots))
+    return tuple((raised / raised.sum()).tolist())
 
 
 def _literal_type(column: Expression) -> Literal["", "DATE"]:

@@ -1,12 +1,13 @@
 """A plan as a picture: join graphs before and after sharing, as a value that Mermaid and SVG are drawn from."""
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import msgspec
 
 from eddyline.plan.demands import links_of
 from eddyline.plan.families import without_families
-from eddyline.plan.layout import Demand, Kept, Layout, Planned
+from eddyline.plan.layout import Demand, Kept, Layout, Planned, PlannedSample
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Vertex, VertexId
 from eddyline.plan.sharing.join_graph import Query as GraphQuery
 from eddyline.plan.sharing.link_classes import Conflict, DifferentRoles, conflict
@@ -66,14 +67,24 @@ def picture_of(layout: Layout, errors: dict[str, float]) -> Picture:
             readers.setdefault(name, []).append(each.name)
     synopses = tuple(
         Shown(kept.id, kept.stream, _holds(kept), kept.nbytes, tuple(readers.get(kept.id, ())))
-        for kept in layout.kept
+        for kept in layout.by_id.values()
         if kept.id in readers or kept.demand.sample
     )
+    synopses += tuple(shown for sample in layout.samples for shown in _dictionaries(sample, layout))
     costs = {
         stream.name: sum(k.spec.touched for k in layout.kept_for(stream.name)) for stream in layout.streams
     }
     drawn = tuple(_asking(each, layout, errors.get(each.name, 0.0)) for each in layout.queries)
     return Picture(drawn, synopses, could_not_share(layout), costs)
+
+
+def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
+    """Yield the dictionaries of a stream sample, each with an equal part of the memory that they share."""
+    readers = tuple(each.name for each in layout.queries if each.sample == sample.id)
+    for elements in sample.exact:
+        keys = ", ".join(str(key).replace("`", "") for key in elements.keys)
+        share = sample.spec.kept_budget // len(sample.exact)
+        yield Shown(f"{sample.id}-{elements.stream}", elements.stream, f"sample by {keys}", share, readers)
 
 
 def _holds(kept: Kept) -> str:
@@ -86,8 +97,8 @@ def _asking(planned: Planned, layout: Layout, error: float) -> Asking:
     query, text = planned.query, " ".join(planned.query.text.split())
     if not isinstance(query, Query):
         return Asking(planned.name, text, (), (), error)
-    families = {}
-    for index, name in enumerate(next(iter(planned.terms.values())).sketches[0]):
+    families = dict(enumerate(planned.shape.classes)) if planned.shape is not None else {}
+    for index, name in enumerate(() if families else next(iter(planned.terms.values())).sketches[0]):
         for link, place in zip(links_of(query, index), layout.by_id[name].demand.places, strict=True):
             families[link] = place.family
     meetings = tuple(
@@ -131,7 +142,7 @@ def _shared_graph(layout: Layout) -> tuple[JoinGraph, dict[VertexId, str]]:
     queries: list[GraphQuery] = []
     names: dict[VertexId, str] = {}
     for each in layout.queries:
-        if not isinstance(each.query, Query) or not each.query.links:
+        if not isinstance(each.query, Query) or not each.query.links or not each.terms:
             continue
         vertices: dict[str, Vertex] = {}
         for term in each.terms.values():

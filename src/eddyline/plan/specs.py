@@ -9,8 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from eddyline.errors import SketchError
-from eddyline.plan.layout import Demand, Place
+from eddyline.plan.layout import Demand, Place, SynopsisFamily
 from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH, MIN_WIDTH, shape_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -18,7 +17,6 @@ from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.families import Family, derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec, Use
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sketch.total import TotalSpec
@@ -37,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     confidence: float = 0.95
     hash: Family = "mix"
     max_distinct: int = MOST_DISTINCT
+    samples: bool = True
 
 
 def least_words(demand: Demand, settings: Settings) -> int:
@@ -49,32 +48,20 @@ def least_words(demand: Demand, settings: Settings) -> int:
         return DistinctSpec.for_error(settings.max_distinct, 0.99, 0).words
     if demand.family == "join-distinct":
         return JoinDistinctSpec.for_error(0.99, settings.max_distinct, 0).words
-    if demand.family == "key-sample":
-        return _least_key_sample(len(demand.keys), demand.measure is not None, settings.max_distinct)
     return SMALLEST_HASH
 
 
 @lru_cache(maxsize=64)
-def _least_key_sample(edges: int, wide: bool, most: int) -> int:
-    """Return the words of the smallest key sample, to the next sixteenth of a power of two."""
-    words = 64
-    while True:
-        try:
-            KeySampleSpec.sized(words, (0,) * edges, 0, wide=wide, max_elements=most)
-        except SketchError:
-            words += max(words // 16, 1)
-        else:
-            return words
+def step_words(family: SynopsisFamily, most: int) -> tuple[int, ...]:
+    """Return the sizes in words, rising, that a family in steps comes in."""
+    if family == "distinct":
+        specs = [DistinctSpec.sized(1 << power, most, 0).words for power in range(6, 22)]
+    else:
+        specs = [JoinDistinctSpec.sized(3 << power, most, 0).words for power in range(6, 19)]
+    return tuple(sorted(set(specs)))
 
 
-class Sampled(msgspec.Struct, frozen=True):
-    """How a relation is sampled: the rates of its keys, and how many of its elements they let pass."""
-
-    rates: tuple[float, ...]
-    elements: float
-
-
-def spec_for(demand: Demand, words: int, settings: Settings, sampled: Sampled | None = None) -> Spec:
+def spec_for(demand: Demand, words: int, settings: Settings) -> Spec:
     """Return the largest spec of a demand's family within so many words."""
     seed = derive_seed(settings.seed, demand.family)
     match demand.family:
@@ -86,8 +73,6 @@ def spec_for(demand: Demand, words: int, settings: Settings, sampled: Sampled | 
             spec = PeelingSpec.for_sample(demand.sample, settings.max_distinct, seed)
         case "join-distinct":
             spec = JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
-        case "key-sample":
-            spec = _key_sample(demand, words, settings, sampled)
         case _:
             spec = _sketch(demand, words, settings)
     return spec
@@ -102,18 +87,6 @@ def _sketch(demand: Demand, words: int, settings: Settings) -> Spec:
         return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds, reads=() if plain else reads)
     width, depth = shape_for(words)
     return HashSketchSpec(width, depth, tuple(seed for seed, _ in functions), settings.hash, _uses(functions))
-
-
-def _key_sample(demand: Demand, words: int, settings: Settings, sampled: Sampled | None) -> KeySampleSpec:
-    return KeySampleSpec.sized(
-        words,
-        [derive_seed(settings.seed, "sampled link", place.family) for place in demand.places],
-        derive_seed(settings.seed, "key-sample"),
-        rates=sampled.rates if sampled else None,
-        elements=sampled.elements if sampled else None,
-        wide=demand.measure is not None,
-        max_elements=settings.max_distinct,
-    )
 
 
 def _functions(key: int, place: Place, settings: Settings) -> Iterator[tuple[int, Use]]:

@@ -16,13 +16,11 @@ from eddyline.sql.query import AnyQuery, Key
 class RelationStatistics(msgspec.Struct, frozen=True):
     """What is known of one relation of a join.
 
-    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. elements: how many
-    different tuples there are. distinct: how many different values each key has. total: the number of its rows,
-    or the sum of its measure.
+    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. distinct: how many
+    different values each key has. total: the number of its rows, or the sum of its measure.
     """
 
     self_join: float
-    elements: float
     distinct: tuple[float, ...] = ()
     total: float | None = None
 
@@ -42,6 +40,11 @@ class Statistics(msgspec.Struct, frozen=True):
     def size(self, query: AnyQuery, term: str) -> float | None:
         """Return the expected size of a term of a query."""
         return self.sizes.get(query_name(query), {}).get(term)
+
+    def below_noise(self, query: AnyQuery, term: str) -> bool:
+        """Return whether a term was measured and no size was seen: nothing joins, or less than the noise."""
+        sizes = self.sizes.get(query_name(query))
+        return sizes is not None and not sizes.get(term)
 
     def histogram(self, demand: Demand, key: Key) -> Histogram | None:
         """Return the histogram of one key of the relation that a demand sketches."""

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from eddyline.plan.histograms import Value
+from eddyline.sql.compose import operand_text
 
 LiteralType = Literal["", "DATE", "TIMESTAMP"]
 
@@ -17,7 +18,8 @@ class ValueRange(msgspec.Struct, frozen=True):
     high: Value | None
 
     def predicate(self, column: str, typed: LiteralType = "") -> str:
-        """Return the Spark SQL condition that a column's value is in the range, and not NULL."""
+        """Return the Spark SQL condition that a column's (or an expression's) value is in the range, and not NULL."""
+        column = operand_text(column)
         bounds = [
             f"{column} {sign} {literal(bound, typed)}"
             for sign, bound in ((">=", self.low), ("<", self.high))

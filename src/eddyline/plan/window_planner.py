@@ -10,8 +10,11 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.demands import Asked, demands_of
-from eddyline.plan.layout import Demand, Layout, Stream, Window, WindowGroup
-from eddyline.plan.planner import Known, make_layout
+from eddyline.plan.elements import totals_of, uses_sample
+from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
+from eddyline.plan.planner import make_layout
+from eddyline.plan.samples import LEAST_BYTES
+from eddyline.plan.sketches import Known
 from eddyline.plan.specs import Settings, least_words
 from eddyline.plan.windows import group_id
 
@@ -85,7 +88,7 @@ def _group(
     if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
         return old
     demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
-    least = 8 * sum(least_words(demand, settings) for demand in demands if demand.family != "key-sample")
+    least = _least_bytes(asked, demands, settings)
     each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
     if each < least:
         panes = window.panes + 1
@@ -94,4 +97,27 @@ def _group(
             f"each, {panes * least:,} together, and its share of the budget is {budget:,}: raise the budget, or "
             "choose a longer slide."
         )
-    return WindowGroup(name, window, make_layout(streams, asked, replace(settings, budget=each), known=known))
+    layout = make_layout(streams, asked, replace(settings, budget=each), known=known)
+    return WindowGroup(name, window, replace(layout, samples=_of_all_panes(layout, window.panes + 1)))
+
+
+def _least_bytes(asked: Iterable[Asked], demands: set[Demand], settings: Settings) -> int:
+    """Return the bytes that a pane takes at least."""
+    if not settings.samples:
+        return 8 * sum(least_words(demand, settings) for demand in demands)
+    totals = {demand for demand in demands if demand.family == "total"}
+    totals |= {demand for each in asked for demand in totals_of(each.query)}
+    return 8 * len(totals) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
+
+
+def _of_all_panes(layout: Layout, panes: int) -> tuple[PlannedSample, ...]:
+    """Return the samples of a pane with the budgets of all panes, which they share."""
+    return tuple(
+        replace(
+            sample,
+            spec=replace(
+                sample.spec, budget=panes * sample.spec.budget, kept_budget=panes * sample.spec.kept_budget
+            ),
+        )
+        for sample in layout.samples
+    )

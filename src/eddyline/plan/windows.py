@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from eddyline.errors import PlanError
-from eddyline.plan.layout import Kept, Layout, Window
+from eddyline.plan.layout import Window
 
 MOST_PANES = 10_000
 _UNITS = {
@@ -24,22 +24,6 @@ _UNITS = {
     "week": 604_800_000_000,
 }
 _DURATION = re.compile(r"\s*(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
-
-
-class PaneSpec(msgspec.Struct, frozen=True):
-    """What one stream adds to the panes of a window group."""
-
-    group: str
-    window: Window
-    kept: tuple[Kept, ...]
-
-
-class StreamSpec(msgspec.Struct, frozen=True):
-    """Everything that a pass over one stream fills; rows with an event time before `floor` are late."""
-
-    kept: tuple[Kept, ...]
-    panes: tuple[PaneSpec, ...] = ()
-    floor: int | None = None
 
 
 def parse_duration(text: str) -> int:
@@ -71,13 +55,3 @@ def group_id(window: Window, streams: Sequence[str]) -> str:
     """Return the id of the panes that queries with one window on the same streams share."""
     content = msgspec.json.encode((window.slide, window.panes, sorted(streams)))
     return f"window-{hashlib.blake2b(content, digest_size=4).hexdigest()}"
-
-
-def stream_spec(layout: Layout, stream: str, floor: int | None = None) -> StreamSpec:
-    """Return what a pass over a stream fills."""
-    panes = tuple(
-        PaneSpec(group.id, group.window, group.layout.kept_for(stream))
-        for group in layout.windows
-        if any(each.name == stream for each in group.layout.streams)
-    )
-    return StreamSpec(layout.kept_for(stream), panes, floor)

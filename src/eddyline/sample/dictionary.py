@@ -92,7 +92,7 @@ class Dictionary:
         """Return a bit of all elements: the NULL of a key, or, after those, a flag."""
         word, place = divmod(position, _FLAG_BITS)
         column = self.elements[self.spec.keys + word].astype(np.int64)
-        return (column >> place) & 1 == 1
+        return np.asarray((column >> place) & 1 == 1)
 
     def is_null(self, key: int) -> BoolArray:
         """Return which elements have NULL as a key."""
@@ -152,9 +152,7 @@ class Dictionary:
         """Return whether both hold the same elements with the same totals."""
         return len(self) == len(other) and all(
             np.array_equal(a, b)
-            for a, b in zip(
-                (*self.elements, *self.totals), (*other.elements, *other.totals), strict=True
-            )
+            for a, b in zip((*self.elements, *self.totals), (*other.elements, *other.totals), strict=True)
         )
 
     def to_bytes(self) -> bytes:

@@ -36,6 +36,12 @@ class Join:
         self.shape = shape
         self._first = next(iter(shape.terms.values()))
 
+    @property
+    def follows_all(self) -> bool:
+        """Whether every value of every link of the query is followed: then nothing is missing."""
+        rosters = self.state.rosters
+        return not self.state.grouped or all(rosters[link].follows_all for link in self.shape.classes)
+
     def view(self, node: Node) -> View:
         """Return how a relation reads the dictionaries of this stage."""
         if not self.state.grouped:

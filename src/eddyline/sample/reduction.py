@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.messages import Join, Messages, Relation, set_values
-from eddyline.sample.roster import ENTRY_BYTES, FloatArray, Roster, make_roster
+from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
 from eddyline.sample.spec import Shape, Term
 from eddyline.sample.state import SampleState
 
@@ -40,12 +40,8 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
     for each in classes:
         each.settle()
     threshold = _threshold(held, classes, FILL * budget)
-    rosters = tuple(each.lowered(threshold, held) for each in classes)
-    return [_without_idle(pane.under(rosters), panes) for pane in panes]
-
-
-def _without_idle(state: SampleState, panes: Sequence[SampleState]) -> SampleState:  # noqa: ARG001
-    return state
+    rosters = tuple(each.lowered(threshold) for each in classes)
+    return [pane.under(rosters) for pane in panes]
 
 
 class _Class:
@@ -99,9 +95,10 @@ class _Class:
         """The factor from which on each value is followed."""
         return self.hashes / self.worth
 
-    def lowered(self, threshold: float, held: Sequence[Dictionary]) -> Roster:  # noqa: ARG002
+    def lowered(self, threshold: float) -> Roster:
         """Return the roster under a factor."""
         base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
+        base = base if base >= HASH_STEP else 0.0
         own = self.worth > self.typical
         wanted = np.minimum(self.probabilities, np.maximum(threshold * self.worth, base))
         followed = own & (self.hashes < wanted)
@@ -110,7 +107,8 @@ class _Class:
 
 def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: float) -> float:
     """Return the largest factor under which the elements that stay, and the rosters, fit the budget."""
-    times, sizes = [], []
+    times: list[FloatArray] = []
+    sizes: list[FloatArray] = []
     first = [np.full(len(each.values), np.inf) for each in classes]
     for dictionary in held:
         if len(dictionary) == 0:
@@ -122,20 +120,22 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
             at = classes[link].times[np.searchsorted(classes[link].values, own)][places]
             latest = np.maximum(latest, np.where(dictionary.is_null(key), 0.0, at))
         for key, link in linked:
-            own, places = dictionary.index(key)
-            earliest = np.full(len(own), np.inf)
+            values, places = dictionary.index(key)
+            earliest = np.full(len(values), np.inf)
             np.minimum.at(earliest, places, latest)
-            at = np.searchsorted(classes[link].values, own)
-            first[link][at] = np.minimum(first[link][at], earliest)
+            where = np.searchsorted(classes[link].values, values)
+            first[link][where] = np.minimum(first[link][where], earliest)
         times.append(latest)
         sizes.append(np.full(len(dictionary), float(dictionary.element_bytes)))
     for each, earliest in zip(classes, first, strict=True):
-        own = each.worth > each.typical
-        times.append(earliest[own])
-        sizes.append(np.full(int(own.sum()), float(ENTRY_BYTES)))
+        entered = each.worth > each.typical
+        times.append(earliest[entered])
+        sizes.append(np.full(int(entered.sum()), float(ENTRY_BYTES)))
     when, bytes_ = np.concatenate(times), np.concatenate(sizes)
+    if len(when) == 0:
+        return 0.0
     order = np.argsort(when, kind="stable")
-    fits = np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right")
+    fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right"))
     return float(when[order][min(fits, len(order) - 1)])
 
 
@@ -182,16 +182,15 @@ def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:
 def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
     """Return states that fit a budget together; nothing changes where they do already."""
     states = list(panes)
-    while _bytes(states) > budget:
-        before = _bytes(states)
+    while bytes_of(states) > budget:
+        before = bytes_of(states)
         states = reduced(states, budget)
-        budget_left = _bytes(states)
-        if budget_left >= before:
-            states = [_emptied(state) for state in states]
+        if bytes_of(states) >= before:
+            return [_emptied(state) for state in states]
     return states
 
 
-def _bytes(states: Sequence[SampleState]) -> int:
+def bytes_of(states: Sequence[SampleState]) -> int:
     """Return the bytes of panes that share their rosters."""
     return sum(d.nbytes for state in states for d in state.dictionaries) + sum(
         roster.nbytes for roster in states[0].rosters

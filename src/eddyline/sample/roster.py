@@ -12,6 +12,8 @@ import numpy as np
 from eddyline.kernels.following import drop_unfollowed, lookup_table, unit_hashes
 
 ENTRY_BYTES = 9
+HASH_STEP = 2.0**-53
+"""Hashes are multiples of it."""
 _STEPS = 10.0
 _MOST = 255
 
@@ -19,10 +21,11 @@ FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def ranks_below(probabilities: FloatArray) -> np.ndarray:
-    """Return the rank of the largest representable probability that is not above each one."""
-    with np.errstate(divide="ignore"):
-        ranks = np.ceil(-np.log2(np.maximum(probabilities, 1e-300)) * _STEPS - 1e-9)
-    return np.clip(ranks, 0, _MOST).astype(np.uint8)
+    """Return the rank of the largest representable probability that is not above each one, 255 below all of them."""
+    ranks = np.ceil(-np.log2(np.maximum(probabilities, 1e-300)) * _STEPS - 1e-9)
+    ranks = np.clip(ranks, 0, _MOST).astype(np.uint8)
+    above = (probability_of(ranks) > probabilities) & (ranks < _MOST)
+    return np.where(above, ranks + 1, ranks).astype(np.uint8)
 
 
 def probability_of(ranks: np.ndarray) -> FloatArray:
@@ -103,10 +106,14 @@ class Roster:
 
 
 def _entries(values: np.ndarray, probabilities: FloatArray, base: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, ranks) of those whose probability, rounded down to its rank, is above the base."""
+    """Return (values, ranks) of those whose probability, rounded down to its rank, is above the base.
+
+    Probabilities below all ranks have none: such values fall to the base.
+    """
     ranks = ranks_below(probabilities)
-    above = probability_of(ranks) > base
-    return values[above], ranks[above]
+    rounded = probability_of(ranks)
+    entered = (rounded > base) & (rounded <= probabilities)
+    return values[entered], ranks[entered]
 
 
 def make_roster(seed: int, base: float, values: np.ndarray, probabilities: FloatArray) -> Roster:

@@ -87,3 +87,13 @@ class SampleState:
             and all(a.same(b) for a, b in zip(self.rosters, other.rosters, strict=True))
             and all(a.same(b) for a, b in zip(self.dictionaries, other.dictionaries, strict=True))
         )
+
+
+def under_one_roster(states: list[SampleState]) -> list[SampleState]:
+    """Return states that all follow what each of them follows."""
+    rosters = states[0].rosters
+    for state in states[1:]:
+        rosters = tuple(a.lowered(b) for a, b in zip(rosters, state.rosters, strict=True))
+    if all(a.same(b) for state in states for a, b in zip(state.rosters, rosters, strict=True)):
+        return states
+    return [state.under(rosters) for state in states]

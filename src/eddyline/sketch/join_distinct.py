@@ -12,6 +12,10 @@ Sides share `seed`, and may differ in size; `side` (0 or 1) keeps the samples on
 even where both sides hold the same values, as in a self-join.
 
 Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are read back whole.
+
+Limit: counts are kept modulo 2^32 beside sums modulo 2^61 - 1, so that a tuple is recognised only while its net
+count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one by
+one is not recognised, and its level counts as not decoded: the sample gets smaller and stays right.
 Paper: join-distinct; see `jd_sketch` for its own synopsis. This one is algorithms.md, section 6.
 Deviation from there: no tables of distinct b and (x, b), which no estimate used; fingerprints of 32 bits.
 """
@@ -28,6 +32,7 @@ from eddyline.kernels.join_distinct import (
     filter_add,
     filter_combine,
     filter_fill,
+    filter_slots,
     filter_test,
     tuple_keys,
 )
@@ -38,14 +43,17 @@ from eddyline.sketch.peeling import MOST_LEVELS, DistinctSample, PeelingSpec
 
 _LOW32 = np.uint64((1 << 32) - 1)
 _SMALLEST, _LARGEST = 3 << 6, 3 << 18
+MOST_WEIGHT = (1 << 31) - 1
+"""Weights and net counts are below this in size."""
 _EXTRA_LEVELS = 2  # of the table of distinct x, which has a quarter of the cells
 
 
 class Tuples(NamedTuple):
-    """Sampled distinct tuples: fingerprints (uint64, below 2^32) of x and of b."""
+    """Sampled distinct tuples: fingerprints (uint64, below 2^32) of x and of b, and net counts of rows."""
 
     x: np.ndarray
     b: np.ndarray
+    counts: Int64Array
     levels: Int64Array
     complete: np.ndarray
     rate: float
@@ -54,7 +62,16 @@ class Tuples(NamedTuple):
 def as_tuples(sample: DistinctSample) -> Tuples:
     """Return a decoded sample as tuples."""
     x, b = sample.keys >> np.uint64(32), sample.keys & _LOW32
-    return Tuples(x, b, sample.levels, sample.complete, sample.rate)
+    return Tuples(x, b, sample.counts, sample.levels, sample.complete, sample.rate)
+
+
+def check_weights(weights: Int64Array) -> None:
+    """Raise where a row's weight is too large for its tuple to be recognised afterwards."""
+    if weights.size and (int(weights.max()) >= MOST_WEIGHT or int(weights.min()) <= -MOST_WEIGHT):
+        raise SketchError(
+            "a row has a weight of 2^31 - 1 or more, and COUNT(DISTINCT ...) over a join takes smaller ones; nothing "
+            "was changed: give the row once, as such a count does not depend on how often a row occurs, or split it."
+        )
 
 
 class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="join-distinct"):
@@ -173,7 +190,12 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
         return 19
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
-        """Add weighted tuples to the counters in place; residues never overflow."""
+        """Add weighted tuples to the counters in place; residues never overflow. Weights are below 2^31 - 1."""
+        check_weights(weights)
+        self.accumulate_net(counters, keys, weights)
+
+    def accumulate_net(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
+        """Add net counts of tuples in place, whatever their size: one of 2^31 - 1 or more is not recognised."""
         by_b, of_x, slots = self._starts
         tuples = np.empty(keys.shape[1], dtype=np.uint64)
         tuple_keys(keys, self._params, tuples)
@@ -215,6 +237,17 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="joi
         """Return whether the filter may hold each fingerprint of a join value; never wrong about a no."""
         out = np.empty(len(b), dtype=np.bool_)
         filter_test(counters[self._starts[2] :], b, self._params, self.slots, out)
+        return out
+
+    def filter_counts(self, counters: Int64Array) -> Int64Array:
+        """Return the counters of the filter: the net rows of all join values that share one."""
+        words = np.ascontiguousarray(counters[self._starts[2] :]).astype("<i8", copy=False)
+        return np.asarray(words.view("<i4").astype(np.int64))
+
+    def filter_slots(self, b: np.ndarray) -> Int64Array:
+        """Return the counter of the filter that each fingerprint of a join value adds to."""
+        out = np.empty(len(b), dtype=np.int64)
+        filter_slots(b, self._params, self.slots, out)
         return out
 
     def filter_fill(self, counters: Int64Array) -> float:

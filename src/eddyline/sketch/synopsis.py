@@ -18,11 +18,10 @@ from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import KeyArray, key_array
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sketch.key_sample import KeySampleSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.total import TotalSpec
 
-Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec | KeySampleSpec
+Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec
 
 
 class LinearSpec(Protocol):

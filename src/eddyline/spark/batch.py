@@ -8,23 +8,24 @@ DataFrame API only, so that it runs over Spark Connect as well.
 from collections.abc import Mapping
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import unreadable
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout
-from eddyline.plan.windows import stream_spec
+from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
+from eddyline.spark.timezone import check_zone
 
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
 
 
-def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
+def sketch_frames(layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
     """Return the snapshot after one pass over each frame."""
     names = {stream.name for stream in layout.streams}
     if names != set(frames):
@@ -34,34 +35,29 @@ def sketch_frames(spark: SparkSession, layout: Layout, frames: Mapping[str, Data
         )
     snapshot = Snapshot.empty(layout)
     for stream in layout.streams:
-        snapshot = snapshot.plus_stream(
-            stream.name, sketch_stream(spark, layout, stream.name, frames[stream.name])
-        )
+        added = sketch_stream(snapshot, stream.name, frames[stream.name])
+        snapshot = snapshot.plus_stream(stream.name, added)
     return snapshot
 
 
-def sketch_stream(
-    spark: SparkSession,  # noqa: ARG001
-    layout: Layout,
-    name: str,
-    frame: DataFrame,
-    *,
-    skip_bad: bool = False,
-    floor: int | None = None,
-) -> StreamPass:
-    """Return what one frame adds to its stream's synopses; raise, with nothing changed, on any bad row.
+def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: bool = False) -> StreamPass:
+    """Return what one frame adds to a snapshot's stream; raise, with nothing changed, on any bad row.
 
-    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`. floor: rows of an earlier
-    event time (in microseconds) are late for every window.
+    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`.
     """
-    stream, spec = layout.stream(name), stream_spec(layout, name, floor)
+    stream, spec = snapshot.layout.stream(name), snapshot.stream_spec(name)
     specs = encode_spec(spec)
+    check_zone(snapshot.layout, frame)
     projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
-    merge_tasks = min(1 + layout.nbytes // _MERGE_BYTES, _MERGE_TASKS)
+    merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
     merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
     merger = Merger(spec)
-    for row in from_batch(merged.toArrow()):
+    try:
+        collected = merged.toArrow()
+    except SPARK_ERRORS as error:
+        raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
+    for row in from_batch(collected):
         merger.take(*row)
     merger.report.raise_error()
     if merger.report.unreadable and not skip_bad:

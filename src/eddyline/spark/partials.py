@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -12,15 +13,21 @@ from eddyline.errors import EddylineError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.changes import SHOWN_ROWS
 from eddyline.ingest.projection import TIME
+from eddyline.ingest.sections import decode_sample, encode_sample
+from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.plan.windows import StreamSpec
+from eddyline.ingest.stream_spec import SampleTask, StreamSpec
+from eddyline.plan.layout import Kept
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
+
+if TYPE_CHECKING:
+    from eddyline.ingest.sample_pass import SamplePass
 
 CHUNK_WORDS = 8192
 DDL = "name string, chunk int, block binary"
 _SCHEMA = pa.schema([("name", pa.string()), ("chunk", pa.int32()), ("block", pa.binary())])
-_COUNTERS, _HINTS, _REPORT = "c:", "h:", "r:"
+_COUNTERS, _HINTS, _SAMPLE, _REPORT = "c:", "h:", "s:", "r:"
 _OUTPUT_ROWS = 64
 _PANE = re.compile(r"@(-?\d+)@")
 """In the name of a block of a pane, between the window group and the synopsis: the pane's number."""
@@ -67,13 +74,16 @@ def failure(error: EddylineError) -> Report:
 
 
 class Merger:
-    """Adds up blocks of one stream's synopses, whatever part of them it is given."""
+    """Adds up blocks of what a pass over one stream fills, whatever part of it comes here."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
-        self.kept = {each.id: each for each in spec.kept}
-        self.kept |= {f"{pane.group}@{each.id}": each for pane in spec.panes for each in pane.kept}
+        self.kept = {each.id: each for each in _all_kept(spec.kept, spec.samples)}
+        for pane in spec.panes:
+            self.kept |= {f"{pane.group}@{each.id}": each for each in _all_kept(pane.kept, pane.samples)}
         self.blocks: dict[tuple[str, int], Int64Array] = {}
+        self.added = StreamPass(spec, TIME)
+        self.sampled: dict[str, SamplePass] = {}
         self.report = Report()
 
     def take(self, name: str, chunk: int, block: bytes) -> None:
@@ -81,11 +91,25 @@ class Merger:
         if name == _REPORT:
             self.report += msgspec.json.decode(block, type=Report)
             return
+        if name.startswith(_SAMPLE):
+            accumulator, identifier = self._target(name)
+            sample = self.sampled.setdefault(name, accumulator.samples[identifier])
+            sample.take(decode_sample(sample.task.sample, block))
+            return
         values = np.frombuffer(block, dtype="<i8")
         before = self.blocks.get((name, chunk))
         if before is not None:
             values = self._combine(name, chunk, before, values)
         self.blocks[name, chunk] = values
+
+    def _target(self, name: str) -> tuple[Accumulator, str]:
+        """Return (accumulator, id) that a block belongs to: the whole stream's, or a pane's."""
+        identifier = name[2:]
+        match = _PANE.search(identifier)
+        if match is None:
+            return self.added.whole, identifier
+        group = next(pane for pane in self.spec.panes if pane.group == identifier[: match.start()])
+        return self.added.pane(group, int(match[1])), identifier[match.end() :]
 
     def _combine(self, name: str, chunk: int, left: Int64Array, right: Int64Array) -> Int64Array:
         kept = self.kept[_PANE.sub("@", name[2:])]
@@ -99,19 +123,26 @@ class Merger:
         yield _REPORT, 0, msgspec.json.encode(self.report)
         for (name, chunk), values in self.blocks.items():
             yield name, chunk, values.astype("<i8", copy=False).tobytes()
+        for name, sample in self.sampled.items():
+            yield name, 0, encode_sample(sample.state())
+            yield from _words(sample.sketches, _prefix(name))
 
     def stream_pass(self) -> StreamPass:
         """Return everything taken as a pass over the stream."""
-        added = StreamPass(self.spec, TIME)
-        groups = {pane.group: pane for pane in self.spec.panes}
+        added = self.added
         added.newest = dict(self.report.newest)
         for (name, chunk), values in self.blocks.items():
-            whole, identifier = added.whole, name[2:]
-            if match := _PANE.search(identifier):
-                whole = added.pane(groups[identifier[: match.start()]], int(match[1]))
-                identifier = identifier[match.end() :]
-            target = (whole.hints if name.startswith(_HINTS) else whole.counters)[identifier]
-            target[chunk * CHUNK_WORDS : chunk * CHUNK_WORDS + len(values)] = values
+            accumulator, identifier = self._target(name)
+            kept = self.kept[_PANE.sub("@", name[2:])]
+            target = _sketches_of(accumulator, identifier)
+            words = (target.hints if name.startswith(_HINTS) else target.counters)[identifier]
+            if name.startswith(_HINTS):
+                assert kept.candidates is not None
+                words[:] = candidates.merge(kept.candidates, words, values)
+                continue
+            start = chunk * CHUNK_WORDS
+            part = words[start : start + len(values)]
+            part[:] = kept.spec.add(part, values, start)
         for pane in self.spec.panes:
             if pane.group in added.newest:
                 added.drop_old(pane)
@@ -120,20 +151,48 @@ class Merger:
         return added
 
 
+def _all_kept(kept: Iterable[Kept], tasks: Iterable[SampleTask]) -> list[Kept]:
+    return [*kept, *(each for task in tasks for each in task.sketches)]
+
+
+def _sketches_of(accumulator: Accumulator, identifier: str) -> Sketches:
+    """Return the sketches that hold a synopsis: those of the stream, or of a sample in its second stage."""
+    if identifier in accumulator.sketches.counters:
+        return accumulator.sketches
+    for sample in accumulator.samples.values():
+        if any(kept.id == identifier for kept in sample.task.sketches):
+            sample.go_over()
+            return sample.sketches
+    raise AssertionError(identifier)
+
+
+def _prefix(name: str) -> str:
+    """Return the part of a block's name that says which pane it belongs to, if any."""
+    match = _PANE.search(name)
+    return name[2 : match.end()] if match else ""
+
+
 def partial_rows(added: StreamPass) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the counters of a pass in chunks, untouched chunks left out, and its hints whole."""
+    """Yield the counters of a pass in chunks, untouched chunks left out, and hints and samples whole."""
     yield from _accumulated(added.whole, "")
     for (group, number), accumulator in added.panes.items():
         yield from _accumulated(accumulator, f"{group}@{number}@")
 
 
 def _accumulated(accumulator: Accumulator, prefix: str) -> Iterator[tuple[str, int, bytes]]:
-    for name, counters in accumulator.counters.items():
+    yield from _words(accumulator.sketches, prefix)
+    for name, sample in accumulator.samples.items():
+        yield _SAMPLE + prefix + name, 0, encode_sample(sample.state())
+        yield from _words(sample.sketches, prefix)
+
+
+def _words(sketches: Sketches, prefix: str) -> Iterator[tuple[str, int, bytes]]:
+    for name, counters in sketches.counters.items():
         for chunk in range(-(-len(counters) // CHUNK_WORDS)):
             values = counters[chunk * CHUNK_WORDS : (chunk + 1) * CHUNK_WORDS]
             if values.any():
                 yield _COUNTERS + prefix + name, chunk, values.astype("<i8", copy=False).tobytes()
-    for name, hints in accumulator.hints.items():
+    for name, hints in sketches.hints.items():
         yield _HINTS + prefix + name, 0, hints.astype("<i8", copy=False).tobytes()
 
 

@@ -3,6 +3,7 @@
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
@@ -10,6 +11,7 @@ from eddyline.ingest.projection import TIME, WEIGHT, Projection
 from eddyline.plan.layout import Measure, Stream
 from eddyline.sketch.keys import NULL_KEY
 from eddyline.spark import changes, marks
+from eddyline.spark.causes import cause_of
 from eddyline.spark.schema import from_spark
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
@@ -98,17 +100,24 @@ def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> Non
     wanted += [
         Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate
     ]
-    for part in wanted:
-        try:
-            found = rows.select(sf.expr(part.text)).schema.fields[0].dataType
-        except AnalysisException as error:
-            reason = str(error).split("\n")[0]
-            raise PipelineError(
-                f"stream {stream.name!r}: Spark cannot evaluate {part.text!r}: {reason}"
-            ) from error
+    for part, found in zip(wanted, _spark_types(stream, rows, wanted), strict=True):
         kind = from_spark(found)
         if found.simpleString() != "void" and (kind is None or not kind.widens_to(part.type)):
             raise PipelineError(
                 f"stream {stream.name!r}: {part.text!r} is {found.simpleString()} on Spark and {part.type} in the "
                 "plan: CAST it in the query to the type that you mean."
             )
+
+
+def _spark_types(stream: Stream, rows: DataFrame, parts: list[Expression]) -> list[DataType]:
+    """Return the types that Spark gives expressions, all analysed at once; one by one to tell which it refuses."""
+    try:
+        return [
+            field.dataType for field in rows.select(*(sf.expr(part.text) for part in parts)).schema.fields
+        ]
+    except AnalysisException as error:
+        if len(parts) > 1:
+            return [kind for part in parts for kind in _spark_types(stream, rows, [part])]
+        raise PipelineError(
+            f"stream {stream.name!r}: Spark cannot evaluate {parts[0].text!r}: {cause_of(error)}"
+        ) from error

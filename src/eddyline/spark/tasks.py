@@ -10,7 +10,7 @@ from eddyline.errors import EddylineError
 from eddyline.ingest.changes import SHOWN_ROWS
 from eddyline.ingest.projection import TIME
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.plan.windows import StreamSpec
+from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.spark.marks import UNREADABLE
 from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
 from eddyline.spark.tombstones import Last, drop_tombstones

@@ -1,10 +1,12 @@
 """The SELECT list: one aggregate, its measure split into a factor per relation."""
 
 from collections.abc import Iterator
+from functools import reduce
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.compose import negative, one_where_not_null, product
 from eddyline.sql.expressions import (
     Source,
     bare,
@@ -28,6 +30,8 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
 }
+_STRICT = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+"""Operators of two operands whose result is NULL exactly where one of them is."""
 
 
 def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate:
@@ -57,21 +61,53 @@ def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate
 
 
 def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
-    """Return COUNT(x): rows whose x is not NULL, the measure being 1 there and NULL elsewhere."""
-    if not list(argument.find_all(exp.Column)) and not list(argument.find_all(exp.Null)):
+    """Return COUNT(x): rows whose x is not NULL, the measure being 1 there and NULL elsewhere.
+
+    An x of several relations is there where each of its parts is, as long as only operators that are NULL for a
+    NULL hold the parts together.
+    """
+    infer(argument, sources)
+    if not argument.find(exp.Column, exp.Null):
         return Aggregate("count")
-    relations = relations_of(argument, sources)
-    if len(relations) != 1:
-        raise UnsupportedQuery(f"COUNT({fragment(argument)}) must read exactly one relation.")
-    written = f"CASE WHEN {text(bare(argument, sources))} IS NOT NULL THEN 1 END"
-    return Aggregate("count", (Factor(min(relations), Expression(written, SqlType("int"))),))
+    by_relation: dict[int, list[exp.Expr]] = {}
+    for part in _strict_parts(argument, sources):
+        relations = relations_of(part, sources)
+        if len(relations) > 1:
+            raise UnsupportedQuery(
+                f"COUNT({fragment(argument)}): {fragment(part)!r} reads several relations; count what reads one."
+            )
+        by_relation.setdefault(min(relations, default=0), []).append(part)
+    factors = []
+    for relation, parts in sorted(by_relation.items()):
+        flags = [bare(one_where_not_null(part), sources) for part in dict.fromkeys(parts)]
+        factors.append(Factor(relation, Expression(text(reduce(product, flags)), SqlType("int"))))
+    return Aggregate("count", tuple(factors))
+
+
+def _strict_parts(node: exp.Expr, sources: tuple[Source, ...]) -> Iterator[exp.Expr]:
+    """Yield the parts of an expression that is NULL exactly where one of them is, literals left out."""
+    node = unparenthesised(node)
+    if len(relations_of(node, sources)) < 2:
+        if node.find(exp.Column, exp.Null):
+            yield node
+    elif isinstance(node, exp.Neg):
+        yield from _strict_parts(node.this, sources)
+    elif isinstance(node, _STRICT):
+        yield from _strict_parts(node.left, sources)
+        yield from _strict_parts(node.right, sources)
+    else:
+        yield node
 
 
 def _factors(measure: exp.Expr, sources: tuple[Source, ...]) -> tuple[Factor, ...]:
     """Return the measure as a product of factors, at most one per relation."""
+    infer(measure, sources)
     by_relation: dict[int, list[exp.Expr]] = {}
     constants: list[exp.Expr] = []
-    for part in _product(measure) if len(relations_of(measure, sources)) > 1 else [unparenthesised(measure)]:
+    is_negative, parts = False, [unparenthesised(measure)]
+    if len(relations_of(measure, sources)) > 1:
+        is_negative, parts = _product(measure)
+    for part in parts:
         relations = relations_of(part, sources)
         if len(relations) > 1:
             raise UnsupportedQuery(
@@ -81,27 +117,39 @@ def _factors(measure: exp.Expr, sources: tuple[Source, ...]) -> tuple[Factor, ..
         (by_relation.setdefault(min(relations), []) if relations else constants).append(part)
     first = min(by_relation, default=0)
     by_relation[first] = constants + by_relation.get(first, [])
+    if is_negative:
+        by_relation[first][0] = _opposite(by_relation[first][0], sources)
     return tuple(_factor(relation, parts, sources) for relation, parts in sorted(by_relation.items()))
 
 
-def _product(node: exp.Expr) -> Iterator[exp.Expr]:
+def _product(node: exp.Expr) -> tuple[bool, list[exp.Expr]]:
+    """Return (whether the sign is turned, factors) of a product."""
     node = unparenthesised(node)
+    if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
+        turned, factors = _product(node.this)
+        return not turned, factors
     if isinstance(node, exp.Mul):
-        yield from _product(node.left)
-        yield from _product(node.right)
-    else:
-        yield node
+        (left, factors), (right, others) = _product(node.left), _product(node.right)
+        return left != right, factors + others
+    return False, [node]
+
+
+def _opposite(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
+    """Return a factor with the opposite sign; integers are widened first, for -(-128) is no TINYINT."""
+    kind = infer(node, sources)
+    widened = (
+        exp.cast(node.copy(), "BIGINT", dialect="spark") if kind is not None and kind.is_integer else node
+    )
+    return negative(widened)
 
 
 def _factor(relation: int, parts: list[exp.Expr], sources: tuple[Source, ...]) -> Factor:
-    product = parts[0]
-    for part in parts[1:]:
-        product = exp.Mul(this=exp.paren(product), expression=exp.paren(part))
-    kind = infer(product, sources)
+    measure = reduce(product, parts)
+    kind = infer(measure, sources)
     if kind is None or not kind.is_numeric:
         found = "a type that eddyline cannot work out" if kind is None else f"type {kind}"
         raise UnsupportedQuery(
-            f"the measure {fragment(product)!r} has {found}: wrap it in CAST(... AS DECIMAL(p, s)) or another "
+            f"the measure {fragment(measure)!r} has {found}: wrap it in CAST(... AS DECIMAL(p, s)) or another "
             "numeric type."
         )
-    return Factor(relation, Expression(text(bare(product, sources)), kind))
+    return Factor(relation, Expression(text(bare(measure, sources)), kind))

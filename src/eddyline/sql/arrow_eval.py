@@ -2,10 +2,12 @@
 
 It covers what predicates, keys and measures commonly say, with Spark's ANSI semantics, and refuses the
 rest by name: an expression that it cannot evaluate exactly as Spark does needs `plan.sketch`.
+Each kind of node has one rule, and each rule says which arguments of the node it reads: a node with any other
+argument set is refused, so that what a newer parser adds to a node is never passed over.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache, reduce
 from typing import Any
@@ -16,13 +18,15 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PipelineError
+from eddyline.sql import arrow_text, arrow_times
+from eddyline.sql.arrow_numbers import Value, as_number, compare_floats, holds_any
 from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.coercion import common_of, common_type, decimal_result, number_type, widened
 from eddyline.sql.expressions import Source, fragment
 from eddyline.sql.schema import sql_type
-from eddyline.sql.typing import decimal_result, infer, number_type
+from eddyline.sql.typing import as_decimal, infer, literal_number
 from eddyline.types import Column, SqlType
 
-Value = Any  # an Arrow array, chunked array or scalar: pyarrow has no types of its own to say so
 _COMPARE: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.EQ: pc.equal,
     exp.NEQ: pc.not_equal,
@@ -36,15 +40,10 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Sub: pc.subtract_checked,
     exp.Mul: pc.multiply_checked,
 }
-_UNARY: dict[type[exp.Expr], Callable[..., Value]] = {
-    exp.Not: pc.invert,
-    exp.Neg: pc.negate_checked,
-    exp.Abs: pc.abs_checked,
-    exp.Lower: pc.utf8_lower,
-    exp.Upper: pc.utf8_upper,
-    exp.Year: pc.year,
-    exp.Month: pc.month,
-    exp.Day: pc.day,
+_FLOATING: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Add: pc.add,
+    exp.Sub: pc.subtract,
+    exp.Mul: pc.multiply,
 }
 
 
@@ -53,13 +52,22 @@ def _parsed(text: str) -> exp.Expr:
     return sqlglot.parse_one(text, dialect="spark")
 
 
-def evaluate(text: str, table: pa.Table, columns: tuple[Column, ...]) -> pa.ChunkedArray:
-    """Return the column that an expression yields on a table of the declared types."""
-    evaluator = _Evaluator(table, Source("", "", columns))
+def evaluate(
+    text: str, table: pa.Table, columns: tuple[Column, ...], timezone: str = "UTC"
+) -> pa.ChunkedArray:
+    """Return the column that an expression yields on a table of the declared types.
+
+    timezone: the zone in which timestamps have a year, a day and an hour.
+    """
+    evaluator = _Evaluator(table, Source("", "", columns), timezone)
     try:
         value = evaluator.value(_parsed(text))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PipelineError(f"{text!r} fails on a row of the table: {error}.") from error
+    except RecursionError as error:
+        raise PipelineError(
+            f"{text[:60]!r}... is too deeply nested to be evaluated without Spark."
+        ) from error
     if isinstance(value, pa.Scalar):
         return pa.chunked_array([pa.repeat(value, table.num_rows)])
     return value if isinstance(value, pa.ChunkedArray) else pa.chunked_array([value])
@@ -75,188 +83,289 @@ def _unsupported(node: exp.Expr) -> PipelineError:
 class _Evaluator:
     """Walks one expression over one table."""
 
-    def __init__(self, table: pa.Table, source: Source) -> None:
+    def __init__(self, table: pa.Table, source: Source, timezone: str) -> None:
         self.table = table
         self.source = source
+        self.timezone = timezone
 
-    def value(self, node: exp.Expr) -> Value:  # noqa: PLR0911 - one line per kind of node
-        """Return the value of a node, by its kind."""
-        if isinstance(node, exp.Paren):
-            return self.value(node.this)
-        if isinstance(node, exp.Column):
-            return self.table.column(node.name)
-        if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
-            return _literal(node)
-        if isinstance(node, exp.And | exp.Or):
-            combine = pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene
-            return combine(self.value(node.left), self.value(node.right))
-        if isinstance(node, exp.Binary) and type(node) in _COMPARE:
-            return self.compare(node, node.left, node.right)
-        if isinstance(node, exp.Binary) and type(node) in _ARITHMETIC:
-            return self.arithmetic(node)
-        if type(node) in _UNARY:
-            return self.unary(node)
-        return self.special(node)
-
-    def special(self, node: exp.Expr) -> Value:  # noqa: PLR0911 - one line per kind of node
-        """Return the value of a node that needs its own rule."""
-        if isinstance(node, exp.Div):
-            return self.divide(node)
-        if isinstance(node, exp.Is):
-            return self.is_test(node)
-        if isinstance(node, exp.In) and node.args.get("query") is None:
-            hits = [self.compare(node, node.this, option) for option in node.expressions]
-            return reduce(pc.or_kleene, hits)
-        if isinstance(node, exp.Between):
-            low = self.compare(exp.GTE(), node.this, node.args["low"])
-            return pc.and_kleene(low, self.compare(exp.LTE(), node.this, node.args["high"]))
-        if isinstance(node, exp.Like) and isinstance(node.expression, exp.Literal):
-            return pc.match_substring_regex(self.value(node.this), _like_pattern(node.expression.name))
-        if isinstance(node, exp.Coalesce):
-            return self.branches(
-                node, [self.value(part) for part in (node.this, *node.expressions)], pc.coalesce
-            )
-        if isinstance(node, exp.Case) and node.this is None:
-            return self.case(node)
-        if isinstance(node, exp.Cast):
-            return self.cast(node)
-        raise _unsupported(node)
-
-    def unary(self, node: exp.Expr) -> Value:
-        """Return the value of a function of one argument."""
-        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
-            return pa.scalar(-_literal(node.this).as_py(), _literal(node.this).type)
-        argument = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        result = _UNARY[type(node)](self.value(argument))
-        return result.cast(pa.int32()) if isinstance(node, exp.Year | exp.Month | exp.Day) else result
-
-    def compare(self, node: exp.Expr, left: exp.Expr, right: exp.Expr) -> Value:
-        """Return a comparison of two sides of one class; other mixtures are Spark's to coerce."""
-        kinds = [infer(side, (self.source,)) for side in (left, right)]
-        a, b = self.value(left), self.value(right)
-        if not any(isinstance(side, exp.Null) for side in (left, right)):
-            classes = {
-                None if kind is None else ("numeric" if kind.is_numeric else kind.kind) for kind in kinds
-            }
-            if None in classes or len(classes) > 1:
-                raise _unsupported(node if node.this else left)
-            if any(kind is not None and kind.is_float for kind in kinds):
-                a, b = _without_nan(a.cast(pa.float64()), node), _without_nan(b.cast(pa.float64()), node)
-        operator = _COMPARE.get(type(node), pc.equal)
-        return operator(a, b)
-
-    def arithmetic(self, node: exp.Binary) -> Value:
-        """Return a sum, difference or product, in the type that Spark computes it in."""
-        result = infer(node, (self.source,))
-        if result is None or not result.is_numeric:
+    def value(self, node: exp.Expr) -> Value:
+        """Return the value of a node by the rule of its kind, if the rule reads all that the node says."""
+        rule = _RULES.get(type(node))
+        if rule is None or any(
+            argument not in (None, False, "", []) and name not in rule.reads
+            for name, argument in node.args.items()
+        ):
             raise _unsupported(node)
-        operator = _ARITHMETIC[type(node)]
-        if result.kind != "decimal":
-            kind = to_arrow(result)
-            return operator(self.value(node.left).cast(kind), self.value(node.right).cast(kind))
-        sides = [self.decimal(side) for side in (node.left, node.right)]
-        exact = decimal_result(type(node), *(kind for _, kind in sides))
-        if exact.precision == 38:
-            raise _unsupported(node)
-        return operator(sides[0][0], sides[1][0]).cast(to_arrow(result))
+        return rule.evaluate(self, node)
 
-    def decimal(self, node: exp.Expr) -> tuple[Value, SqlType]:
-        """Return a side of decimal arithmetic and its decimal type."""
-        kind = infer(node, (self.source,))
-        assert kind is not None
-        if isinstance(node, exp.Literal) and kind.is_integer:
-            kind = number_type(node.name + ".")
-            return pa.scalar(Decimal(node.name), to_arrow(kind)), kind
-        kind = kind.as_decimal()
-        return self.value(node).cast(to_arrow(kind)), kind
-
-    def divide(self, node: exp.Div) -> Value:
-        """Return a division in DOUBLE; decimal division rounds in Spark's own way."""
-        result = infer(node, (self.source,))
-        if result is None or result.kind != "double":
-            raise _unsupported(node)
-        divisor = self.value(node.right).cast(pa.float64())
-        if _any(pc.equal(divisor, 0.0)):
-            raise PipelineError(f"{fragment(node)!r} divides by zero.")
-        return pc.divide(self.value(node.left).cast(pa.float64()), divisor)
-
-    def is_test(self, node: exp.Is) -> Value:
-        """Return IS NULL, IS TRUE or IS FALSE."""
-        value = self.value(node.this)
-        if isinstance(node.expression, exp.Null):
-            return pc.is_null(value)
-        if isinstance(node.expression, exp.Boolean):
-            return pc.fill_null(pc.equal(value, node.expression.this), False)
-        raise _unsupported(node)
-
-    def branches(self, node: exp.Expr, values: list[Value], choose: Callable[..., Value]) -> Value:
-        """Return a choice among branches, all cast to their common type."""
+    def kind(self, node: exp.Expr) -> SqlType:
+        """Return the type of a node; where our rules do not reach, only Spark can evaluate it."""
         kind = infer(node, (self.source,))
         if kind is None:
             raise _unsupported(node)
-        return choose(*(value.cast(to_arrow(kind)) for value in values))
+        return kind
 
-    def case(self, node: exp.Case) -> Value:
+    def typed(self, node: exp.Expr, *kinds: str) -> Value:
+        """Return the value of a node of one of some kinds of types; others are Spark's to coerce."""
+        kind = self.kind(node)
+        if kind.kind == "void":
+            return pa.scalar(None, to_arrow(SqlType(kinds[0])))  # type: ignore[arg-type]
+        if kind.kind not in kinds:
+            raise _unsupported(node.parent or node)
+        return self.value(node)
+
+    def as_type(self, node: exp.Expr, source: SqlType, target: SqlType) -> Value:
+        """Return the value of a node in a type that Spark brings it to without asking."""
+        value = self.value(node)
+        if source.kind == "void":
+            return pa.scalar(None, to_arrow(target))
+        if source.is_numeric and target.is_numeric:
+            return as_number(value, to_arrow(target))
+        if source != target:
+            raise _unsupported(node.parent or node)
+        return value
+
+    def column(self, node: exp.Expr) -> Value:
+        """Return a column, in its declared type."""
+        return self.table.column(node.name)
+
+    def literal(self, node: exp.Expr) -> Value:
+        """Return a literal."""
+        if isinstance(node, exp.Null):
+            return pa.scalar(None)
+        if isinstance(node, exp.Boolean):
+            return pa.scalar(bool(node.this))
+        return pa.scalar(node.name) if node.is_string else _number(node.name)
+
+    def connector(self, node: exp.Expr) -> Value:
+        """Return AND or OR of a chain of operands."""
+        combine = pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene
+        return reduce(combine, [self.typed(part, "boolean") for part in node.flatten(unnest=False)])
+
+    def comparison(self, node: exp.Expr) -> Value:
+        """Return a comparison of two sides."""
+        return self.compare(node, _COMPARE[type(node)], node.this, node.expression)
+
+    def compare(
+        self, node: exp.Expr, operator: Callable[..., Value], left: exp.Expr, right: exp.Expr
+    ) -> Value:
+        """Return a comparison in the type that Spark compares two sides in."""
+        kinds = [self.kind(side) for side in (left, right)]
+        common = common_type(*kinds)
+        return self.compare_as(node, operator, (left, right), (kinds[0], kinds[1]), common)
+
+    def compare_as(
+        self,
+        node: exp.Expr,
+        operator: Callable[..., Value],
+        sides: tuple[exp.Expr, exp.Expr],
+        kinds: tuple[SqlType, SqlType],
+        common: SqlType | None,
+    ) -> Value:
+        """Return a comparison of two sides in a given type."""
+        if common is None or (common.kind == "decimal" and _is_bounded(*kinds)):
+            raise _unsupported(node)
+        if common.kind == "void":
+            return pa.scalar(None, pa.bool_())
+        left, right = (self.as_type(side, kind, common) for side, kind in zip(sides, kinds, strict=True))
+        return compare_floats(operator, left, right) if common.is_float else operator(left, right)
+
+    def is_in(self, node: exp.Expr) -> Value:
+        """Return IN over a list: all are compared in the one type that they have in common."""
+        kinds = [self.kind(part) for part in (node.this, *node.expressions)]
+        common = common_of(kinds)
+        return reduce(
+            pc.or_kleene,
+            [
+                self.compare_as(node, pc.equal, (node.this, option), (kinds[0], kind), common)
+                for option, kind in zip(node.expressions, kinds[1:], strict=True)
+            ],
+        )
+
+    def between(self, node: exp.Expr) -> Value:
+        """Return BETWEEN as two comparisons."""
+        low = self.compare(node, pc.greater_equal, node.this, node.args["low"])
+        return pc.and_kleene(low, self.compare(node, pc.less_equal, node.this, node.args["high"]))
+
+    def is_test(self, node: exp.Expr) -> Value:
+        """Return IS NULL, IS TRUE or IS FALSE."""
+        if isinstance(node.expression, exp.Null):
+            return pc.is_null(self.value(node.this))
+        if isinstance(node.expression, exp.Boolean):
+            value = self.typed(node.this, "boolean")
+            return pc.fill_null(pc.equal(value, bool(node.expression.this)), False)
+        raise _unsupported(node)
+
+    def like(self, node: exp.Expr) -> Value:
+        """Return LIKE or NOT LIKE with a pattern that is written out."""
+        pattern = node.expression
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            raise _unsupported(node)
+        if not arrow_text.is_like_pattern(pattern.name):
+            raise _unsupported(node)
+        matches = arrow_text.like(self.typed(node.this, "string"), pattern.name)
+        return pc.invert(matches) if node.args.get("negate") else matches
+
+    def sign(self, node: exp.Expr) -> Value:
+        """Return a number with the other sign, or without its sign."""
+        number = literal_number(node)
+        if number is not None:
+            return _number(number)
+        kind = self.kind(node.this)
+        if not kind.is_numeric:
+            raise _unsupported(node)
+        operator = pc.negate_checked if isinstance(node, exp.Neg) else pc.abs_checked
+        return operator(self.value(node.this))
+
+    def arithmetic(self, node: exp.Expr) -> Value:
+        """Return a sum, difference or product, in the type that Spark computes it in."""
+        kinds = [self.kind(side) for side in (node.this, node.expression)]
+        result = self.kind(node)
+        if not all(kind.is_numeric for kind in kinds) or not result.is_numeric:
+            raise _unsupported(node)
+        sides = list(zip((node.this, node.expression), kinds, strict=True))
+        if result.kind != "decimal":
+            operator = (_FLOATING if result.is_float else _ARITHMETIC)[type(node)]
+            return operator(*(self.as_type(side, kind, result) for side, kind in sides))
+        decimals = [as_decimal(side, kind) for side, kind in sides]
+        if decimal_result(type(node), *decimals).precision == 38:
+            raise _unsupported(node)
+        operands = [self.as_decimal(side, kind) for (side, _), kind in zip(sides, decimals, strict=True)]
+        return _ARITHMETIC[type(node)](*operands).cast(to_arrow(result))
+
+    def as_decimal(self, node: exp.Expr, kind: SqlType) -> Value:
+        """Return an operand of decimal arithmetic in its decimal type."""
+        number = literal_number(node)
+        if number is not None:
+            return pa.scalar(Decimal(number), to_arrow(kind))
+        return self.value(node).cast(to_arrow(kind))
+
+    def divide(self, node: exp.Expr) -> Value:
+        """Return a division in DOUBLE; decimal division rounds in Spark's own way."""
+        kinds = [self.kind(side) for side in (node.this, node.expression)]
+        if self.kind(node).kind != "double" or not all(kind.is_numeric for kind in kinds):
+            raise _unsupported(node)
+        left, right = (as_number(self.value(side), pa.float64()) for side in (node.this, node.expression))
+        if holds_any(pc.and_(pc.is_valid(left), pc.equal(right, 0.0))):
+            raise PipelineError(f"{fragment(node)!r} divides by zero.")
+        return pc.divide(left, right)
+
+    def coalesce(self, node: exp.Expr) -> Value:
+        """Return the first value that is not NULL."""
+        return self.branches(node, [node.this, *node.expressions], pc.coalesce)
+
+    def case(self, node: exp.Expr) -> Value:
         """Return a searched CASE."""
-        tests = [pc.fill_null(self.value(branch.this), False) for branch in node.args["ifs"]]
-        results = [self.value(branch.args["true"]) for branch in node.args["ifs"]]
-        default = node.args.get("default")
-        results.append(self.value(default) if default is not None else pa.scalar(None))
+        tests = [pc.fill_null(self.typed(branch.this, "boolean"), False) for branch in node.args["ifs"]]
         tests = [pa.repeat(t, self.table.num_rows) if isinstance(t, pa.Scalar) else _flat(t) for t in tests]
         struct = pc.make_struct(*tests, field_names=[str(i) for i in range(len(tests))])
-        return self.branches(node, results, lambda *values: pc.case_when(struct, *(_flat(v) for v in values)))
+        results = [branch.args["true"] for branch in node.args["ifs"]]
+        return self.branches(
+            node,
+            [*results, node.args.get("default") or exp.Null()],
+            lambda *values: pc.case_when(struct, *(_flat(value) for value in values)),
+        )
 
-    def cast(self, node: exp.Cast) -> Value:
-        """Return a cast that widens, or reads a date literal; casts that can lose are Spark's to do."""
-        target = sql_type(node.to)
-        source = infer(node.this, (self.source,))
-        if target is None or source is None:
+    def branches(self, node: exp.Expr, parts: Sequence[exp.Expr], choose: Callable[..., Value]) -> Value:
+        """Return a choice among branches, all in their common type."""
+        kinds = [self.kind(part) for part in parts]
+        common = self.kind(node)
+        if common.kind == "void":
+            return pa.scalar(None)
+        if common.kind == "decimal" and any(_is_bounded(common, kind) for kind in kinds):
             raise _unsupported(node)
-        literal_date = isinstance(node.this, exp.Literal) and target.kind == "date"
-        if (
-            not literal_date
-            and not source.widens_to(target)
-            and not (source.is_integer and target.kind == "string")
-        ):
+        return choose(*(self.as_type(part, kind, common) for part, kind in zip(parts, kinds, strict=True)))
+
+    def cast(self, node: exp.Expr) -> Value:
+        """Return a cast that widens, or reads a time literal; casts that can lose are Spark's to do."""
+        target, source = sql_type(node.args["to"]), self.kind(node.this)
+        if target is None:
             raise _unsupported(node)
-        return self.value(node.this).cast(to_arrow(target))
+        if source.kind == "void":
+            return pa.scalar(None, to_arrow(target))
+        if isinstance(node.this, exp.Literal) and source.kind == "string":
+            read = arrow_times.literal(node.this.name, target.kind, self.timezone)
+            if read is None:
+                raise _unsupported(node)
+            return read
+        if source.is_numeric and (source.widens_to(target) or target.kind == "double"):
+            return as_number(self.value(node.this), to_arrow(target))
+        if source.kind == "timestamp" and target.kind == "date":
+            return arrow_times.local(self.value(node.this), self.timezone).cast(pa.date32(), safe=False)
+        if source == target or (source.is_integer and target.kind == "string"):
+            return self.value(node.this).cast(to_arrow(target))
+        raise _unsupported(node)
+
+    def field(self, node: exp.Expr) -> Value:
+        """Return a field of a date or of a timestamp, the latter in the plan's time zone."""
+        argument = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        kinds = ("timestamp", "timestamp_ntz") if type(node) in (exp.Hour, exp.Minute) else ()
+        value = self.typed(argument, *(kinds or ("date", "timestamp", "timestamp_ntz")))
+        return _FIELDS[type(node)](arrow_times.local(value, self.timezone)).cast(pa.int32())
+
+
+_FIELDS: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Year: pc.year,
+    exp.Month: pc.month,
+    exp.Day: pc.day,
+    exp.Hour: pc.hour,
+    exp.Minute: pc.minute,
+}
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """How a kind of node is evaluated, and which of its arguments that reads."""
+
+    evaluate: Callable[[_Evaluator, Any], Value]
+    reads: frozenset[str]
+
+
+def _rule(evaluate: Callable[[_Evaluator, Any], Value], reads: str) -> _Rule:
+    return _Rule(evaluate, frozenset(reads.split()))
+
+
+_BINARY = "this expression"
+_RULES: dict[type[exp.Expr], _Rule] = {
+    exp.Paren: _rule(lambda evaluator, node: evaluator.value(node.this), "this"),
+    exp.Column: _rule(_Evaluator.column, "this"),
+    exp.Literal: _rule(_Evaluator.literal, "this is_string"),
+    exp.Boolean: _rule(_Evaluator.literal, "this"),
+    exp.Null: _rule(_Evaluator.literal, ""),
+    exp.And: _rule(_Evaluator.connector, _BINARY),
+    exp.Or: _rule(_Evaluator.connector, _BINARY),
+    exp.Not: _rule(lambda evaluator, node: pc.invert(evaluator.typed(node.this, "boolean")), "this"),
+    **dict.fromkeys(_COMPARE, _rule(_Evaluator.comparison, _BINARY)),
+    exp.In: _rule(_Evaluator.is_in, "this expressions"),
+    exp.Between: _rule(_Evaluator.between, "this low high"),
+    exp.Is: _rule(_Evaluator.is_test, _BINARY),
+    exp.Like: _rule(_Evaluator.like, _BINARY + " negate"),
+    exp.Neg: _rule(_Evaluator.sign, "this"),
+    exp.Abs: _rule(_Evaluator.sign, "this"),
+    **dict.fromkeys(_ARITHMETIC, _rule(_Evaluator.arithmetic, _BINARY)),
+    # safe: what the parser says of division by zero in Spark without ANSI; `divide` raises there.
+    exp.Div: _rule(_Evaluator.divide, _BINARY + " safe"),
+    exp.Coalesce: _rule(_Evaluator.coalesce, "this expressions"),
+    exp.Case: _rule(_Evaluator.case, "ifs default"),
+    exp.Cast: _rule(_Evaluator.cast, "this to"),
+    exp.TryCast: _rule(_Evaluator.cast, "this to"),
+    exp.Lower: _rule(lambda evaluator, node: arrow_text.lower(evaluator.typed(node.this, "string")), "this"),
+    exp.Upper: _rule(lambda evaluator, node: arrow_text.upper(evaluator.typed(node.this, "string")), "this"),
+    **dict.fromkeys(_FIELDS, _rule(_Evaluator.field, "this")),
+}
+
+
+def _is_bounded(left: SqlType, right: SqlType) -> bool:
+    """Return whether two numbers have no common decimal without loss."""
+    numbers = [kind for kind in (left, right) if kind.kind != "void"]
+    return len(numbers) == 2 and widened(*numbers) is None
 
 
 def _flat(value: Value) -> Value:
     return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 
-def _any(value: Value) -> bool:
-    return (value if isinstance(value, pa.Scalar) else pc.any(value)).as_py() is True
-
-
-def _literal(node: exp.Expr) -> pa.Scalar:
-    if isinstance(node, exp.Null):
-        return pa.scalar(None)
-    if isinstance(node, exp.Boolean):
-        return pa.scalar(bool(node.this))
-    if node.is_string:
-        return pa.scalar(node.name)
-    kind = number_type(node.name)
-    value = float(node.name) if kind.is_float else Decimal(node.name)
+def _number(digits: str) -> pa.Scalar:
+    kind = number_type(digits)
+    value = float(digits) if kind.is_float else Decimal(digits)
     return pa.scalar(int(value) if kind.is_integer else value, to_arrow(kind))
-
-
-def _without_nan(value: Value, node: exp.Expr) -> Value:
-    if _any(pc.is_nan(value)):
-        raise PipelineError(f"a comparison ({type(node).__name__}) meets NaN, which only Spark orders.")
-    return value
-
-
-def _like_pattern(pattern: str) -> str:
-    """Return the regular expression of a LIKE pattern; a backslash escapes."""
-    out, i = [], 0
-    while i < len(pattern):
-        char = pattern[i]
-        if char == "\\" and i + 1 < len(pattern):
-            i += 1
-            out.append(re.escape(pattern[i]))
-        else:
-            out.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
-        i += 1
-    return f"(?s)^{''.join(out)}$"

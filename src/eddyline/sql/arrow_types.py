@@ -17,6 +17,7 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
 }
 _FROM_ARROW: dict[pa.DataType, SqlType] = {
     pa.bool_(): SqlType("boolean"),

@@ -56,7 +56,7 @@ class Source:
 
 def fragment(node: exp.Expr) -> str:
     """Return a node as the user would recognise it, cut to one line."""
-    text = " ".join(node.sql(dialect="spark").split())
+    text = " ".join(node.sql(dialect="spark", comments=False).split())
     return text if len(text) <= 120 else text[:117] + "..."
 
 
@@ -114,6 +114,8 @@ def bare(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
     def strip(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column):
             return exp.column(exp.to_identifier(resolve(part, sources)[1].name, quoted=True))
+        if isinstance(part, exp.If) and isinstance(part.this, exp.Null):
+            part.set("this", exp.cast(part.this, "BOOLEAN", dialect="spark"))  # Spark takes no bare NULL here
         return part
 
     return unparenthesised(node).copy().transform(strip)
@@ -140,4 +142,4 @@ def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
 
 def text(node: exp.Expr) -> str:
     """Return an expression as Spark SQL text, the form in which plans carry it."""
-    return node.sql(dialect="spark")
+    return node.sql(dialect="spark", comments=False)

@@ -74,6 +74,8 @@ def _by_side(
         check_allowed(value)
         used = relations_of(value, sources)
         if len(used) != 1:
-            raise UnsupportedQuery(f"{fragment(value)!r} must read one relation to be counted over a join.")
+            raise UnsupportedQuery(
+                f"{fragment(value)!r} must read one relation to be counted over a join, and name a column of it."
+            )
         sides[0 if min(used) == join.left else 1].append(key_column(value, sources))
     return sides

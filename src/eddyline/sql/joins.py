@@ -18,6 +18,7 @@ from eddyline.sql.expressions import (
 from eddyline.sql.key_columns import check_meet, key_column
 from eddyline.sql.links import Side, find_links
 from eddyline.sql.query import Link, Relation
+from eddyline.sql.typing import check_predicate
 from eddyline.types import Column
 
 MAX_RELATIONS = 32
@@ -35,6 +36,7 @@ def read_from(
     for condition in conditions:
         check_allowed(condition)
         used = sorted(relations_of(condition, sources))
+        check_predicate(condition, sources)
         if len(used) <= 1:
             predicates[used[0] if used else 0].add(text(bare(condition, sources)))
         else:

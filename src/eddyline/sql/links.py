@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.sql.compose import equal
 from eddyline.sql.query import Expression, Key, Link, Member
 
 Side = tuple[int, Expression]
@@ -53,7 +54,7 @@ def _classes(
         columns: dict[int, Expression] = {}
         for relation, column in sorted(group):
             if relation in columns:
-                predicates.append((relation, f"({columns[relation].text}) = ({column.text})"))
+                predicates.append((relation, equal(columns[relation].text, column.text)))
             else:
                 columns[relation] = column
         classes.append(columns)

@@ -11,6 +11,7 @@ from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.clauses import check_clauses
 from eddyline.sql.expressions import fragment
 from eddyline.sql.joins import read_from
+from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
 from eddyline.types import Column
@@ -26,6 +27,13 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
     >>> parse_query("SELECT COUNT(*) FROM s WHERE x > 1", {"s": parse_schema("s", "x INT")}).relations[0].predicates
     ('`x` > 1',)
     """
+    try:
+        return _read(text, streams)
+    except RecursionError as error:
+        raise SqlError("the query is too deeply nested: write it flatter.") from error
+
+
+def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     select = _parse_select(text)
     sets = read_set_query(text, select, streams)
     if sets is not None:
@@ -39,9 +47,9 @@ def _parse_select(text: str) -> exp.Select:
     if len(text) > MAX_LENGTH:
         raise SqlError(f"the query is {len(text):,} characters long; at most {MAX_LENGTH:,} are read.")
     try:
-        statements = sqlglot.parse(text, dialect="spark")
-    except (SqlglotError, RecursionError) as error:
-        reason = " ".join(str(error).split("\n")[0].split()) or "too deeply nested"
+        statements = sqlglot.parse(spelled_for_parser(text), dialect="spark")
+    except SqlglotError as error:
+        reason = " ".join(str(error).split("\n")[0].split())
         raise SqlError(f"the query cannot be read as Spark SQL: {reason}.") from error
     if len(statements) != 1 or statements[0] is None:
         raise SqlError(f"one query is expected and {len(statements)} statements were given.")

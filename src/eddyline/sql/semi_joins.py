@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from eddyline.errors import UnsupportedQuery
+from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.clauses import check_clauses
-from eddyline.sql.expressions import conjuncts, fragment
+from eddyline.sql.compose import operand
+from eddyline.sql.expressions import check_allowed, conjuncts, fragment
 from eddyline.types import Column
 
 Streams = Mapping[str, tuple[Column, ...]]
@@ -23,6 +24,7 @@ def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.
         if str(join.args.get("kind") or "").upper() == "SEMI" and str(
             join.args.get("side") or ""
         ).upper() in ("", "LEFT"):
+            _check_scope(select, join, streams)
             join.set("kind", None)
             join.set("side", None)
             return select, True
@@ -43,6 +45,40 @@ def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.
     return select, True
 
 
+def _check_scope(select: exp.Select, join: exp.Join, streams: Streams) -> None:
+    """Raise SqlError where WHERE names a column of a LEFT SEMI JOIN's right side, which Spark does not show it."""
+    where = select.args.get("where")
+    left, right = select.args["from_"].this, join.this
+    if where is None or not isinstance(left, exp.Table) or not isinstance(right, exp.Table):
+        return
+    own, hidden = _columns_of(left, streams), _columns_of(right, streams)
+    for column in where.find_all(exp.Column):
+        bare_name = column.name.lower()
+        if column.table.lower() == right.alias_or_name.lower() or (
+            not column.table and bare_name in hidden - own
+        ):
+            raise SqlError(
+                f"{fragment(column)!r} in WHERE is a column of the LEFT SEMI JOIN's right side, which only its ON "
+                f"can see: move the condition into ON, as in LEFT SEMI JOIN {right.name} ON ... AND "
+                f"{fragment(where.this)}."
+            )
+        if not column.table and bare_name in own:
+            column.set("table", exp.to_identifier(left.alias_or_name))
+
+
+def _check_rows(inner: exp.Select) -> None:
+    """Raise UnsupportedQuery where a subquery yields rows other than those of its stream, as an aggregate does."""
+    for node in inner.expressions:
+        value = node.this if isinstance(node, exp.Alias) else node
+        if value.find(exp.AggFunc):
+            raise UnsupportedQuery(
+                f"the subquery {fragment(inner)!r} selects an aggregate, which is one row whatever its stream "
+                "holds: select columns of the stream."
+            )
+        if not value.is_star:
+            check_allowed(value)
+
+
 def _subquery(part: exp.Expr) -> exp.Select | None:
     """Return the SELECT of an IN or EXISTS, or None where the conjunct is something else."""
     if isinstance(part, exp.Exists):
@@ -56,6 +92,7 @@ def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr],
     inner = _subquery(semi)
     assert inner is not None
     check_clauses(inner, {"expressions", "from_", "where", "distinct"})
+    _check_rows(inner)
     table = inner.args["from_"].this if inner.args.get("from_") else None
     if not isinstance(table, exp.Table):
         raise UnsupportedQuery(f"{fragment(inner)!r}: the subquery of a semi-join reads one stream.")
@@ -64,7 +101,7 @@ def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr],
     where = inner.args.get("where")
     conditions = list(conjuncts(where.this if where else None))
     if isinstance(semi, exp.In):
-        conditions += [exp.EQ(this=a, expression=b) for a, b in _pairs(semi, inner)]
+        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in _pairs(semi, inner)]
     joined = exp.to_table(table.name)
     joined.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
     select.set("joins", [exp.Join(this=joined, on=exp.and_(*conditions) if conditions else None)])

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.clauses import check_clauses
+from eddyline.sql.compose import is_not_null
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.sql.expressions import text as written
 from eddyline.sql.join_distinct import read_join_distinct
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import check_meet, key_column
@@ -21,6 +24,7 @@ from eddyline.sql.query import (
     SetQuery,
 )
 from eddyline.sql.semi_joins import with_semi_joins_as_joins
+from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
 Streams = Mapping[str, tuple[Column, ...]]
@@ -80,11 +84,34 @@ def _counted(
             raise SqlError(
                 f"{fragment(node)!r} is a column of the semi-join's other side, which the query cannot see."
             )
+    nodes, needed = _without_constants(nodes, null_is_value=null_is_value)
+    if needed:
+        first = relations[0]
+        predicates = tuple(sorted({*first.predicates, *needed}))
+        relations = (replace(first, predicates=predicates), *relations[1:])
     if links:
         return read_join_distinct(text, nodes, relations, links, sources, null_is_value=null_is_value)
     columns = sorted(_columns(nodes, sources), key=lambda column: column.text)
     key = Key(tuple(dict.fromkeys(columns)), null_is_value)
     return SetQuery(text, (SetMember(relations[0].stream, key, relations[0].predicates),), SetLeaf(0))
+
+
+def _without_constants(nodes: list[exp.Expr], *, null_is_value: bool) -> tuple[list[exp.Expr], list[str]]:
+    """Return (columns, predicates): constants tell no tuples apart; one that is NULL leaves none that counts.
+
+    A list of constants alone keeps one of them: it has one distinct tuple, if there is any row.
+    """
+    values = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
+    constants = [value for value in values if not value.find(exp.Column) and not value.is_star]
+    for constant in constants:
+        check_allowed(constant)
+    needed = [
+        written(is_not_null(constant))
+        for constant in constants
+        if not null_is_value and literal_number(constant) is None and not constant.is_string
+    ]
+    columns = [value for value in values if value not in constants]
+    return columns or [exp.Boolean(this=True)], needed
 
 
 def _columns(nodes: list[exp.Expr], sources: tuple[Source, ...]) -> list[Expression]:

@@ -1,146 +1,315 @@
-"""Types of row expressions, by Spark's rules, as far as keys and measures need them."""
+"""Types of row expressions, by Spark's rules: what type an expression has, and whether it has one at all.
+
+Every node is checked on the way, so that a text that Spark would refuse is refused when it is asked. Where our
+rules do not reach (functions of which we know the name only) the type is None, and Spark has the last word.
+"""
+
+from collections.abc import Callable
 
 from sqlglot import exp
 
-from eddyline.sql.expressions import Source, resolve
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.coercion import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    VOID,
+    can_cast,
+    common_of,
+    decimal_result,
+    number_type,
+    wider_integer,
+)
+from eddyline.sql.expressions import Source, fragment, resolve, unparenthesised
 from eddyline.sql.schema import sql_type
 from eddyline.types import SqlType
 
-_BOOLEAN = SqlType("boolean")
-_INT = SqlType("int")
-_BIGINT = SqlType("bigint")
-_DOUBLE = SqlType("double")
-_STRING = SqlType("string")
-_WIDTHS = ("tinyint", "smallint", "int", "bigint")
+Sources = tuple[Source, ...]
+Type = SqlType | None
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+_OF_TIMES = (
+    exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.Second, exp.DayOfWeek, exp.DayOfYear,
+)  # fmt: skip
+_TO_STRING = (exp.Lower, exp.Upper, exp.Trim, exp.ConcatWs)
+_STRING_OR_BINARY = (exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe)
 _PREDICATES = (
-    exp.Predicate,
-    exp.Not,
-    exp.And,
-    exp.Or,
-    exp.Boolean,
-    exp.StartsWith,
-    exp.EndsWith,
-    exp.Contains,
-)
-_TO_INT = (exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.DayOfWeek, exp.DayOfYear)
-_TO_STRING = (
-    exp.Lower,
-    exp.Upper,
-    exp.Substring,
-    exp.Trim,
-    exp.Concat,
-    exp.ConcatWs,
-    exp.DPipe,
-    exp.Left,
-    exp.Right,
-)
+    exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.StartsWith, exp.EndsWith, exp.Contains, exp.IsNan,
+)  # fmt: skip
+_NO_VALUES = (exp.DataType, exp.Identifier, exp.Var, exp.Interval)
 
 
-def infer(node: exp.Expr, sources: tuple[Source, ...]) -> SqlType | None:  # noqa: C901, PLR0911 - one line per rule
-    """Return the type that Spark gives an expression, or None where our rules do not reach."""
-    if isinstance(node, exp.Paren | exp.Neg | exp.Abs):
-        return infer(node.this, sources)
-    if isinstance(node, exp.Column):
-        return resolve(node, sources)[1].type
-    if isinstance(node, exp.Literal):
-        return _STRING if node.is_string else number_type(node.name)
-    if isinstance(node, exp.Cast | exp.TryCast):
-        return sql_type(node.to)
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        return _arithmetic(node, sources)
-    if isinstance(node, exp.Coalesce | exp.Least | exp.Greatest):
-        return _common([node.this, *node.expressions], sources)
-    if isinstance(node, exp.Case):
-        return _common(
-            [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")], sources
+def infer(node: exp.Expr, sources: Sources) -> Type:
+    """Return the type that Spark gives an expression, None where our rules do not reach, or raise SqlError."""
+    for kinds, rule in _RULES:
+        if isinstance(node, kinds):
+            return rule(node, sources)
+    for part in node.iter_expressions():
+        if not isinstance(part, _NO_VALUES):
+            infer(part, sources)
+    return None
+
+
+def check_predicate(node: exp.Expr, sources: Sources) -> None:
+    """Raise SqlError unless an expression is well typed and a BOOLEAN; a bare NULL is one."""
+    kind = infer(node, sources)
+    if kind is not None and kind.kind not in ("boolean", "void"):
+        raise SqlError(
+            f"{fragment(node)!r} stands where a condition is needed and has type {kind}: compare it with something."
         )
-    if isinstance(node, exp.If):
-        return _common([node.args["true"], node.args.get("false")], sources)
-    if isinstance(node, exp.TsOrDsToDate):
-        return SqlType("date")
-    if isinstance(node, (*_TO_INT, exp.Length)):
-        return _INT
-    if isinstance(node, _TO_STRING):
-        return _STRING
-    return _BOOLEAN if isinstance(node, _PREDICATES) else None
 
 
-def number_type(digits: str) -> SqlType:
-    """Return the type of an unsigned number as written."""
-    if "e" in digits.lower():
-        return _DOUBLE
-    whole, _, fraction = digits.partition(".")
-    if "." not in digits:
-        value = int(digits)
-        if value < 2**63:
-            return _INT if value < 2**31 else _BIGINT
-    return SqlType("decimal", max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+def _refused(node: exp.Expr, kinds: list[Type]) -> SqlError:
+    named = " and ".join(str(kind) for kind in dict.fromkeys(kinds) if kind is not None)
+    return SqlError(
+        f"Spark does not evaluate {fragment(node)!r} on {named}: CAST the operands to the types that you mean."
+    )
 
 
-def _bounded(precision: int, scale: int) -> SqlType:
-    """Return the decimal that Spark settles on: beyond 38 digits the scale gives way, down to 6."""
-    if precision > 38:
-        scale = max(38 - (precision - scale), min(scale, 6))
-    return SqlType("decimal", min(precision, 38), scale)
+def _literal(node: exp.Expr, _: Sources) -> Type:
+    if isinstance(node, exp.Boolean):
+        return BOOLEAN
+    if isinstance(node, exp.Null):
+        return VOID
+    if isinstance(node, exp.Literal):
+        return STRING if node.is_string else number_type(node.name)
+    return SqlType("binary")
 
 
-def _arithmetic(node: exp.Binary, sources: tuple[Source, ...]) -> SqlType | None:
+def _column(node: exp.Expr, sources: Sources) -> Type:
+    assert isinstance(node, exp.Column)
+    return resolve(node, sources)[1].type
+
+
+def _cast(node: exp.Expr, sources: Sources) -> Type:
+    source, target = infer(node.this, sources), sql_type(node.args["to"])
+    if source is not None and target is not None and not can_cast(source, target):
+        raise SqlError(f"Spark has no cast from {source} to {target}: {fragment(node)!r}.")
+    return target
+
+
+def _sign(node: exp.Expr, sources: Sources) -> Type:
+    number = literal_number(node)
+    if number is not None:
+        return number_type(number)
+    kind = infer(node.this, sources)
+    if kind is None or kind.is_numeric:
+        return kind
+    if kind.kind in ("string", "void"):
+        return DOUBLE
+    raise _refused(node, [kind])
+
+
+def literal_number(node: exp.Expr) -> str | None:
+    """Return a number as written, its minus included if it has one; None for other expressions."""
+    node = unparenthesised(node)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return "-" + node.this.name
+    return node.name if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _arithmetic(node: exp.Expr, sources: Sources) -> Type:
+    assert isinstance(node, exp.Binary)
     left, right = infer(node.left, sources), infer(node.right, sources)
-    if left is None or right is None or not (left.is_numeric and right.is_numeric):
+    if left is None or right is None:
         return None
-    if left.is_float or right.is_float:
-        return _DOUBLE
+    times = [kind for kind in (left, right) if kind.kind in ("date", "timestamp", "timestamp_ntz")]
+    if times:
+        return _time_arithmetic(node, left, right)
+    if not all(kind.is_numeric or kind.kind in ("string", "void") for kind in (left, right)):
+        raise _refused(node, [left, right])
+    if not (left.is_numeric or right.is_numeric) and "string" in (left.kind, right.kind):
+        raise _refused(node, [left, right])
+    if isinstance(node, exp.IntDiv):
+        return _whole_division(node, left, right)
+    return _number(node, left, right)
+
+
+def _number(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
+    divides = isinstance(node, exp.Div)
+    left, right = _operand(left, right), _operand(right, left)
+    if left.kind == right.kind == "float" and not divides:
+        return FLOAT
+    if left.is_float or right.is_float or left.kind == "void":
+        return DOUBLE
     if left.is_integer and right.is_integer:
-        return _DOUBLE if isinstance(node, exp.Div) else _wider(left, right)
-    return decimal_result(type(node), _as_decimal(node.left, left), _as_decimal(node.right, right))
+        return DOUBLE if divides else wider_integer(left, right)
+    if isinstance(node, exp.Div | exp.Mod) and any(_is_suffixed(side) for side in (node.left, node.right)):
+        raise UnsupportedQuery(
+            f"{fragment(node)!r}: the digits of a DECIMAL division depend on how a whole number is written (3L or "
+            "CAST(3 AS BIGINT)): write CAST(... AS DECIMAL(p, 0))."
+        )
+    return decimal_result(type(node), as_decimal(node.left, left), as_decimal(node.right, right))
 
 
-def _wider(left: SqlType, right: SqlType) -> SqlType:
-    return max(left, right, key=lambda t: _WIDTHS.index(t.kind))
+def _operand(kind: SqlType, other: SqlType) -> SqlType:
+    """Return the type that an operand is computed in: a string as a number, NULL as the other side."""
+    if kind.kind == "string":
+        return BIGINT if other.is_integer else DOUBLE
+    return other if kind.kind == "void" else kind
 
 
-def _as_decimal(node: exp.Expr, kind: SqlType) -> SqlType:
-    if isinstance(node, exp.Literal) and kind.is_integer:
-        return SqlType("decimal", len(node.name), 0)
+def _is_suffixed(node: exp.Expr) -> bool:
+    """Return whether a node may have been written as 3L, 3S or 3Y, which the parser reads as a cast."""
+    node = unparenthesised(node)
+    target = sql_type(node.to) if isinstance(node, exp.Cast) else None
+    return target is not None and target.is_integer and literal_number(node.this) is not None
+
+
+def as_decimal(node: exp.Expr, kind: SqlType) -> SqlType:
+    """Return the decimal type of an operand: a whole number as written has as many digits as it shows."""
+    number = literal_number(node)
+    if number is not None and kind.is_integer:
+        return SqlType("decimal", len(str(abs(int(number)))), 0)
     return kind.as_decimal()
 
 
-def decimal_result(operator: type[exp.Expr], left: SqlType, right: SqlType) -> SqlType:
-    """Return the type of decimal arithmetic, by the table in Spark's DecimalPrecision."""
-    if operator is exp.Mul:
-        return _bounded(left.precision + right.precision + 1, left.scale + right.scale)
-    if operator is exp.Div:
-        scale = max(6, left.scale + right.precision + 1)
-        return _bounded(left.precision - left.scale + right.scale + scale, scale)
-    scale = max(left.scale, right.scale)
-    whole = max(left.precision - left.scale, right.precision - right.scale)
-    return _bounded(whole + scale + 1, scale)
+def _whole_division(node: exp.Expr, left: SqlType, right: SqlType) -> Type:
+    if left.is_float or right.is_float or {left.kind, right.kind} == {"decimal", "string"}:
+        raise _refused(node, [left, right])
+    return BIGINT
 
 
-def _common(nodes: list[exp.Expr | None], sources: tuple[Source, ...]) -> SqlType | None:
-    """Return the type that all branches widen to, NULL branches aside."""
-    found: SqlType | None = None
-    for node in nodes:
-        if node is None or isinstance(node, exp.Null):
-            continue
-        kind = infer(node, sources)
-        if kind is None:
-            return None
-        found = kind if found is None else _least_common(found, kind)
-        if found is None:
-            return None
-    return found
+def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
+    """Return DATE for days added to or taken from a date; what is left of Spark's rules gives intervals."""
+    days = ("tinyint", "smallint", "int")
+    if left == DATE and right.kind in days and isinstance(node, exp.Add | exp.Sub):
+        return DATE
+    if right == DATE and left.kind in days and isinstance(node, exp.Add):
+        return DATE
+    numbers = left.is_numeric or right.is_numeric or {"boolean", "binary"} & {left.kind, right.kind}
+    strings = "string" in (left.kind, right.kind)
+    both = left.kind not in ("void", "string") and right.kind not in ("void", "string")
+    if (
+        numbers
+        or not isinstance(node, exp.Add | exp.Sub)
+        or (isinstance(node, exp.Add) and (strings or both))
+    ):
+        raise _refused(node, [left, right])
+    return None
 
 
-def _least_common(left: SqlType, right: SqlType) -> SqlType | None:
-    if left == right:
-        return left
-    if not (left.is_numeric and right.is_numeric):
+def _together(node: exp.Expr, parts: list[exp.Expr | None], sources: Sources) -> Type:
+    """Return the type in which all parts meet, or raise SqlError where Spark mixes no such types."""
+    kinds = [infer(part, sources) for part in parts if part is not None]
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < len(kinds):
         return None
-    if left.is_float or right.is_float:
-        return _DOUBLE
-    if left.is_integer and right.is_integer:
-        return _wider(left, right)
-    a, b = left.as_decimal(), right.as_decimal()
-    scale = max(a.scale, b.scale)
-    return _bounded(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    common = common_of(known)
+    if common is None:
+        raise _refused(node, list(kinds))
+    return common
+
+
+def _comparison(node: exp.Expr, sources: Sources) -> Type:
+    _together(node, [node.this, node.expression], sources)
+    return BOOLEAN
+
+
+def _in(node: exp.Expr, sources: Sources) -> Type:
+    if isinstance(node.this, exp.Tuple):
+        return BOOLEAN
+    _together(node, [node.this, *node.expressions], sources)
+    return BOOLEAN
+
+
+def _between(node: exp.Expr, sources: Sources) -> Type:
+    for bound in ("low", "high"):
+        _together(node, [node.this, node.args[bound]], sources)
+    return BOOLEAN
+
+
+def _connector(node: exp.Expr, sources: Sources) -> Type:
+    """Check the operands of AND and OR, along a chain of the same operator without recursion."""
+    kinds = [infer(part, sources) for part in node.flatten(unnest=False)]
+    wrong = [kind for kind in kinds if kind is not None and kind.kind not in ("boolean", "void", "string")]
+    no_boolean = all(kind is not None and kind.kind in ("string", "void") for kind in kinds)
+    if wrong or (no_boolean and STRING in kinds):
+        raise _refused(node, [*wrong] or kinds)
+    return BOOLEAN
+
+
+def _not(node: exp.Expr, sources: Sources) -> Type:
+    kind = infer(node.this, sources)
+    if kind is not None and kind.kind not in ("boolean", "void", "string"):
+        raise _refused(node, [kind])
+    return BOOLEAN
+
+
+def _is(node: exp.Expr, sources: Sources) -> Type:
+    if isinstance(node.expression, exp.Boolean):
+        return _not(node, sources)
+    infer(node.this, sources)
+    return BOOLEAN
+
+
+def _choice(node: exp.Expr, sources: Sources) -> Type:
+    return _together(node, [node.this, *node.expressions], sources)
+
+
+def _case(node: exp.Expr, sources: Sources) -> Type:
+    for branch in node.args["ifs"]:
+        if node.this is None:
+            check_predicate(branch.this, sources)
+        else:
+            _together(node, [node.this, branch.this], sources)
+    results = [branch.args["true"] for branch in node.args["ifs"]]
+    return _together(node, [*results, node.args.get("default")], sources)
+
+
+def _if(node: exp.Expr, sources: Sources) -> Type:
+    check_predicate(node.this, sources)
+    return _together(node, [node.args["true"], node.args.get("false")], sources)
+
+
+def _of_time(node: exp.Expr, sources: Sources) -> Type:
+    kind = infer(node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this, sources)
+    if kind is not None and kind.kind not in ("string", "date", "timestamp", "timestamp_ntz", "void"):
+        raise _refused(node, [kind])
+    return INT
+
+
+def _always(kind: SqlType) -> Callable[[exp.Expr, Sources], Type]:
+    """Return a rule for functions that Spark casts any argument for."""
+
+    def rule(node: exp.Expr, sources: Sources) -> Type:
+        for part in node.iter_expressions():
+            if not isinstance(part, _NO_VALUES):
+                infer(part, sources)
+        return kind
+
+    return rule
+
+
+def _string_or_binary(node: exp.Expr, sources: Sources) -> Type:
+    kinds = [infer(part, sources) for part in node.iter_expressions()]
+    return None if any(kind is None or kind.kind == "binary" for kind in kinds) else STRING
+
+
+_RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Sources], Type]], ...] = (
+    (exp.Paren, lambda node, sources: infer(node.this, sources)),
+    (exp.Column, _column),
+    ((exp.Literal, exp.Boolean, exp.Null, exp.HexString), _literal),
+    (exp.Cast, _cast),
+    ((exp.And, exp.Or), _connector),
+    (exp.Not, _not),
+    (exp.Is, _is),
+    (_COMPARISONS, _comparison),
+    (exp.In, _in),
+    (exp.Between, _between),
+    (_PREDICATES, _always(BOOLEAN)),
+    ((exp.Neg, exp.Abs), _sign),
+    (_ARITHMETIC, _arithmetic),
+    ((exp.Coalesce, exp.Least, exp.Greatest), _choice),
+    (exp.Case, _case),
+    (exp.If, _if),
+    (exp.TsOrDsToDate, _always(DATE)),
+    (_OF_TIMES, _of_time),
+    (exp.Length, _always(INT)),
+    (_TO_STRING, _always(STRING)),
+    (_STRING_OR_BINARY, _string_or_binary),
+)  # fmt: skip

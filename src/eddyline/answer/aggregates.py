@@ -1,0 +1,69 @@
+"""SQL's aggregates from their terms: count, sum and sum of squares, in the fixed point of the measures."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, floor, inf, isnan, sqrt
+
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.sketched import Interval
+from eddyline.plan.layout import Measure, Planned
+from eddyline.sql.query import Query
+
+_POWERS = {"count": 0, "sum": 1, "squares": 2}
+
+
+def whole_digits(query: Query, term: str) -> int:
+    """Return the decimal digits that the fixed-point measures of a term carry together."""
+    power = _POWERS[term]
+    return sum(Measure(factor.expression, power).scale for factor in query.aggregate.factors) if power else 0
+
+
+def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | None:
+    """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
+    function, count = query.aggregate.function, totals["count"]
+    if function == "count":
+        return count
+    if count == 0 or (function.endswith("_samp") and count == 1):
+        return None
+    total = Fraction(totals["sum"], 10 ** whole_digits(query, "sum"))
+    if function == "sum":
+        return total.numerator if whole_digits(query, "sum") == 0 else float(total)
+    if function == "avg":
+        return float(total / count)
+    deviations = Fraction(totals["squares"], 10 ** whole_digits(query, "squares")) - total**2 / count
+    spread = float(deviations / (count - 1 if function.endswith("_samp") else count))
+    if count > 0:
+        spread = max(spread, 0.0)  # squares of FLOAT and DOUBLE are rounded more coarsely than their sum
+    return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
+
+
+def told(
+    planned: Planned, query: Query, interval: Interval, confidence: float, method: str, notes: list[str]
+) -> Estimate:
+    """Return the estimate of an aggregate from its interval, within what counting allows."""
+    value, low, high = interval
+    function = query.aggregate.function
+    if isnan(value):
+        notes = [*notes, "no rows of the join are seen: it may be empty, or too small for what is kept."]
+        return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(notes))
+    if function == "count":
+        high = ceil(high) if high < inf else high
+        value, low, high = max(round(value), 0), floor(max(low, 0)), max(high, 0)
+    if function not in ("sum", "avg"):
+        low = max(low, 0)
+    notes = [*notes, *_width_notes(value, low, high)]
+    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
+
+
+def _width_notes(value: float, low: float, high: float) -> list[str]:
+    half = (high - low) / 2
+    if half <= abs(value):
+        return []
+    if half == inf or value == 0:
+        return [
+            "the interval is wider than the estimate: the join may be empty or far smaller than the noise."
+        ]
+    factor = (half / (0.1 * abs(value))) ** 2
+    return [
+        f"the interval is wider than the estimate; about {factor:,.0f} times the memory would bring it to 10%."
+    ]

@@ -1,0 +1,231 @@
+"""Snapshots as named sections of bytes: what a store keeps and what `to_bytes` packs.
+
+| section | holds |
+| --- | --- |
+| `<synopsis>` | its counters; empty for a sketch whose sample is still in its first stage |
+| `<synopsis>/hints` | its candidate table |
+| `<sample>` | the stage of a stream sample and its rosters |
+| `<sample>/<i>` | its dictionaries |
+| `<window group>` | the number of the newest pane, and the rosters that the samples of all panes share |
+| `<window group>/<slot>` | a pane, its number and its own sections; empty where there is none |
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from eddyline.errors import CorruptState
+from eddyline.ingest.pane_set import PaneSet
+from eddyline.ingest.snapshot import Snapshot, Tally
+from eddyline.ingest.stream_spec import RosterSpec
+from eddyline.plan.layout import Kept, Layout, PlannedSample, WindowGroup
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roster import Roster
+from eddyline.sample.state import SampleState
+from eddyline.sketch import codec
+from eddyline.sketch.counters import Int64Array
+
+HINTS = "/hints"
+Sections = Mapping[str, bytes]
+
+
+class _Header(msgspec.Struct, frozen=True):
+    layout: Layout
+    tallies: dict[str, Tally]
+    lengths: dict[str, int]
+
+
+class _Stage(msgspec.Struct, frozen=True):
+    grouped: bool
+    rosters: tuple[RosterSpec, ...]
+    dictionaries: int
+
+
+class _Newest(msgspec.Struct, frozen=True):
+    number: int
+    rosters: dict[str, tuple[RosterSpec, ...]] = {}
+
+
+class _Pane(msgspec.Struct, frozen=True):
+    number: int
+    sections: dict[str, bytes]
+
+
+def to_sections(snapshot: Snapshot, *, is_pane: bool = False) -> dict[str, bytes]:
+    """Return everything that a snapshot holds, by name; of a pane without the rosters, which all panes share."""
+    sections: dict[str, bytes] = {}
+    for kept in _all_kept(snapshot.layout):
+        sections |= synopsis_sections(snapshot, kept)
+    for planned in snapshot.layout.samples:
+        state = snapshot.samples[planned.id]
+        sections |= sample_sections(planned, state, () if is_pane else state.rosters)
+    for panes in snapshot.windows.values():
+        sections |= pane_sections(panes)
+    return sections
+
+
+def _all_kept(layout: Layout) -> list[Kept]:
+    return [*layout.kept, *(kept for sample in layout.samples for kept in sample.sketches)]
+
+
+def _bytes(words: Int64Array) -> bytes:
+    return words.astype("<i8", copy=False).tobytes()
+
+
+def synopsis_sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
+    """Return the sections of one synopsis."""
+    on = kept.id in snapshot.counters
+    sections = {kept.id: _bytes(snapshot.counters[kept.id]) if on else b""}
+    if kept.candidates is not None:
+        sections[kept.id + HINTS] = _bytes(snapshot.hints[kept.id]) if on else b""
+    return sections
+
+
+def sample_sections(
+    planned: PlannedSample, state: SampleState, rosters: tuple[Roster, ...]
+) -> dict[str, bytes]:
+    """Return the sections of one stream sample, with the rosters that are stored with it."""
+    stage = _Stage(state.grouped, tuple(map(RosterSpec.of, rosters)), len(state.dictionaries))
+    sections = {planned.id: msgspec.msgpack.encode(stage)}
+    for i in range(max(len(planned.exact), len(planned.kept))):
+        held = i < len(state.dictionaries)
+        sections[f"{planned.id}/{i}"] = state.dictionaries[i].to_bytes() if held else b""
+    return sections
+
+
+def encode_sample(state: SampleState) -> bytes:
+    """Return a state of a sample as the bytes that travel between tasks."""
+    parts = [dictionary.to_bytes() if len(dictionary) else b"" for dictionary in state.dictionaries]
+    return msgspec.msgpack.encode((state.grouped, tuple(map(RosterSpec.of, state.rosters)), parts))
+
+
+def decode_sample(planned: PlannedSample, data: bytes) -> SampleState:
+    """Return the state of a sample that a task sent."""
+    grouped, rosters, parts = msgspec.msgpack.decode(
+        data, type=tuple[bool, tuple[RosterSpec, ...], list[bytes]]
+    )
+    specs = planned.spec.kept if grouped else planned.spec.exact
+    dictionaries = tuple(
+        Dictionary.from_bytes(spec, part) if part else Dictionary.empty(spec)
+        for spec, part in zip(specs, parts, strict=True)
+    )
+    return SampleState(planned.spec, grouped, dictionaries, tuple(each.roster() for each in rosters))
+
+
+def pane_sections(panes: PaneSet) -> dict[str, bytes]:
+    """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
+    count = panes.group.window.panes + 1
+    shared = {name: tuple(map(RosterSpec.of, state.rosters)) for name, state in panes.sample_states.items()}
+    newest = b"" if panes.newest is None else msgspec.msgpack.encode(_Newest(panes.newest, shared))
+    sections = {panes.group.id: newest} | {f"{panes.group.id}/{slot}": b"" for slot in range(count)}
+    for number, pane in panes.panes.items():
+        content = msgspec.msgpack.encode(_Pane(number, to_sections(pane, is_pane=True)))
+        sections[f"{panes.group.id}/{number % count}"] = content
+    return sections
+
+
+def from_sections(
+    layout: Layout,
+    sections: Sections,
+    tallies: Mapping[str, Tally],
+    shared: Mapping[str, tuple[RosterSpec, ...]] | None = None,
+) -> Snapshot:
+    """Return the snapshot that sections hold, or raise CorruptState where they do not fit the layout.
+
+    shared: for a pane, the rosters of all panes, by sample.
+    """
+    counters: dict[str, Int64Array] = {}
+    hints: dict[str, Int64Array] = {}
+    samples = {
+        planned.id: _sample(planned, sections, None if shared is None else shared.get(planned.id, ()))
+        for planned in layout.samples
+    }
+    beside = {k.id for s in layout.samples if not samples[s.id].grouped for k in s.sketches}
+    for kept in _all_kept(layout):
+        if kept.id in beside:
+            continue
+        counters[kept.id] = _words(sections, kept.id, kept.spec.words)
+        if kept.candidates is not None:
+            hints[kept.id] = _words(sections, kept.id + HINTS, kept.candidates.words)
+    windows = {group.id: _panes(group, sections) for group in layout.windows}
+    return Snapshot(layout, counters, hints, tallies, windows, samples)
+
+
+def _section(sections: Sections, name: str) -> bytes:
+    found = sections.get(name)
+    if found is None:
+        raise CorruptState(f"the state should hold {name!r} and holds nothing of that name.")
+    return found
+
+
+def _words(sections: Sections, name: str, words: int) -> Int64Array:
+    section = _section(sections, name)
+    if len(section) != 8 * words:
+        raise CorruptState(f"the state should hold {8 * words} bytes for {name!r} and holds {len(section)}.")
+    return np.frombuffer(section, dtype="<i8").astype(np.int64)
+
+
+def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec, ...] | None) -> SampleState:
+    try:
+        stage = msgspec.msgpack.decode(_section(sections, planned.id), type=_Stage)
+        rosters = tuple(each.roster() for each in (stage.rosters if shared is None else shared))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CorruptState(f"the rosters of {planned.id!r} cannot be read: {error}.") from error
+    specs = planned.spec.kept if stage.grouped else planned.spec.exact
+    if stage.dictionaries != len(specs) or len(rosters) != len(planned.spec.seeds):
+        raise CorruptState(f"the sample {planned.id!r} does not fit its plan.")
+    dictionaries = tuple(
+        Dictionary.from_bytes(spec, _section(sections, f"{planned.id}/{i}")) for i, spec in enumerate(specs)
+    )
+    return SampleState(planned.spec, stage.grouped, dictionaries, rosters)
+
+
+def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
+    """Return the panes of a group; slots of panes long dropped are left out."""
+    newest = _section(sections, group.id)
+    if not newest:
+        return PaneSet(group)
+    try:
+        head = msgspec.msgpack.decode(newest, type=_Newest)
+    except msgspec.DecodeError as error:
+        raise CorruptState(f"the panes of {group.id!r} cannot be read: {error}.") from error
+    tallies = {stream.name: Tally() for stream in group.layout.streams}
+    panes = {}
+    for slot in range(group.window.panes + 1):
+        content = _section(sections, f"{group.id}/{slot}")
+        if not content:
+            continue
+        try:
+            pane = msgspec.msgpack.decode(content, type=_Pane)
+        except msgspec.DecodeError as error:
+            raise CorruptState(f"a pane of {group.id!r} cannot be read: {error}.") from error
+        if pane.number >= head.number - group.window.panes:
+            panes[pane.number] = from_sections(group.layout, pane.sections, tallies, head.rosters)
+    return PaneSet(group, head.number, dict(sorted(panes.items())))
+
+
+def to_bytes(snapshot: Snapshot) -> bytes:
+    """Return a snapshot, its layout included, as bytes that any platform reads back exactly."""
+    sections = to_sections(snapshot)
+    lengths = {name: len(section) for name, section in sections.items()}
+    header = msgspec.json.encode(_Header(snapshot.layout, dict(snapshot.tallies), lengths))
+    return codec.pack(codec.KIND_STATE, header, b"".join(sections.values()))
+
+
+def from_bytes(data: bytes) -> Snapshot:
+    """Return the snapshot that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
+    raw, body = codec.unpack(data, codec.KIND_STATE)
+    try:
+        header = msgspec.json.decode(raw, type=_Header)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CorruptState(f"the header of this state cannot be read: {error}.") from error
+    if min(header.lengths.values(), default=0) < 0 or sum(header.lengths.values()) != len(body):
+        raise CorruptState(
+            f"this state announces {sum(header.lengths.values()):,} bytes of counters and has {len(body):,}."
+        )
+    sections, at = {}, 0
+    for name, length in header.lengths.items():
+        sections[name] = bytes(body[at : at + length])
+        at += length
+    return from_sections(header.layout, sections, header.tallies)

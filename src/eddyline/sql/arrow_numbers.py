@@ -1,0 +1,72 @@
+"""Numbers on Arrow as Spark has them: casts between number types, and comparisons in which NaN is a value."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Value = Any  # an Arrow array, chunked array or scalar: pyarrow has no types of its own to say so
+_EXACT_INTEGERS = 2**53
+_EXACT_SCALE = 22
+"""Powers of ten up to this one are doubles themselves."""
+
+
+def as_number(value: Value, kind: pa.DataType) -> Value:
+    """Return numbers in a wider number type, or in the nearest DOUBLE or FLOAT as Java rounds it."""
+    if value.type == kind:
+        return value
+    if pa.types.is_floating(kind) and pa.types.is_decimal(value.type):
+        return decimal_to_float(value, kind)
+    if pa.types.is_floating(kind) and pa.types.is_integer(value.type):
+        return value.cast(kind, safe=False)
+    return value.cast(kind)
+
+
+def decimal_to_float(value: Value, kind: pa.DataType) -> Value:
+    """Return decimals as the nearest floats; Arrow's own cast is off by one unit in the last place."""
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(_nearest(value.as_py(), kind), kind)
+    chunks = value.chunks if isinstance(value, pa.ChunkedArray) else [value]
+    return pa.chunked_array([_array_to_float(chunk, kind) for chunk in chunks], kind)
+
+
+def _array_to_float(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array of decimals as floats: one division where both sides are exact, digit by digit elsewhere."""
+    scale = array.type.scale
+    words = np.frombuffer(array.cast(pa.decimal128(38, scale)).buffers()[1] or b"", dtype="<i8").reshape(
+        -1, 2
+    )
+    words = words[array.offset : array.offset + len(array)] if len(words) != len(array) else words
+    low, high = words[:, 0], words[:, 1]
+    valid = np.asarray(pc.is_valid(array))
+    exact = (high == low >> 63) & (low > -_EXACT_INTEGERS) & (low < _EXACT_INTEGERS)
+    if scale > _EXACT_SCALE or kind != pa.float64():
+        exact[:] = False
+    numbers = np.where(exact & valid, low, 0) / float(f"1e{min(scale, _EXACT_SCALE)}")
+    numbers = numbers.astype(kind.to_pandas_dtype(), copy=False)
+    for index in np.flatnonzero(valid & ~exact).tolist():
+        numbers[index] = _nearest(array[index].as_py(), kind)
+    return pa.array(numbers, kind, mask=~valid)
+
+
+def _nearest(number: Any, kind: pa.DataType) -> Any:
+    if number is None or kind == pa.float64():
+        return None if number is None else float(number)
+    return np.float32(str(number))  # rounded once: by way of a double it would be rounded twice
+
+
+def compare_floats(operator: Callable[..., Value], left: Value, right: Value) -> Value:
+    """Return a comparison in which NaN equals NaN and is greater than every other number."""
+    plain = operator(left, right)
+    if not (holds_any(pc.is_nan(left)) or holds_any(pc.is_nan(right))):
+        return plain
+    order = [pc.if_else(pc.is_nan(side), 1, 0) for side in (left, right)]
+    either = pc.or_(pc.equal(order[0], 1), pc.equal(order[1], 1))
+    return pc.if_else(either, operator(order[0], order[1]), plain)
+
+
+def holds_any(value: Value) -> bool:
+    """Return whether a value is TRUE anywhere."""
+    return (value if isinstance(value, pa.Scalar) else pc.any(value)).as_py() is True

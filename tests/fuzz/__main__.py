@@ -1,0 +1,37 @@
+"""The long run of the SQL fuzzer: `./scripts/fuzz --minutes N`, with random seeds or from `--seed S` on."""
+
+import argparse
+import random
+import sys
+import time
+
+from eddyline.spark.session import local_session
+from tests.fuzz.shrink import smallest
+from tests.fuzz.sql_fuzzer import Round
+
+
+def main():
+    """Run rounds until the time is up; print each finding as small as it can be made; exit 1 if there was one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=None, help="the first seed; by default a random one")
+    given = parser.parse_args()
+    spark = local_session()
+    spark.sparkContext.setLogLevel("OFF")
+    seed = given.seed if given.seed is not None else random.randrange(10**9)
+    end, rounds, found, counts = time.monotonic() + 60 * given.minutes, 0, 0, {}
+    while time.monotonic() < end:
+        fuzzed = Round(spark, seed)
+        for finding in fuzzed.run():
+            found += 1
+            print(f"\nFOUND {smallest(fuzzed, finding)}", flush=True)
+        for name, count in fuzzed.counts.items():
+            counts[name] = counts.get(name, 0) + count
+        rounds, seed = rounds + 1, seed + 1
+        print(f"round {rounds} (seed {seed - 1}): {counts}, {found} findings", flush=True)
+    spark.stop()
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

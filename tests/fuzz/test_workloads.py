@@ -1,0 +1,19 @@
+"""A short run of the fuzzer of whole workloads: no foreign exception, no false claim of exactness.
+
+Whether intervals hold as often as they say takes thousands of answers: that is the long run, `workloads.main`.
+"""
+
+from tests.fuzz.workloads import LEAST, Tally, report, run
+
+
+def test_random_workloads_plan_and_answer_and_say_exact_only_where_they_are():
+    tallies = run(range(12))
+    assert sum(tally.exact + tally.held for tally in tallies.values()) > 20
+    assert sum(tally.missed for tally in tallies.values()) <= 0.2 * sum(t.held for t in tallies.values())
+
+
+def test_the_report_names_every_kind_with_its_coverage():
+    text = report({"count of a join": Tally(exact=1, held=95, missed=5)})
+    assert "count of a join" in text
+    assert "95.0%" in text
+    assert Tally(held=95, missed=5).coverage > LEAST
