@@ -17,6 +17,7 @@ from eddyline.sql.coercion import (
     FLOAT,
     INT,
     STRING,
+    TIMESTAMP,
     VOID,
     can_cast,
     common_of,
@@ -190,6 +191,8 @@ def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
         or (isinstance(node, exp.Add) and (strings or both))
     ):
         raise _refused(node, [left, right])
+    if isinstance(node, exp.Add):  # NULL is read as an interval here
+        return SqlType("timestamp_ntz") if "timestamp_ntz" in (left.kind, right.kind) else TIMESTAMP
     return None
 
 
