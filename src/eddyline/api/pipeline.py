@@ -72,6 +72,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     objective: Objective = "average"
     timezone: str | None = None
+    samples: bool = True
     store: str | None = None
     statistics: str | None = None
 
@@ -103,6 +104,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             seed=settings.seed,
             objective=settings.objective,
             timezone=settings.timezone,
+            samples=settings.samples,
         )
         for name, source in self.streams.items():
             workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)
