@@ -17,6 +17,7 @@ pytestmark = pytest.mark.spark
 QUERIES = {
     "chain": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a JOIN t ON s.b = t.b",
     "money": "SELECT SUM(r.x) FROM r JOIN s ON r.a = s.a JOIN t ON s.b = t.b WHERE t.y > 3",
+    "sold": "SELECT SUM(r.x) FROM r JOIN s ON r.a = s.a",
     "mean": "SELECT AVG(r.x) FROM r JOIN s ON r.a = s.a",
     "seen": "SELECT COUNT(DISTINCT a) FROM s",
     "both": "SELECT COUNT(*) FROM (SELECT a FROM r INTERSECT SELECT a FROM s)",
