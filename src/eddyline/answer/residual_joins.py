@@ -43,9 +43,9 @@ def read_residual_join(
     sample = read_sample_join(join, function, totals, confidence)
     if sample.exact:
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
-    reader = _Reader(join, sides, confidence)
     if function in ("count", "sum"):
         return combine(sample, residual_join(join, function, sides[function]), confidence)
+    reader = _Reader(join, sides, confidence)
     found = reader.mean(sample.mean)
     return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
 
