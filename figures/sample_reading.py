@@ -89,7 +89,7 @@ def fed(data: Data, orders: list[str]) -> Fed:
     columns = {name: parse_schema(name, schema) for name, schema in data.schemas.items()}
     queries = {name: parse_query(text, columns) for name, text in data.queries.items()}
     asked = [Asked(n, q) for n, q in queries.items() if not isinstance(q, JoinDistinctQuery)]
-    plan = plan_sample(asked, 1, 1 << 40, 1 << 40)
+    plan = plan_sample(asked, (), 1, 1 << 40, 1 << 40)
     streams = {name: Stream(name, each) for name, each in columns.items()}
     pieces = {}
     for order in orders:
