@@ -58,8 +58,8 @@ def pipeline(tmp_path):
 def test_plan_explains_without_spark(pipeline):
     result = run("plan", pipeline)
     assert result.exit_code == 0
-    assert "pairs [skimmed] reads" in result.output
-    assert "reference [hash] reads" in result.output
+    assert "pairs [exact while it fits] reads" in result.output
+    assert "reference [exact while it fits, then hash] reads" in result.output
 
 
 @pytest.mark.spark

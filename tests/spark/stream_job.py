@@ -24,7 +24,7 @@ KEYS = 40
 
 def plan(*, samples=False):
     """A small plan; with samples its budget is so small that the batches overflow it and are reduced."""
-    budget = "3 KB" if samples else "128 KB"
+    budget = 1600 if samples else "128 KB"
     return (
         el.Workload(budget=budget, seed=5, max_distinct=1 << 10, samples=samples)
         .stream("a", "k BIGINT, s STRING, x INT", changes="w")

@@ -146,7 +146,7 @@ def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
     write_files(tmp_path, 1)
     (tmp_path / "b" / "broken.parquet").write_bytes(b"this is no parquet file")
     run = plan().start(spark, frames(spark, tmp_path), store=tmp_path / "state")
-    with pytest.raises(el.PipelineError, match="stream 'b' stopped") as caught:
+    with pytest.raises(el.PipelineError, match="stream 'b': Spark failed") as caught:
         run.await_termination()
     assert "\n" not in str(caught.value)
     assert run.progress()["b"].error == str(caught.value)

@@ -67,7 +67,7 @@ def test_drivers_killed_in_commits_that_reduce_a_sample(request, tmp_path):
     (sample,) = state.snapshot.samples.values()
     assert sample.grouped
     assert not sample.follows_all
-    assert state.nbytes <= 3000
+    assert state.nbytes <= 1600
 
 
 def test_a_python_worker_killed_in_a_task_and_a_task_that_fails(tmp_path):

@@ -62,7 +62,7 @@ def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) ->
     if isinstance(planned.query, Query) and not planned.query.links:
         method = "exact"
     if planned.sample is not None:
-        method = "exact while it fits"
+        method = "exact while it fits" + (f", then {planned.method}" if planned.method != "skimmed" else "")
         reads = f"{planned.sample}; then with {reads}" if reads else planned.sample
     yield f"{planned.name} [{method}] reads {reads}"
     if planned.query.text:
