@@ -7,7 +7,7 @@ from tests.fuzz.sql_fuzzer import Round
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [5])
 def test_random_texts_mean_what_they_mean_in_spark(spark, seed):
     fuzzed = Round(spark, seed)
     findings = fuzzed.run()

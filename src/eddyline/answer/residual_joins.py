@@ -18,6 +18,7 @@ from eddyline.answer.reading import Reading
 from eddyline.answer.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.sample_interval import student
 from eddyline.answer.sample_joins import Totals, read_sample_join
+from eddyline.answer.sample_ratios import calibrated_combination
 from eddyline.answer.sample_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
@@ -45,7 +46,7 @@ def read_residual_join(
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
     if function in ("count", "sum"):
         return combine(sample, residual_join(join, function, sides[function]), confidence)
-    reader = _Reader(join, sides, confidence)
+    reader = _Reader(join, totals, sides, confidence)
     found = reader.mean(sample.mean)
     return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
 
@@ -53,8 +54,8 @@ def read_residual_join(
 class _Reader:
     """Averages and variances by both readings: combinations of terms over the count, linearized where they end up."""
 
-    def __init__(self, join: Join, sides: Mapping[str, Sides], confidence: float) -> None:
-        self.join, self.sides, self.confidence = join, sides, confidence
+    def __init__(self, join: Join, totals: Totals, sides: Mapping[str, Sides], confidence: float) -> None:
+        self.join, self.totals, self.sides, self.confidence = join, totals, sides, confidence
         values = SampledValues(join)
         self.terms = {name: SampledTerm.of(values, term) for name, term in join.shape.terms.items()}
         self.count = self.read({"count": 1.0})
@@ -64,7 +65,8 @@ class _Reader:
     ) -> CombinedEstimate:
         """Return centre + the combination of terms / divisor."""
         blank = SampleEstimate(centre, centre, centre, centre=centre, divisor=divisor)
-        sample = with_pieces(self.join, self.terms, factors, blank)
+        calibrated = calibrated_combination(self.terms, factors, self.totals)
+        sample = with_pieces(self.join, self.terms, factors, calibrated, blank)
         return combine(sample, residual_combination(self.join, self.sides, factors), self.confidence)
 
     def mean(self, start: float) -> CombinedEstimate:

@@ -6,6 +6,7 @@ from math import nan, sqrt
 
 import numpy as np
 
+from eddyline.answer.sample_calibration import Calibrated
 from eddyline.answer.sample_interval import Spread, heavier_unseen
 from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.messages import Join, exact_total
@@ -21,9 +22,10 @@ class SampleEstimate:
     The answer is centre + quantity / divisor, with quantity the combination of the query's terms by `factors`: for
     COUNT and SUM the centre is 0, the divisor 1 and the quantity the answer itself; for AVG and VAR the centre is the
     answer by the terms as they are, the divisor the count, and the quantity what is linearized, 0 at the centre.
-    followed: the quantity over followed values alone, exact. unfollowed: the estimate of the rest, not calibrated.
-    variance: of `unfollowed`, as its own values tell it; cautious_variance: with the heaviest value twice and those
-    that may be unseen; followed_variance: what the followed values themselves add to the true one.
+    followed: the quantity over followed values alone, exact. unfollowed: the calibrated estimate of the rest.
+    variance: of `unfollowed`, as its own values tell it; cautious_variance: with the heaviest value twice,
+    those that may be unseen, and more where exact totals surprise; followed_variance: what the followed values
+    themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
     rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. mean: the average of
     the measure, for AVG and variances.
@@ -45,7 +47,6 @@ class SampleEstimate:
     witnesses: int = 0
     base: float = 1.0
     lowest_rate: float = 1.0
-
     mean: float = nan
 
 
@@ -76,9 +77,13 @@ def exact_estimate(join: Join, function: str) -> SampleEstimate:
 
 
 def with_pieces(
-    join: Join, terms: Mapping[str, SampledTerm], factors: Mapping[str, float], estimate: SampleEstimate
+    join: Join,
+    terms: Mapping[str, SampledTerm],
+    factors: Mapping[str, float],
+    calibrated: Calibrated,
+    estimate: SampleEstimate,
 ) -> SampleEstimate:
-    """Return the estimate with what a second reading needs: see SampleEstimate."""
+    """Return the estimate with what a second reading needs, calibrated: see SampleEstimate."""
     values = next(iter(terms.values())).values
     rates = values.probabilities
     added = np.zeros(len(values))
@@ -87,17 +92,19 @@ def with_pieces(
         added = added + factor * terms[name].added
         total += factor * terms[name].total
         followed += factor * float(exact_total(join, join.shape.terms[name]))
-    spread = Spread.of(added, rates)
+    spread = Spread.of(calibrated.residuals, rates)
     unseen = heavier_unseen(added * rates, rates, values.base)
+    cautious = spread.variance + spread.largest + min(unseen, 2.0 * spread.variance)
+    surprise = max(calibrated.above, calibrated.below)
     joined = added != 0.0
     return replace(
         estimate,
         factors=dict(factors),
         followed=followed,
-        unfollowed=total - followed,
+        unfollowed=total + calibrated.shift - followed,
         variance=spread.variance,
-        cautious_variance=spread.variance + spread.largest + min(unseen, 2.0 * spread.variance),
-        followed_variance=float((added**2 * rates * (1.0 - rates)).sum()),
+        cautious_variance=cautious * max(1.0, surprise / 2.0),
+        followed_variance=float((calibrated.residuals**2 * rates * (1.0 - rates)).sum()),
         carriers=spread.carriers,
         witnesses=int(joined.sum()),
         base=values.base,

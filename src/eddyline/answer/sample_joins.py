@@ -48,7 +48,8 @@ def _read_sum(
     below, above = interval(calibrated, term.values.probabilities, confidence)
     above = max(above, largest_missed(term, gaps, calibrated.above))
     above = max(above, unseen_join(term, totals.get(function, ()), confidence) if term.total == 0.0 else 0.0)
-    estimate = with_pieces(join, terms, {function: 1.0}, SampleEstimate(value, value - below, value + above))
+    found = SampleEstimate(value, value - below, value + above)
+    estimate = with_pieces(join, terms, {function: 1.0}, calibrated, found)
     if all(bool(np.all(each.weights >= 0)) for each in term.messages.relations):
         at_least = estimate.followed
         return replace(

@@ -12,7 +12,7 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.sample_calibration import RelationGap, calibrate, relation_gaps
+from eddyline.answer.sample_calibration import Calibrated, calibrate, relation_gaps
 from eddyline.answer.sample_estimate import FEW_WITNESSES, SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.sample_interval import Spread, Unseen, interval
 from eddyline.answer.sample_values import SampledTerm
@@ -38,11 +38,9 @@ def read_ratio(
     if isnan(centre) or sums["count"] <= 0.0:
         return SampleEstimate(nan, -inf, inf, base=count.values.base)
     factors = _linear_factors(function, sums)
-    first = next(iter(terms))
     rates = count.values.probabilities
-    added = sum((factor * terms[name].added for name, factor in factors.items()), np.zeros(len(rates)))
     rest = 1.0 - np.abs(count.added) * (1.0 - rates) / sums["count"]
-    calibrated = calibrate(added, rates, _gaps(terms, first, totals))
+    calibrated = calibrated_combination(terms, factors, totals)
     residuals = calibrated.residuals / np.maximum(rest, _LEAST_REST)
     calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
     counted = Spread.of(count.added, rates)
@@ -59,7 +57,7 @@ def read_ratio(
         divisor=sums["count"],
         mean=sums["sum"] / sums["count"],
     )
-    found = with_pieces(join, terms, factors, found)
+    found = with_pieces(join, terms, factors, calibrated, found)
     if function == "avg":
         return found
     ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
@@ -68,14 +66,22 @@ def read_ratio(
     return replace(found, value=ends[0], low=ends[1], high=ends[2])
 
 
-def _gaps(
-    terms: Mapping[str, SampledTerm], first: str, totals: Mapping[str, Sequence[float | None]]
-) -> list[RelationGap | None]:
-    """Return the gaps of the first term's relations, and those of the count's where they are not the same."""
-    sums, counts = totals.get(first, ()), totals.get("count", ())
-    fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
-    others = relation_gaps(terms["count"], counts) if fresh else []
-    return [*relation_gaps(terms[first], sums), *(others[k] for k in fresh)]
+def calibrated_combination(
+    terms: Mapping[str, SampledTerm],
+    factors: Mapping[str, float],
+    totals: Mapping[str, Sequence[float | None]],
+) -> Calibrated:
+    """Return the correction of a combination of terms: by the totals of the first term, and of the count if others."""
+    values = terms["count"].values
+    added = sum((factor * terms[name].added for name, factor in factors.items()), np.zeros(len(values)))
+    first = next(iter(factors))
+    gaps = relation_gaps(terms[first], totals.get(first, ()))
+    if first != "count":
+        sums, counts = totals.get(first, ()), totals.get("count", ())
+        fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
+        others = relation_gaps(terms["count"], counts) if fresh else []
+        gaps += [others[k] for k in fresh]
+    return calibrate(added, values.probabilities, gaps)
 
 
 def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float]:
