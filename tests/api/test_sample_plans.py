@@ -114,6 +114,13 @@ def test_a_smaller_budget_holds_from_the_change_of_plan_on(tmp_path):
     assert el.open(tmp_path).nbytes <= smaller.nbytes
 
 
+def test_a_query_that_stays_takes_its_new_weight():
+    old = workload({"pairs": PAIRS}).plan()
+    heavier = workload({}).query("pairs", PAIRS, weight=5)
+    kept = heavier.plan(keep=old)
+    assert [shape.weight for shape in kept.layout.samples[0].spec.shapes] == [5.0]
+
+
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
 def test_samples_can_be_switched_on_and_off_beside_a_plan_that_is_kept(before, after):
     old = workload({"pairs": PAIRS, "chain": CHAIN}, samples=before).plan()

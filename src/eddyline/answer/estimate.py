@@ -14,7 +14,8 @@ Number = int | float
 class Estimate:
     """An answer with its interval.
 
-    value is None where SQL's answer is NULL (a SUM or AVG over no rows). `exact` answers have
+    value is None where SQL's answer is NULL (a SUM or AVG over no rows), and, without `exact`, where what is kept
+    cannot tell it: a note says why. `exact` answers have
     low = value = high. `notes` tell what a careful reader should know. `freshness` is there for answers
     from a store: how far the streams behind them had come.
     """
@@ -40,7 +41,7 @@ class Estimate:
 
     def __str__(self) -> str:
         if self.value is None:
-            return "NULL (no rows)"
+            return "NULL (no rows)" if self.exact else "not known"
         if self.exact:
             return f"{show(self.value)} (exact)"
         return f"{show(self.value)}  [{show(self.low)} .. {show(self.high)}] at {self.confidence:.0%}, {self.method}"
@@ -58,7 +59,7 @@ class Estimate:
                 f"{show(self.low)} to {show(self.high)} at {self.confidence:.0%} ({escape(self.method)})"
             )
         notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = "NULL" if self.value is None else show(self.value)
+        value = show(self.value) if self.value is not None else "NULL" if self.exact else "not known"
         return (
             f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
             f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"

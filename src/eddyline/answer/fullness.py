@@ -54,7 +54,7 @@ def _sureness(estimate: Estimate) -> str:
     if estimate.exact:
         return "exact"
     if estimate.value is None:
-        return "NULL"
+        return "not known"
     error = estimate.relative_error
     within = f"within {error:.2g} of the answer" if isfinite(error) else "the answer may be 0"
     return f"{within} at {estimate.confidence:.0%}, by {estimate.method}"

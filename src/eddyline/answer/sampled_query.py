@@ -23,6 +23,10 @@ from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 SAMPLE = "sample"
 _MOSTLY = 0.9
+_NO_PAIRS = (
+    "the rows no longer fit the stream sample, and the budget has no room for a synopsis of distinct pairs, which "
+    "would answer from here on: plan with a larger budget."
+)
 
 
 def answer_sampled(snapshot: Snapshot, planned: Planned, confidence: float, notes: list[str]) -> Estimate:
@@ -150,11 +154,12 @@ def _pairs(
 ) -> Estimate:
     """Return a distinct count over a join: counted while exact dictionaries hold all, then from its own synopsis."""
     assert planned.sample is not None
-    if state.grouped:
-        return answer_join_distinct(snapshot, planned, confidence, notes)
-    found = count_pairs(snapshot.layout.sample(planned.sample), state, query)
-    if found is not None:
-        return _exactly(planned, found, confidence, notes)
-    sketched = snapshot.in_second_stage(planned.sample)
-    notes = [*notes, "too many pairs join to be counted one by one: they are estimated."]
-    return answer_join_distinct(sketched, planned, confidence, notes)
+    if not state.grouped:
+        found = count_pairs(snapshot.layout.sample(planned.sample), state, query)
+        if found is not None:
+            return _exactly(planned, found, confidence, notes)
+        snapshot = snapshot.in_second_stage(planned.sample)
+    if not planned.terms:
+        notes = [*notes, _NO_PAIRS]
+        return Estimate(planned.name, None, None, None, confidence, SAMPLE, notes=tuple(notes))
+    return answer_join_distinct(snapshot, planned, confidence, notes)

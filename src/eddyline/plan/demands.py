@@ -72,7 +72,7 @@ def terms_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> d
         members = (Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
         return {"set": TermDemands((tuple(members),))}
     if isinstance(query, JoinDistinctQuery):
-        return {"pairs": TermDemands((_sides(query),))}
+        return {"pairs": TermDemands((pair_demands(query),))}
     if method == "skimmed-paper" and len(query.relations) > 2:
         raise PlanError(
             "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
@@ -91,7 +91,7 @@ def _powers(query: Query) -> dict[str, int]:
     return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"sum": 1, "count": 0, "squares": 2}
 
 
-def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
+def pair_demands(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     """Return what a distinct count over a join keeps: of either side, its projected columns and its join key."""
     keys = ((query.left, query.join.left_key), (query.right, query.join.right_key))
     return tuple(

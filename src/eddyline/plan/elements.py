@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Asked
+from eddyline.plan.demands import Asked, pair_demands
 from eddyline.plan.layout import Demand, Elements, Flag, Kept, Measure, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Regrouped, SampleSpec, Shape, Term, View
 from eddyline.sketch.families import derive_seed
@@ -129,7 +129,10 @@ def plan_sample(
     facets = {each.name: facets_of(each.query) for each in asked}
     everything = [facet for terms in facets.values() for term in terms.values() for facet in term]
     classes = _classes(facets.values())
-    exact = _exact_elements(everything, [kept.demand for kept in sketches])
+    pairs = [
+        d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
+    ]
+    exact = _exact_elements(everything, [*(kept.demand for kept in sketches), *pairs])
     kept = _kept_elements(everything)
     shapes = tuple(
         made

@@ -10,7 +10,7 @@ from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.query import Query
+from eddyline.sql.query import JoinDistinctQuery, Query
 
 
 def explain(
@@ -68,7 +68,9 @@ def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) ->
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
     error = errors.get(planned.name, 0.0)
-    if isinf(error):
+    if isinstance(planned.query, JoinDistinctQuery) and not planned.terms:
+        yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
+    elif isinf(error):
         yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
     elif error > 0 and planned.sample is not None:
         yield f"  a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"

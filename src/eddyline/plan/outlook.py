@@ -27,7 +27,7 @@ def expected_errors(layout: Layout, statistics: Statistics, most: int) -> dict[s
     """Return for each query half the width of its interval that is expected, relative to the answer.
 
     By the variance before skimming, which can only lower it. Exact counters have none. Infinite stands for not
-    known: the statistics saw no rows of the join, or fewer than their noise.
+    known: the statistics saw no rows of the join, or fewer than their noise, or nothing is kept for it.
     """
     z = two_sided_z(layout.confidence)
     return {each.name: z * sqrt(_variance(each, layout, statistics, most)) for each in layout.queries}
@@ -39,6 +39,8 @@ def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: in
         return 0.0
     if planned.sample is not None and not isinstance(query, JoinDistinctQuery):
         return _guess(planned, layout.sample(planned.sample))
+    if not planned.terms:
+        return inf
     asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
     terms = terms_of(query, asked.method, choice_of(planned, layout))
     if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in terms):

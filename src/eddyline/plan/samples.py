@@ -86,6 +86,8 @@ def _resized(
             f"the budget is {budget:,}: raise the budget, or plan anew."
         )
     shapes = tuple(shape for shape in sample.spec.shapes if shape.name in names)
+    weights = {each.name: each.weight for each in queries}
+    shapes = tuple(replace(shape, weight=weights[shape.name]) for shape in shapes)
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)
     return SampledQueries(replace(sample, spec=spec), tuple(q for q in old.queries if q.name in names))
 
@@ -135,14 +137,16 @@ def _sketches(
 ) -> tuple[tuple[Kept, ...], dict[str, Choice]]:
     """Return (sketches, choices of the queries that have some) within the sketches' share of the budget.
 
-    Where the share is too small for all, distinct sketches are left out first, and then all that a sample can
-    replace.
+    Where the share is too small for all, distinct sketches are left out first, then all that a sample can replace,
+    and at last those of distinct counts over joins, which are then answered only while everything fits.
     """
     wanted = [each for each in queries if sketch_share(each) > 0]
     share = min(int(budget * sum(map(sketch_share, queries)) / len(queries)), budget - LEAST_BYTES)
     needed = [each for each in wanted if sketch_share(each) == 1.0]
     joins = [each for each in wanted if not isinstance(each.query, SetQuery)]
-    attempts = [(wanted, share), (joins, share), (needed, share), (needed, budget - LEAST_BYTES)]
+    asked_for = [each for each in needed if not isinstance(each.query, JoinDistinctQuery)]
+    most = budget - LEAST_BYTES
+    attempts = [(wanted, share), (joins, share), (needed, share), (needed, most), (asked_for, most)]
     error: PlanError | None = None
     for place, (some, words) in enumerate(attempts):
         if (some, words) in attempts[:place]:
