@@ -7,6 +7,7 @@ import numpy as np
 
 from eddyline.answer.sample_calibration import RelationGap
 from eddyline.answer.sample_values import SampledTerm
+from eddyline.sample.sorting import distinct
 
 _LEAST_SHARE = 0.05
 _CONVINCING = 12.0
@@ -69,7 +70,7 @@ def _partners(term: SampledTerm, root: int, sizes: Sequence[float]) -> float:
                 continue
             reached.add(relation)
             mine = term.messages.relations[relation]
-            held = np.unique(mine.places[mine.variables.index(link)][mine.weights != 0])
+            held = distinct([mine.places[mine.variables.index(link)][mine.weights != 0]])
             product *= sizes[relation] / max(1.0, float(term.messages.factors[link][held].sum()))
             links += [other for other in mine.variables if other != link]
     return product

@@ -13,6 +13,7 @@ import numpy as np
 from eddyline.sample.coinciding import coinciding_pairs
 from eddyline.sample.messages import Join, Messages, sampled_messages
 from eddyline.sample.roster import FloatArray
+from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import Term
 
 
@@ -25,7 +26,7 @@ class SampledValues:
         start = 0
         for link in sorted(set(join.shape.classes)):
             mine = [v for v, each in enumerate(join.shape.classes) if each == link]
-            values = np.unique(np.concatenate([join.values[v] for v in mine]))
+            values = distinct([join.values[v] for v in mine])
             for v in mine:
                 self.places[v] = start + np.searchsorted(values, join.values[v])
             rates.append(join.state.rosters[link].probabilities(values))

@@ -13,6 +13,7 @@ import numpy as np
 
 from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
 from eddyline.sample.roster import FloatArray
+from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import Node, Shape, Term, View
 from eddyline.sample.state import SampleState
 
@@ -60,7 +61,7 @@ class Join:
         for node in self._first.nodes:
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
                 found[variable].append(self.dictionary(node).index(key)[0])
-        return tuple(np.unique(np.concatenate(each)) for each in found)
+        return tuple(distinct(each) for each in found)
 
     @cached_property
     def probabilities(self) -> tuple[FloatArray, ...]:

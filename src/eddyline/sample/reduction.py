@@ -14,6 +14,7 @@ import numpy as np
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.messages import Join, Messages, Relation, set_values
 from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
+from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import Shape, Term
 from eddyline.sample.state import SampleState
 
@@ -63,7 +64,7 @@ class _Class:
         """Return the class with the bytes of the elements that hold each value."""
         parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
         found = [d.index(key)[0] for d, key in parts]
-        values = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        values = distinct(found)
         costs = np.full(len(values), float(ENTRY_BYTES))
         for dictionary, key in parts:
             own, places = dictionary.index(key)
