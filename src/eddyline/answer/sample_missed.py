@@ -10,14 +10,15 @@ from eddyline.answer.sample_values import SampledTerm
 from eddyline.sample.sorting import distinct
 
 _LEAST_SHARE = 0.05
-_CONVINCING = 12.0
+_CHANCE, _CONVINCING = 4.0, 12.0
 
 
 def largest_missed(term: SampledTerm, gaps: Sequence[RelationGap | None], surprise: float) -> float:
     """Return what one unfollowed value would add if it held everything that its relations fall short of.
 
     The largest over the links of the product over its relations of what they are missing, as messages to the link.
-    In full where the shortfall is no chance (a surprise of 12, or 3.5 standard errors), else a part of it.
+    In full where the shortfall is no chance (a surprise of 12, or 3.5 standard errors), nothing where chance explains
+    it (4, or two standard errors), a part of it in between.
     """
     most = 0.0
     for variable in range(len(term.messages.factors)):
@@ -27,7 +28,7 @@ def largest_missed(term: SampledTerm, gaps: Sequence[RelationGap | None], surpri
             short = 0.0 if gap is None else max(gap.short, 0.0)
             product *= short * sent / max(1.0 - short, _LEAST_SHARE)
         most = max(most, product)
-    return most * min(1.0, surprise / _CONVINCING)
+    return most * min(1.0, max(0.0, surprise - _CHANCE) / (_CONVINCING - _CHANCE))
 
 
 def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: float) -> float:
