@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from eddyline.plan.sharing.coalesce import Objective, allocate, coalesce_join_graphs
-from eddyline.plan.sharing.families import families
+from eddyline.plan.sharing.hash_slots import families
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 
 

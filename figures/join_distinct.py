@@ -24,10 +24,15 @@ import numpy as np
 from join_distinct_report import Errors, Row, draw, print_rows, read_data, write_data
 from join_distinct_shapes import CHURNED, SHAPES, Tuples, answers, tuples_of
 
-from eddyline.answer.jd_paper import inverted_estimator, jd_bitmaps, jd_estimator, theta_b_bitmaps
-from eddyline.answer.join_distinct import Form, read_form, samples_of
-from eddyline.answer.join_distinct_samples import JdSide
-from eddyline.sketch.jd_sketch import JdSketchSpec, ThetaBSpec, paired
+from eddyline.answer.distinct_joins.reading import Form, read_form, samples_of
+from eddyline.answer.distinct_joins.samples import JdSide
+from eddyline.papers.jd_sketch import JdSketchSpec, ThetaBSpec, paired
+from eddyline.papers.join_distinct_estimators import (
+    inverted_estimator,
+    jd_bitmaps,
+    jd_estimator,
+    theta_b_bitmaps,
+)
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 FORMS: tuple[Form, ...] = ("two-sided", "semi", "full")

@@ -35,14 +35,14 @@ from multijoin_queries import SETTINGS, Setting
 from multijoin_report import report
 from regions import JoinQuery, Relation
 
-from eddyline.answer.agms import est_join_size
-from eddyline.answer.contraction import JoinTree
-from eddyline.answer.join import Side, hash_join, skimmed_join
-from eddyline.answer.reading import Reading
-from eddyline.answer.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.contraction import JoinTree
+from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.two_way import Side, hash_join, skimmed_join
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH
-from eddyline.plan.specs import Settings, spec_for
+from eddyline.plan.size.shapes import HINT_SHARE, MIN_DEPTH
+from eddyline.plan.size.specs import Settings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec

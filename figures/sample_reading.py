@@ -26,15 +26,15 @@ from bank import DATASETS
 from bank.dataset import ORDERS, Batch, Data, Dataset
 from bank.dataset import pieces as pieces_of
 
-from eddyline.answer.join import Side
-from eddyline.answer.residual_joins import read_residual_join
-from eddyline.answer.sample_joins import read_sample_join
-from eddyline.answer.sample_sets import read_sample_set
+from eddyline.answer.joins.residual import read_residual_join
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.two_way import Side
+from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.ingest.arrow_path import project_table
 from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Projection, prepare
+from eddyline.plan.decide.elements import Elements, PlannedSample, plan_sample
 from eddyline.plan.demands import Asked
-from eddyline.plan.elements import Elements, PlannedSample, plan_sample
 from eddyline.plan.layout import Stream
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.messages import Join, added

@@ -10,8 +10,8 @@ import argparse
 
 import numpy as np
 
-from eddyline.answer.join import Side, skimmed_join
-from eddyline.answer.skimming import dense_in_range
+from eddyline.answer.joins.skimming import dense_in_range
+from eddyline.answer.joins.two_way import Side, skimmed_join
 from eddyline.sketch import candidates
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join import Side, _skim_without, _Stream, hash_join, skimmed_join
-from eddyline.answer.skimming import dense_in_range, places, refit_shrunk, skim_dense
+from eddyline.answer.joins.skimming import dense_in_range, places, refit_shrunk, skim_dense
+from eddyline.answer.joins.two_way import Side, _skim_without, _Stream, hash_join, skimmed_join
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests import naive_skimmed as naive
-from tests.answer.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.oracles import skimmed as naive
 
 
 def spec_of(seed, width=128, depth=7):

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.join_distinct import join_distinct, samples_of
-from eddyline.answer.join_distinct_samples import JdSide
+from eddyline.answer.distinct_joins.reading import join_distinct, samples_of
+from eddyline.answer.distinct_joins.samples import JdSide
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from tests.naive_join_distinct import answer, answers, counters_of, net_tuples, side_of
+from tests.oracles.join_distinct import answer, answers, counters_of, net_tuples, side_of
 
 FORMS = ("two-sided", "semi", "full")
 SMALL = tuple(JoinDistinctSpec(cells=192, levels=3, seed=5, side=side) for side in (0, 1))
@@ -143,7 +143,7 @@ def test_sides_may_differ_in_size():
 
 
 def test_joins_too_large_to_list_are_thinned(monkeypatch):
-    monkeypatch.setattr("eddyline.answer.join_distinct_samples.MOST_TRIPLES", 2000)
+    monkeypatch.setattr("eddyline.answer.distinct_joins.samples.MOST_TRIPLES", 2000)
     sides = [(np.arange(500), np.arange(500) % 50) for _ in range(2)]
     truth = answers(*sides)
     for form, reading in read(sides, 1536, 9).items():

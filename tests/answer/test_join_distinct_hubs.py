@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join_distinct import read_form, samples_of
-from eddyline.answer.join_distinct_hubs import degrees_of
-from eddyline.answer.join_distinct_samples import JdSide, decode
+from eddyline.answer.distinct_joins.hubs import degrees_of
+from eddyline.answer.distinct_joins.reading import read_form, samples_of
+from eddyline.answer.distinct_joins.samples import JdSide, decode
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 SHAPES = {

@@ -3,11 +3,11 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from eddyline.answer.join import Side, skimmed_join
-from eddyline.answer.ratio import ratio
-from eddyline.answer.reading import Reading
+from eddyline.answer.joins.ratio import ratio
+from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.two_way import Side, skimmed_join
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from tests.answer.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf
 
 
 def test_the_quotient_of_readings_that_move_together_is_sharp():

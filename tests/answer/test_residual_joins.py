@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.join import Side
-from eddyline.answer.reading import Reading
-from eddyline.answer.residual_joins import (
+from eddyline.answer.joins.residual import (
     combine,
     read_residual_join,
     residual_combination,
     residual_join,
     residual_sides,
 )
-from eddyline.answer.sample_estimate import SampleEstimate
-from eddyline.answer.sample_joins import read_sample_join
+from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.two_way import Side
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
-from tests import naive_sample as naive
+from tests.oracles import sample_joins as naive
 
 SPEC = HashSketchSpec(64, 5, (9,))
 

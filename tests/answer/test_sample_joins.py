@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.sample_calibration import relation_gaps
-from eddyline.answer.sample_joins import read_sample_join
-from eddyline.answer.sample_values import SampledTerm, SampledValues
+from eddyline.answer.joins.calibration import relation_gaps
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sampled_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, exact_total
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import Shape, Term
 from eddyline.sample.state import SampleState
-from tests import naive_sample as naive
+from tests.oracles import sample_joins as naive
 
 FUNCTIONS = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.reading import two_sided_z
-from eddyline.answer.sample_sets import read_sample_set
+from eddyline.answer.joins.row_estimates import two_sided_z
+from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.sample.messages import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View
-from tests import naive_sample as naive
+from tests.oracles import sample_joins as naive
 
 EXPRESSIONS = {
     (0,): lambda a, b: a,

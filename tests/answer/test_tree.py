@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.agms import est_join_size
-from eddyline.answer.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.join import Side
-from eddyline.answer.tree import hash_tree, joined_through, skimmed_tree
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
+from eddyline.answer.joins.tree import hash_tree, joined_through, skimmed_tree
+from eddyline.answer.joins.two_way import Side
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.specs import Settings, spec_for
+from eddyline.plan.size.specs import Settings, spec_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests import naive_multijoin as naive
+from tests.oracles import multi_joins as naive
 
 CHAIN = ((0,), (0, 1), (1,))
 STAR = ((0, 1, 2), (0,), (1,), (2,))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.plan.demands import terms_of
-from eddyline.plan.sizing import parse_bytes
+from eddyline.plan.size.shapes import parse_bytes
 from eddyline.sql.query import Query
-from tests.api.test_multijoin import QUERIES, SCHEMAS, filled, tables, workload
-from tests.oracle import exact
+from tests.data.multi_joins import QUERIES, SCHEMAS, filled, tables, workload
+from tests.oracles.duckdb_sql import exact
 
 POOL = {
     **QUERIES,

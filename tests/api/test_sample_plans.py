@@ -6,7 +6,7 @@ import eddyline as el
 from eddyline.api.durable import from_epoch
 from eddyline.api.start import Settings, open_store
 from eddyline.ingest.sections import to_sections
-from tests.stream_samples import CHAIN, PAIRS, STREAMS, filled, in_second_stage, rows, workload
+from tests.data.stream_samples import CHAIN, PAIRS, STREAMS, filled, in_second_stage, rows, workload
 
 ADDED = {
     "another partner": "SELECT COUNT(*) FROM a JOIN c ON a.k = c.k",

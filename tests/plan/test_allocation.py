@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.allocation import Bundle, Reader, share_words
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.specs import Settings, least_words, spec_for
+from eddyline.plan.size.allocation import Bundle, Reader, share_words
+from eddyline.plan.size.specs import Settings, least_words, spec_for
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 

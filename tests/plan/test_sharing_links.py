@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.plan.sharing.coalesce import coalesce_join_graphs
-from eddyline.plan.sharing.families import families
+from eddyline.plan.sharing.hash_slots import families
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.link_classes import (
     Conflict,
@@ -17,7 +17,7 @@ from eddyline.plan.sharing.link_classes import (
     is_well_formed,
     link_classes,
 )
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -14,7 +14,7 @@ from eddyline.plan.sharing.flow_graph import FlowGraph, max_flow, whole_numbers
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.max_error import minimise_largest_error
 from eddyline.plan.sharing.select_edges import backward_mark, forward_mark, select_edges
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 # Paragraph 0074: V(Q1) = {v1, v2, v4}, V(Q2) = {v2, v3}, V(Q3) = {v4, v5}, weights 3, 3, 9; from zero on here.
 FIGURE_5 = FlowGraph(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from eddyline.sample.messages import Join, exact_total, sampled_messages, set_values
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View
 from eddyline.sample.state import SampleState
-from tests import naive_samples as naive
-from tests.sample.build import dictionary
+from tests.data.dictionaries import dictionary
+from tests.oracles import stream_samples as naive
 
 KEYS = st.none() | st.integers(0, 3)
 ROWS = st.lists(

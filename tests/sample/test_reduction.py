@@ -6,13 +6,13 @@ The tests of bias take fixed seeds. With other seeds each would fail once in 370
 import numpy as np
 import pytest
 
-from eddyline.answer.sample_values import SampledTerm, SampledValues
+from eddyline.answer.joins.sampled_values import SampledTerm, SampledValues
 from eddyline.sample.messages import Join, exact_total, set_values
 from eddyline.sample.reduction import bytes_of, reduced, shrink_to_fit
 from eddyline.sample.roster import Roster, make_roster
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Regrouped, SampleSpec, Shape, Term, View
 from eddyline.sample.state import SampleState
-from tests.sample.build import dictionary
+from tests.data.dictionaries import dictionary
 
 ONE, TWO = DictionarySpec((0,), 0, 0), DictionarySpec((0, 1), 0, 0)
 

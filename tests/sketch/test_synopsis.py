@@ -10,7 +10,7 @@ from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
 from eddyline.sketch.total import TotalSpec
-from tests import naive
+from tests.oracles import sketches as naive
 
 KEYS = st.integers(-(2**63), 2**63 - 1)
 WEIGHTS = st.integers(-1000, 1000)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import ceil, floor, inf, isnan, sqrt
 
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.sketched import Interval
+from eddyline.answer.joins.sketched import Interval
 from eddyline.plan.layout import Measure, Planned
 from eddyline.sql.query import Query
 

@@ -9,12 +9,12 @@ sketches answer alone.
 from dataclasses import replace
 
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
+from eddyline.answer.distinct_joins.query import answer_join_distinct
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.join_distinct_query import answer_join_distinct
-from eddyline.answer.join_terms import read_terms
+from eddyline.answer.joins.sketched import aggregate_of
+from eddyline.answer.joins.terms import read_terms
 from eddyline.answer.sampled_query import answer_sampled
-from eddyline.answer.set_query import answer_set
-from eddyline.answer.sketched import aggregate_of
+from eddyline.answer.sets.query import answer_set
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, Planned

@@ -3,16 +3,16 @@
 from math import ceil, floor, inf
 
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
-from eddyline.answer.distinct_pairs import count_pairs
+from eddyline.answer.distinct_joins.counted import count_pairs
+from eddyline.answer.distinct_joins.query import answer_join_distinct
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.join_distinct_query import answer_join_distinct
-from eddyline.answer.join_terms import read_terms, sides_of
-from eddyline.answer.residual_joins import read_residual_join
-from eddyline.answer.sample_estimate import FEW_WITNESSES, SampleEstimate
-from eddyline.answer.sample_joins import read_sample_join
-from eddyline.answer.sample_sets import read_sample_set
-from eddyline.answer.set_query import answer_set
-from eddyline.answer.sketched import Interval, aggregate_of
+from eddyline.answer.joins.residual import read_residual_join
+from eddyline.answer.joins.sample_estimate import FEW_WITNESSES, SampleEstimate
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sketched import Interval, aggregate_of
+from eddyline.answer.joins.terms import read_terms, sides_of
+from eddyline.answer.sets.query import answer_set
+from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Planned

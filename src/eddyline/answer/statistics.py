@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from eddyline.answer.join_terms import read_terms, self_join
-from eddyline.answer.key_values import holds_value, value_of
-from eddyline.answer.set_condition import Member
-from eddyline.answer.set_expression import set_cardinality
+from eddyline.answer.joins.terms import read_terms, self_join
+from eddyline.answer.lookups.key_values import holds_value, value_of
+from eddyline.answer.sets.condition import Member
+from eddyline.answer.sets.expression import set_cardinality
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.histograms import Histogram, equi_depth
 from eddyline.plan.layout import Demand, Kept, Planned
+from eddyline.plan.partition.histograms import Histogram, equi_depth
 from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
 from eddyline.sample.messages import Join, sampled_messages
 from eddyline.sketch.agms import AgmsSpec

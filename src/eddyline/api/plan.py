@@ -11,13 +11,13 @@ from eddyline.api.state import State
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import Asked
-from eddyline.plan.drawing import as_mermaid, as_svg
-from eddyline.plan.explain import explain
 from eddyline.plan.layout import Layout
-from eddyline.plan.outlook import expected_errors, partition_gains
-from eddyline.plan.picture import picture_of
-from eddyline.plan.sketches import Known
-from eddyline.plan.specs import Settings as Budget
+from eddyline.plan.show.drawing import as_mermaid, as_svg
+from eddyline.plan.show.expected_errors import expected_errors, partition_gains
+from eddyline.plan.show.explain import explain
+from eddyline.plan.show.picture import picture_of
+from eddyline.plan.size.sketches import Known
+from eddyline.plan.size.specs import Settings as Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,19 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, window_note
-from eddyline.answer.followed_keys import find_followed
-from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
-from eddyline.answer.fullness import explain_state
+from eddyline.answer.explain import explain_state
+from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
+from eddyline.answer.lookups.followed_keys import find_followed
+from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
-from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.answer.statistics import statistics_of
 from eddyline.errors import PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.plan.coverage import declared, find_planned, key_of_columns
+from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import Kept
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key

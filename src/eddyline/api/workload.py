@@ -9,20 +9,20 @@ from eddyline.api.plan import Outlook, Plan
 from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
-from eddyline.plan.analysis import analysis_of
-from eddyline.plan.coverage import key_of_columns
+from eddyline.plan.decide.analysis import analysis_of
+from eddyline.plan.decide.coverage import key_of_columns
+from eddyline.plan.decide.planner import make_layout
+from eddyline.plan.decide.timezone import check_same_zone, with_timezone
 from eddyline.plan.demands import METHODS, Asked, Method
 from eddyline.plan.layout import Demand, Layout, Stream, Window
-from eddyline.plan.outlook import budget_for_error, expected_errors
-from eddyline.plan.planner import make_layout
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.sizing import parse_bytes
-from eddyline.plan.sketches import Known
-from eddyline.plan.specs import MOST_DISTINCT, Settings
+from eddyline.plan.show.expected_errors import budget_for_error, expected_errors
+from eddyline.plan.size.shapes import parse_bytes
+from eddyline.plan.size.sketches import Known
+from eddyline.plan.size.specs import MOST_DISTINCT, Settings
 from eddyline.plan.statistics import Statistics
-from eddyline.plan.timezone import check_same_zone, with_timezone
-from eddyline.plan.window_planner import check_event_times, layout_with_windows
-from eddyline.plan.windows import parse_window
+from eddyline.plan.windows.planner import check_event_times, layout_with_windows
+from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.families import FAMILIES, Family
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema

@@ -12,11 +12,10 @@ from typing import Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.errors import PlanError
 from eddyline.plan.layout import Demand, Measure, Place, SynopsisFamily
 from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
-Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
+Method = Literal["skimmed", "hash", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
@@ -73,10 +72,6 @@ def terms_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> d
         return {"set": TermDemands((tuple(members),))}
     if isinstance(query, JoinDistinctQuery):
         return {"pairs": TermDemands((pair_demands(query),))}
-    if method == "skimmed-paper" and len(query.relations) > 2:
-        raise PlanError(
-            "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
-        )
     chosen = choice if choice is not None else _plain_choice(query)
     return {name: _term(query, method, power, chosen) for name, power in _powers(query).items()}
 

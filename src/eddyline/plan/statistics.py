@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.histograms import Histogram
 from eddyline.plan.layout import Demand
+from eddyline.plan.partition.histograms import Histogram
 from eddyline.sql.query import AnyQuery, Key
 
 

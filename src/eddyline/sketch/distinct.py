@@ -7,7 +7,7 @@ one (and then which, by a 21-bit fingerprint), or many. Beside them stands a sma
 `cells` of them.
 
 Guarantee: the count of distinct elements has a relative RMS error of 0.46/sqrt(cells), and is exact up to
-`cells` elements; see `eddyline.answer.set_expression` for set expressions.
+`cells` elements; see `eddyline.answer.sets.expression` for set expressions.
 Paper: set expressions, FIG. 2 and 3. Deviation: one word a cell in place of 65 counters, because a count, a
 sum and a hashed check recognise a lone element as well.
 

@@ -1,0 +1,167 @@
+"""COUNT(DISTINCT ...) over a join of two streams, from the coordinated samples of both sides.
+
+For streams R(a, b) and S(b, c), x of the left side being a and x of the right side c:
+
+    two-sided   COUNT(DISTINCT a, c)
+    semi        COUNT(DISTINCT a): the a of R whose b is in S; the right side's x does not matter
+    full        COUNT(DISTINCT a, b, c)
+
+Other mixes reduce to these: where the join column is among the projected ones on one side or both, use `full`
+with x the other columns; COUNT(DISTINCT a, b) is `semi` with x the pair (a, b), and COUNT(DISTINCT b) `semi`
+with x = b. `full` with x empty on one side is `semi` with x the pair of the other.
+Where all tuples of both sides decode the answer is exact; otherwise the estimate of the least estimated
+relative variance is taken, with the interval m exp(+-z se/m).
+Paper: join-distinct; `jd_paper` has its own estimators. algorithms.md, section 6.
+"""
+
+from dataclasses import replace
+from math import exp, inf, prod, sqrt
+from typing import Literal
+
+import numpy as np
+
+from eddyline.answer.distinct_joins.heavy import heavy_pairs, light_samples, total
+from eddyline.answer.distinct_joins.hubs import hubs_of
+from eddyline.answer.distinct_joins.pairs import (
+    Estimate,
+    Samples,
+    by_pairs,
+    full_by_pairs,
+    full_projection,
+    is_thin,
+    pairs_per_triple,
+    thin_pairs,
+)
+from eddyline.answer.distinct_joins.samples import (
+    JdSide,
+    check_sides,
+    common_b,
+    decode,
+    join,
+    thinned_x,
+)
+from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membership, x_per_tuple
+from eddyline.answer.joins.row_estimates import two_sided_z
+from eddyline.answer.sets.reading import FEW_WITNESSES, SetReading
+
+Form = Literal["two-sided", "semi", "full"]
+_MARGIN = 1.25  # because variances are estimated and the smallest is chosen
+_MUCH_WORSE = 5.0  # times the smaller variance
+_SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
+_WIDEST = 8.0  # of the exponent of an interval
+
+
+def samples_of(left: JdSide, right: JdSide) -> Samples:
+    """Return both sides decoded and joined."""
+    check_sides(left.spec, right.spec)
+    one, two = decode(left), decode(right)
+    by_left, by_right = thinned_x(one.by_x, two.by_x)
+    fewer = min(left.spec, right.spec, key=lambda spec: spec.levels)
+    b_left, b_right = common_b(one, two, fewer.by_b.level_rates)
+    one, two = one._replace(by_x=by_left), two._replace(by_x=by_right)
+    joined = join(by_left, by_right)
+    hubs = hubs_of(one, two, right, first=True), hubs_of(two, one, left, first=False)
+    return Samples(one, two, joined, b_left, b_right, hubs, len(one.heavy), len(two.heavy))
+
+
+def join_distinct(left: JdSide, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
+    """Return the cardinality of a projection of the join of two streams."""
+    return read_form(samples_of(left, right), right, form, confidence)
+
+
+def read_form(samples: Samples, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
+    """Return the cardinality of one form from the samples of both sides, decoded and joined once for all."""
+    seen = _seen(samples, form)
+    if samples.left.whole and samples.right.whole and samples.p * samples.q == 1:
+        return SetReading(float(seen), float(seen), float(seen), exact=True, witnesses=seen)
+    best = _estimate(samples, right, form)
+    if best.variance == inf:
+        return _unseen(samples, form, seen, confidence)
+    return _reading(best, seen, confidence)
+
+
+def _seen(samples: Samples, form: Form) -> int:
+    """Return how many elements of the answer were seen in the samples: a certain lower bound."""
+    if form == "semi":
+        right = np.concatenate([samples.right.by_x.b, samples.right.by_b.b])
+        shown = [side.x[np.isin(side.b, right)] for side in (samples.left.by_x, samples.left.by_b)]
+        return len(np.unique(np.concatenate(shown)))
+    return samples.joined.pairs if form == "two-sided" else samples.joined.triples
+
+
+def _estimate(samples: Samples, right: JdSide, form: Form) -> Estimate:
+    """Return the estimate of a form: the best of each kind, combined."""
+    if form == "semi":
+        member = membership(samples, right)
+        tuples = joining_tuples(samples, member)
+        return combined(joining_x(samples, member), x_per_tuple(samples, member, tuples))
+    triples = full_projection(samples)
+    if form == "full":
+        return combined(full_by_pairs(samples), triples)
+    light = _two_sided(light_samples(samples))
+    best = light if samples.r == 0 else total(light, heavy_pairs(samples, triples))
+    sides = (samples.left, samples.right)
+    most = prod(side.distinct + len(side.heavy) for side in sides)
+    return replace(best, value=min(best.value, most))
+
+
+def _two_sided(samples: Samples) -> Estimate:
+    """Return the estimate of the number of distinct pairs without heavy x's."""
+    triples = full_projection(samples)
+    if is_thin(samples):
+        return thin_pairs(samples, triples)
+    return combined(by_pairs(samples), pairs_per_triple(samples, triples))
+
+
+def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
+    """Return the mean of two estimates, weighted by their relative precision, or the better one alone.
+
+    The first rests on the samples on x, the second on those on b, drawn independently: unless much of it rests
+    on samples on x too. One that is much worse is left out.
+    """
+    best, other = sorted((on_x, on_b), key=lambda estimate: estimate.variance)
+    apart = other.variance <= _MUCH_WORSE * best.variance and on_b.by_x < _SHARED
+    if not apart or best.variance in {0.0, inf} or best.thin or other.thin:
+        return best
+    weight = other.variance / (best.variance + other.variance)
+    value = weight * best.value + (1 - weight) * other.value
+    variance = weight**2 * best.variance + (1 - weight) ** 2 * other.variance
+    variance += 2 * weight * (1 - weight) * on_b.by_x * sqrt(best.variance * other.variance)
+    witnesses = best.witnesses + other.witnesses
+    noise = weight**2 * best.noise + (1 - weight) ** 2 * other.noise
+    return Estimate(value, variance, witnesses, f"{best.method} and {other.method}", noise=noise)
+
+
+def _reading(best: Estimate, seen: int, confidence: float) -> SetReading:
+    """Return the reading of the chosen estimate; few witnesses widen it, as their variance is less known."""
+    sampled = best.variance - best.noise
+    error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))) + best.noise)
+    half = min(_MARGIN * two_sided_z(confidence) * error, _WIDEST)
+    value = max(best.value, float(seen))
+    low, high = max(best.value * exp(-half), float(seen)), max(value, best.value * exp(half))
+    return SetReading(value, min(low, value), high, exact=False, witnesses=best.witnesses, note=_note(best))
+
+
+def _note(best: Estimate) -> str | None:
+    """Return what the reader should know of an estimate that rests on little."""
+    if best.thin:
+        return (
+            "this estimate is unresolved: the samples show too few joined pairs to tell how many join values "
+            "they have in common; more memory narrows the interval."
+        )
+    if best.witnesses < FEW_WITNESSES:
+        return f"this estimate rests on {best.witnesses} sampled joins; more memory narrows the interval."
+    return None
+
+
+def _unseen(samples: Samples, form: Form, seen: int, confidence: float) -> SetReading:
+    """Return the reading of a join of which the samples show nothing: between what was seen and what would
+    most likely have shown.
+    """  # noqa: D205
+    z = two_sided_z(confidence)
+    p, q, r = samples.p, samples.q, samples.r
+    rates = [p, r] if form == "semi" else [p * q, r]
+    rate = max(rates) if form != "two-sided" else p * q
+    high = z**2 / rate if rate > 0 else inf
+    note = "the samples show no joining tuples: the answer is small, or unresolved with this memory."
+    return SetReading(float(seen), float(seen), max(high, float(seen)), exact=False, witnesses=0, note=note)
