@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.joins.row_estimates import two_sided_z
+from eddyline.answer.interval import two_sided_z
 from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.sample.messages import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View

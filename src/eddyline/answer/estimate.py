@@ -1,7 +1,7 @@
 """The estimate: what a reader is told, and nothing that was not earned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from math import inf, isfinite
 
@@ -29,6 +29,13 @@ class Estimate:
     exact: bool = False
     notes: tuple[str, ...] = ()
     freshness: Freshness | None = None
+
+    @classmethod
+    def exactly(
+        cls, query: str, value: Number | None, confidence: float, notes: Sequence[str] = ()
+    ) -> "Estimate":
+        """Return an exact answer."""
+        return cls(query, value, value, value, confidence, "exact", exact=True, notes=tuple(notes))
 
     @property
     def relative_error(self) -> float:
@@ -77,11 +84,3 @@ def show(number: Number | None) -> str:
     if abs(number) >= 1000 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:,.4g}"
-
-
-def window_note(bounds: tuple[int, int] | None) -> str:
-    """Return what a reader is told of the window, given in microseconds since 1970."""
-    if bounds is None:
-        return "no row has an event time yet: the window is empty."
-    start, end = (datetime.fromtimestamp(each / 1e6, UTC).isoformat(" ") for each in bounds)
-    return f"over event times from {start} to before {end}."

@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, window_note
+from eddyline.answer import notes
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.explain import explain_state
 from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
 from eddyline.answer.lookups.followed_keys import find_followed
@@ -69,7 +70,7 @@ class State:
         snapshot, note = self.snapshot, ""
         panes = self.snapshot.panes_of(query)
         if panes is not None:
-            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), window_note(panes.bounds)
+            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), notes.window(panes.bounds)
         planned = find_planned(snapshot.layout, query, method)
         estimate = answer(snapshot, planned, self._confidence(confidence))
         if note:

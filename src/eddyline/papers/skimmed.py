@@ -7,7 +7,8 @@ in Theta, which the document leaves open: 4 did best of 1/2 ... 8 on the set-up 
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import FloatArray, Reading
+from eddyline.answer.interval import FloatArray
+from eddyline.answer.joins.row_estimates import Reading
 from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates
 from eddyline.answer.joins.two_way import Side, row_variance
 from eddyline.errors import IncompatibleSpecs

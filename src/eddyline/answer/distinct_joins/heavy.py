@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.answer.distinct_joins.pairs import Estimate, Samples
 from eddyline.answer.distinct_joins.samples import Side, chosen, join, thinned_b, without
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
 _UNSURE = 0.3  # the relative error that is allowed for the model's share of repeated witnesses

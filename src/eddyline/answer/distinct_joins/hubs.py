@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.answer.distinct_joins.samples import JdSide, Side, count_by
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 
 LIGHT = 3  # a join value is light on a side if at most so many sampled x's hold it
 MANY = 16  # a join value that at least so many sampled x's of either side hold is no hub

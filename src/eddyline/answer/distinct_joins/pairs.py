@@ -11,7 +11,7 @@ import numpy as np
 
 from eddyline.answer.distinct_joins.hubs import FEWEST_VALUES, LIGHT, MANY, Hubs
 from eddyline.answer.distinct_joins.samples import Joined, Side, count_by, join, thinned_b
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
 _HELD = 0.8  # the share of heavy x's that hold a heavy join value

@@ -1,7 +1,7 @@
-"""Distinct counts over joins: the coordinated samples of both sides, read in the query's form."""
+"""Distinct counts over a join: counted while exact dictionaries hold all, then from their own synopsis."""
 
-from math import ceil, floor
-
+from eddyline.answer import notes
+from eddyline.answer.distinct_joins.counted import count_pairs
 from eddyline.answer.distinct_joins.reading import join_distinct
 from eddyline.answer.distinct_joins.samples import JdSide
 from eddyline.answer.estimate import Estimate
@@ -11,20 +11,22 @@ from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sql.query import JoinDistinctQuery
 
 
-def answer_join_distinct(
-    snapshot: Snapshot, planned: Planned, confidence: float, notes: list[str]
+def answer_distinct_join(
+    snapshot: Snapshot, planned: Planned, query: JoinDistinctQuery, confidence: float, about: list[str]
 ) -> Estimate:
     """Return the number of distinct values over a join."""
-    assert isinstance(planned.query, JoinDistinctQuery)
+    sample = planned.sample
+    if sample is not None and not snapshot.samples[sample].grouped:
+        found = count_pairs(snapshot.layout.sample(sample), snapshot.samples[sample], query)
+        if found is not None:
+            return Estimate.exactly(planned.name, found, confidence, about)
+        snapshot = snapshot.in_second_stage(sample)
+    if not planned.terms:
+        about = [*about, notes.NO_ROOM_FOR_PAIRS]
+        return Estimate(planned.name, None, None, None, confidence, "sample", notes=tuple(about))
     left, right = (_side(snapshot, name) for name in planned.terms["pairs"].sketches[0])
-    reading = join_distinct(left, right, planned.query.form, confidence)
-    if reading.note:
-        notes = [*notes, reading.note]
-    value, low, high = round(reading.value), floor(reading.low), ceil(reading.high)
-    method = "exact" if reading.exact else "join-distinct"
-    return Estimate(
-        planned.name, value, low, high, confidence, method, exact=reading.exact, notes=tuple(notes)
-    )
+    reading = join_distinct(left, right, query.form, confidence)
+    return reading.told(planned.name, confidence, "join-distinct", about)
 
 
 def _side(snapshot: Snapshot, name: str) -> JdSide:

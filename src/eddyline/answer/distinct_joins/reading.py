@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from eddyline.answer import notes
 from eddyline.answer.distinct_joins.heavy import heavy_pairs, light_samples, total
 from eddyline.answer.distinct_joins.hubs import hubs_of
 from eddyline.answer.distinct_joins.pairs import (
@@ -41,8 +42,8 @@ from eddyline.answer.distinct_joins.samples import (
     thinned_x,
 )
 from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membership, x_per_tuple
-from eddyline.answer.joins.row_estimates import two_sided_z
-from eddyline.answer.sets.reading import FEW_WITNESSES, SetReading
+from eddyline.answer.interval import two_sided_z
+from eddyline.answer.sets.reading import SetReading
 
 Form = Literal["two-sided", "semi", "full"]
 _MARGIN = 1.25  # because variances are estimated and the smallest is chosen
@@ -144,14 +145,7 @@ def _reading(best: Estimate, seen: int, confidence: float) -> SetReading:
 
 def _note(best: Estimate) -> str | None:
     """Return what the reader should know of an estimate that rests on little."""
-    if best.thin:
-        return (
-            "this estimate is unresolved: the samples show too few joined pairs to tell how many join values "
-            "they have in common; more memory narrows the interval."
-        )
-    if best.witnesses < FEW_WITNESSES:
-        return f"this estimate rests on {best.witnesses} sampled joins; more memory narrows the interval."
-    return None
+    return notes.FEW_COMMON_VALUES if best.thin else notes.few_sampled_joins(best.witnesses)
 
 
 def _unseen(samples: Samples, form: Form, seen: int, confidence: float) -> SetReading:
@@ -163,5 +157,6 @@ def _unseen(samples: Samples, form: Form, seen: int, confidence: float) -> SetRe
     rates = [p, r] if form == "semi" else [p * q, r]
     rate = max(rates) if form != "two-sided" else p * q
     high = z**2 / rate if rate > 0 else inf
-    note = "the samples show no joining tuples: the answer is small, or unresolved with this memory."
-    return SetReading(float(seen), float(seen), max(high, float(seen)), exact=False, witnesses=0, note=note)
+    return SetReading(
+        float(seen), float(seen), max(high, float(seen)), exact=False, witnesses=0, note=notes.NO_PAIRS_SEEN
+    )

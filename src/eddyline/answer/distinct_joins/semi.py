@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.answer.distinct_joins.hubs import LIGHT
 from eddyline.answer.distinct_joins.pairs import Estimate, Samples
 from eddyline.answer.distinct_joins.samples import JdSide, count_by
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 
 _FEWEST_JOINS = 0.5  # expected among the sampled tuples, for an estimate to rest on them
 

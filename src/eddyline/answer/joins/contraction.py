@@ -23,7 +23,7 @@ from math import log2
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 
 _ROUNDING = 8 * 2.0**-53

@@ -7,6 +7,7 @@ import numpy as np
 
 from eddyline.answer.joins.calibration import RelationGap
 from eddyline.answer.joins.sampled_values import SampledTerm
+from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct
 
 _LEAST_SHARE = 0.05
@@ -75,3 +76,23 @@ def _partners(term: SampledTerm, root: int, sizes: Sequence[float]) -> float:
             product *= sizes[relation] / max(1.0, float(term.messages.factors[link][held].sum()))
             links += [other for other in mine.variables if other != link]
     return product
+
+
+def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
+    """Return the variance that values larger than all seen would add, if sizes have a power tail.
+
+    parts: what each value adds, before scaling up, and its rate. Hill's estimator over the largest fifth of the
+    values at the base rate; infinite where the tail is too heavy to have a variance.
+    """
+    light = np.sort(np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)]))[::-1]
+    if len(light) < 5:
+        return inf
+    top = light[: max(5, len(light) // 5)]
+    mean_log = float(np.log(top[:-1] / top[-1]).mean())
+    if mean_log <= 0.0:
+        return 0.0
+    tail = 1.0 / mean_log
+    if tail <= 2.0:
+        return inf
+    unseen = (1.0 - base) / base  # values above the largest one seen, as expected
+    return float(unseen**2 * top[0] ** 2 * tail / (tail - 2.0))

@@ -7,13 +7,14 @@ from math import atanh, inf, isclose, nan, sqrt, tanh
 
 import numpy as np
 
+from eddyline.answer.interval import Interval
 from eddyline.answer.joins.row_estimates import Reading
 
 _EPSILON = 4 * 2.0**-52
 
 
-def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> tuple[float, float, float]:
-    """Return (value, low, high) of the quotient of two readings that share their hash functions.
+def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> Interval:
+    """Return the interval of the quotient of two readings that share their hash functions.
 
     With R the quotient, S_p - R C_p is of mean zero in every row, and its standard error over C is that
     of R. The ends are infinite where the interval of the denominator contains zero.
@@ -22,15 +23,13 @@ def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> tu
     value = sum_reading.value / count if count else nan
     if abs(count) <= count_reading.half_width(confidence):
         exact = sum_reading.half_width(confidence) == 0 == count_reading.half_width(confidence)
-        return (nan, nan, nan) if exact else (value, -inf, inf)
+        return Interval(nan, nan, nan) if exact else Interval(value, -inf, inf)
     half = combination([sum_reading, count_reading], [1.0, -value]).half_width(confidence) / abs(count)
-    return value, value - half, value + half
+    return Interval.around(value, half)
 
 
-def mean_square_deviation(
-    squares: Reading, sums: Reading, counts: Reading, confidence: float
-) -> tuple[float, float, float]:
-    """Return (value, low, high) of the population variance from readings of sum x^2, sum x and the count.
+def mean_square_deviation(squares: Reading, sums: Reading, counts: Reading, confidence: float) -> Interval:
+    """Return the interval of the population variance from readings of sum x^2, sum x and the count.
 
     With m the mean, the sum of (x - m)^2 is squares - 2 m sums + m^2 counts, and does not change to first order
     with m: so its error is that of the combination of readings at the estimated m.
@@ -43,7 +42,7 @@ def mean_square_deviation(
     cancelled = _EPSILON * sum(abs(f * part.value) for part, f in zip(parts, factors, strict=True))
     deviations = replace(deviations, rounding=deviations.rounding + cancelled)
     value, low, high = ratio(deviations, counts, confidence)
-    return max(value, 0.0), max(low, 0.0), high
+    return Interval(max(value, 0.0), max(low, 0.0), high)
 
 
 def combination(readings: Sequence[Reading], factors: Sequence[float]) -> Reading:

@@ -12,13 +12,13 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
+from eddyline.answer.interval import half_width_of_both
 from eddyline.answer.joins.ratio import combination
 from eddyline.answer.joins.row_estimates import Reading
 from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.joins.sampled import Totals, read_sample_join
 from eddyline.answer.joins.sampled_ratios import calibrated_combination
 from eddyline.answer.joins.sampled_values import SampledTerm, SampledValues
-from eddyline.answer.joins.spread import student
 from eddyline.answer.joins.two_way import Side, skimmed_join
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
@@ -164,8 +164,7 @@ def combine(sample: SampleEstimate, residual: Reading, confidence: float) -> Com
     weight = noise / (doubt + noise) if doubt + noise > 0.0 else 0.0
     weight = weight if isfinite(doubt) else 0.0
     rest = weight * sample.unfollowed + (1.0 - weight) * residual.value if weight else residual.value
-    own = student(confidence, sample.carriers + 1.0) * sqrt(doubt) if weight else 0.0
-    half = sqrt((weight * own) ** 2 + ((1.0 - weight) * residual.half_width(confidence)) ** 2)
+    half = half_width_of_both(weight, doubt, sample.carriers, residual.half_width(confidence), confidence)
     quantity = sample.followed + rest
     ends = [sample.centre + each / sample.divisor for each in (quantity, quantity - half, quantity + half)]
     return CombinedEstimate(ends[0], ends[1], ends[2], weight)

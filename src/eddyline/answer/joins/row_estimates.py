@@ -2,18 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
 
-FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-
-
-def two_sided_z(confidence: float) -> float:
-    """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
-    return float(ndtri(0.5 + confidence / 2))
+from eddyline.answer.interval import FloatArray, half_width_of_rows
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,8 @@ class Reading:
         )
 
     def half_width(self, confidence: float) -> float:
-        """Return half the width of the interval: 2.3 standard errors at 95%, by the larger of the
-        measured row spread and 1.5 times the expected variance.
-        """  # noqa: D205
-        depth = len(self.rows)
-        spread = float(self.rows.var(ddof=1)) if depth > 1 else 0.0
-        scale = 2.3 * two_sided_z(confidence) / two_sided_z(0.95)
-        return scale * sqrt(max(1.5 * self.row_variance, spread) / depth) + self.rounding
+        """Return half the width of the interval."""
+        return half_width_of_rows(self.rows, self.row_variance, confidence) + self.rounding
 
 
 def sum_of(parts: Sequence[Reading]) -> Reading:

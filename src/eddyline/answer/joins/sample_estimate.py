@@ -6,13 +6,11 @@ from math import nan, sqrt
 
 import numpy as np
 
+from eddyline.answer.interval import Spread
 from eddyline.answer.joins.calibration import Calibrated
+from eddyline.answer.joins.missed import heavier_unseen
 from eddyline.answer.joins.sampled_values import SampledTerm
-from eddyline.answer.joins.spread import Spread, heavier_unseen
 from eddyline.sample.messages import Join, exact_total
-
-FEW_WITNESSES = 30
-"""Fewer joined values than this are few to rest an answer on."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Answers of joins from a stream sample: the estimate, calibrated by exact totals, and its interval.
 
 `read_sample_join` puts the steps together: the sum-product of each term (sample/messages), what each value adds
-(sample_values), the correction by exact totals (sample_calibration), the interval (sample_interval, sample_missed).
-AVG, VAR and STDDEV are in sample_ratios.
+(sampled_values), the correction by exact totals (calibration), the interval (answer/interval, missed).
+AVG, VAR and STDDEV are in sampled_ratios.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missed import largest_missed, unseen_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledTerm, SampledValues
-from eddyline.answer.joins.spread import interval
 from eddyline.sample.messages import Join
 
 Totals = Mapping[str, Sequence[float | None]]
@@ -45,7 +45,8 @@ def _read_sum(
     gaps = relation_gaps(term, totals.get(function, ()))
     calibrated = calibrate(term.added, term.values.probabilities, gaps)
     value = term.total + calibrated.shift
-    below, above = interval(calibrated, term.values.probabilities, confidence)
+    spread = Spread.of(calibrated.residuals, term.values.probabilities)
+    below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     above = max(above, largest_missed(term, gaps, calibrated.above))
     above = max(above, unseen_join(term, totals.get(function, ()), confidence) if term.total == 0.0 else 0.0)
     found = SampleEstimate(value, value - below, value + above)

@@ -12,10 +12,11 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
+from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
-from eddyline.answer.joins.sample_estimate import FEW_WITNESSES, SampleEstimate, aggregate_of, with_pieces
+from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.joins.sampled_values import SampledTerm
-from eddyline.answer.joins.spread import Spread, Unseen, interval
+from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.messages import Join
 
 _LEAST_REST = 0.2
@@ -45,7 +46,8 @@ def read_ratio(
     calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
     counted = Spread.of(count.added, rates)
     hidden = _HIDDEN * _differences(terms, factors) * counted.variance / counted.carriers
-    below, above = interval(calibrated, rates, confidence, Unseen(hidden, counted.carriers))
+    spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
+    below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     value = centre + calibrated.shift / sums["count"]
     if below == above == 0.0 and np.count_nonzero(count.added) < FEW_WITNESSES:
         below = above = inf  # so few values that they happen to agree, or a single one, tell no spread

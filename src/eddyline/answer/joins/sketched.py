@@ -2,31 +2,19 @@
 
 from collections.abc import Mapping
 from math import inf, isfinite, sqrt
-from typing import NamedTuple
 
+from eddyline.answer.interval import Interval
 from eddyline.answer.joins.ratio import mean_square_deviation, ratio
 from eddyline.answer.joins.row_estimates import Reading
-
-
-class Interval(NamedTuple):
-    """An estimate and its ends; not a number where the join has no rows."""
-
-    value: float
-    low: float
-    high: float
 
 
 def aggregate_of(function: str, readings: Mapping[str, Reading], confidence: float) -> Interval:
     """Return the aggregate of a function of SQL from the readings of its terms, in the units of the answer."""
     if function in ("count", "sum"):
-        half = readings[function].half_width(confidence)
-        value = readings[function].value
-        return Interval(value, value - half, value + half)
+        return Interval.around(readings[function].value, readings[function].half_width(confidence))
     if function == "avg":
-        return Interval(*ratio(readings["sum"], readings["count"], confidence))
-    spread = Interval(
-        *mean_square_deviation(readings["squares"], readings["sum"], readings["count"], confidence)
-    )
+        return ratio(readings["sum"], readings["count"], confidence)
+    spread = mean_square_deviation(readings["squares"], readings["sum"], readings["count"], confidence)
     return _from_population(function, spread, readings["count"].value)
 
 

@@ -15,7 +15,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 from eddyline.kernels import skimming as kernel
 from eddyline.sketch.counters import Int64Array

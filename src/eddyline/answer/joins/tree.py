@@ -17,8 +17,9 @@ from math import isfinite
 
 import numpy as np
 
+from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.joins.row_estimates import FloatArray, Reading
+from eddyline.answer.joins.row_estimates import Reading
 from eddyline.answer.joins.skimming import (
     UInt64Array,
     named,

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.contraction import rounding_bound
-from eddyline.answer.joins.row_estimates import FloatArray, Reading
+from eddyline.answer.joins.row_estimates import Reading
 from eddyline.answer.joins.skimming import (
     Places,
     Skimmed,

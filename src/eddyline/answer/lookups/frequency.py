@@ -5,11 +5,10 @@ Paper: skimmed, SKIMDENSE lines 4-5, the median over rows. Deviation: read off t
 """
 
 from dataclasses import dataclass
-from math import pi, sqrt
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import FloatArray, two_sided_z
+from eddyline.answer.interval import FloatArray, half_width_of_frequency
 from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates, skim_dense
 from eddyline.kernels.skimming import noise_level
 from eddyline.sketch.counters import Int64Array
@@ -32,16 +31,12 @@ def frequencies(
     candidates: UInt64Array | None = None,
     confidence: float = 0.95,
 ) -> Frequencies:
-    """Return the frequencies of the keys, in their order; candidates are keys that may be dense.
-
-    Half-width: z * sqrt(pi / 2) * noise, the normal one for a median over rows, a tenth wider because the
-    noise is measured, too.
-    """
+    """Return the frequencies of the keys, in their order; candidates are keys that may be dense."""
     known = keys if candidates is None else np.concatenate([keys, candidates])
     at = places(spec, known)
     skimmed = skim_dense(spec.rows(counters).astype(np.float64), at)
     estimates = skimmed.dense + point_estimates(skimmed.residual, at)
-    half = 1.1 * two_sided_z(confidence) * sqrt(pi / 2) * noise_level(skimmed.residual, -1)
+    half = half_width_of_frequency(noise_level(skimmed.residual, -1), confidence)
     values = estimates[np.searchsorted(at.keys, keys)]
     return Frequencies(keys, values, np.full(len(keys), half))
 

@@ -11,9 +11,10 @@ makes room for as many as may have gone unseen.
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import two_sided_z
+from eddyline.answer import notes
+from eddyline.answer.interval import most_unseen, of_relative_error
 from eddyline.answer.sets.likelihood import Fit, Observation, fit, observe
-from eddyline.answer.sets.reading import SetReading, few_witnesses, relative_interval
+from eddyline.answer.sets.reading import SetReading
 from eddyline.answer.sets.streams import Streams
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import DistinctSpec
@@ -37,8 +38,7 @@ def difference_reading(
     if different or equal < _EVIDENCE or fitted.numbers[1:3].sum() > _NEARLY_EQUAL * union:
         return None
     reading = _signed_count(spec, spec.subtract(left, right), _SIGNS[streams.wanted], confidence)
-    z = two_sided_z(confidence)
-    unseen = union * z**2 / (equal + z**2)
+    unseen = most_unseen(union, equal, confidence)
     certain = float(seen.witnesses[np.array(streams.wanted)].sum())
     low = max(certain, reading.low - unseen, 0.0)
     return SetReading(
@@ -47,8 +47,7 @@ def difference_reading(
         reading.high,
         exact=False,
         witnesses=reading.witnesses,
-        note="read from the difference of the sketches: elements of both streams have equal net counts "
-        f"in all of the {equal} cells that show one.",
+        note=notes.from_difference(equal),
     )
 
 
@@ -72,10 +71,8 @@ def _signed_count(spec: DistinctSpec, words: Int64Array, sign: int, confidence: 
     witnesses = int((counts * sign > 0).sum()) if sign else singletons
     share, total = witnesses / singletons, float(fitted.numbers.sum())
     if witnesses == 0:
-        z = two_sided_z(confidence)
-        return SetReading(0.0, 0.0, total * z**2 / (singletons + z**2), exact=False, witnesses=0)
+        high = most_unseen(total, singletons, confidence)
+        return SetReading(0.0, 0.0, high, exact=False, witnesses=0)
     variance = max(fitted.relative_variance((False, True)) - 1 / total, 0.0) + (1 - share) / witnesses
-    low, high = relative_interval(total * share, variance, confidence)
-    return SetReading(
-        total * share, low, high, exact=False, witnesses=witnesses, note=few_witnesses(witnesses)
-    )
+    value, low, high = of_relative_error(total * share, variance, confidence)
+    return SetReading(value, low, high, exact=False, witnesses=witnesses, note=notes.few_witnesses(witnesses))

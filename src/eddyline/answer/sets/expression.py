@@ -12,11 +12,12 @@ from math import hypot
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import two_sided_z
+from eddyline.answer import notes
+from eddyline.answer.interval import most_unseen, of_relative_error, two_sided_z
 from eddyline.answer.sets.condition import Condition, Member, holds, only_unions
 from eddyline.answer.sets.difference import difference_reading
 from eddyline.answer.sets.likelihood import Fit, Observation, fit, observe
-from eddyline.answer.sets.reading import SetReading, few_witnesses, relative_interval
+from eddyline.answer.sets.reading import SetReading
 from eddyline.answer.sets.streams import Streams, gather, with_unions_merged
 from eddyline.errors import SketchError
 from eddyline.sketch.counters import Int64Array
@@ -66,7 +67,7 @@ def _exact(condition: Condition, streams: list[Elements]) -> SetReading:
     np.add.at(masks, inverse, bits)
     number = sum(_mask_holds(condition, int(mask)) for mask in masks)
     negative = sum(int((own.counts < 0).sum()) for own in streams if own.identities is not None)
-    note = f"{negative} elements have a negative net count: more deletes than inserts." if negative else None
+    note = notes.negative_elements(negative) if negative else None
     return SetReading(float(number), float(number), float(number), exact=True, witnesses=number, note=note)
 
 
@@ -92,18 +93,19 @@ def _likelihood_reading(
     """
     inside, z = np.array(wanted), two_sided_z(confidence)
     witnesses, value = int(seen.witnesses[inside].sum()), fitted.total(wanted)
-    low, high = relative_interval(value, max(fitted.relative_variance(wanted) - 1 / value, 0.0), confidence)
+    variance = max(fitted.relative_variance(wanted) - 1 / value, 0.0)
+    _, low, high = of_relative_error(value, variance, confidence)
     unseen = 0.5 * z**2 * fitted.unseen
     low = value - hypot(value - low, *unseen[~inside])
     high = value + hypot(high - value, *unseen[inside])
     if witnesses == 0:
         union, singletons = float(fitted.numbers.sum()), float(seen.singletons.sum())
-        low, high = 0.0, max(high, union * z**2 / (singletons + z**2))
+        low, high = 0.0, max(high, most_unseen(union, singletons, confidence))
     low, value = max(low, float(witnesses)), max(value, float(witnesses))
     high = max(min(high, most), float(witnesses))
     value = min(value, high)
     return SetReading(
-        value, min(low, value), high, exact=False, witnesses=witnesses, note=few_witnesses(witnesses)
+        value, min(low, value), high, exact=False, witnesses=witnesses, note=notes.few_witnesses(witnesses)
     )
 
 
@@ -124,7 +126,7 @@ def _from_witnesses(streams: Streams, confidence: float) -> SetReading:
     """
     total = streams.union()
     seen = observe(streams.spec, (total,))
-    fitted, z = fit(seen), two_sided_z(confidence)
+    fitted = fit(seen)
     single = streams.spec.cells_of(total).kinds.reshape(-1) == 1
     present = [words[: len(single)][single] != 0 for words in streams.counters]
     masks = sum(here.astype(object) << j for j, here in enumerate(present))
@@ -133,16 +135,15 @@ def _from_witnesses(streams: Streams, confidence: float) -> SetReading:
     share = witnesses / max(number, 1)
     value, spread = union * share, fitted.relative_variance((False, True)) - 1 / union
     if witnesses == 0:
-        return SetReading(
-            0.0, 0.0, union * z**2 / (number + z**2), exact=False, witnesses=0, note=few_witnesses(0)
-        )
+        high = most_unseen(union, number, confidence)
+        return SetReading(0.0, 0.0, high, exact=False, witnesses=0, note=notes.few_witnesses(0))
     variance = max(spread, 0.0) + (1 - share) / witnesses
-    low, high = relative_interval(value, variance, confidence)
+    _, low, high = of_relative_error(value, variance, confidence)
     return SetReading(
         value,
         max(low, float(witnesses)),
         high,
         exact=False,
         witnesses=witnesses,
-        note=few_witnesses(witnesses),
+        note=notes.few_witnesses(witnesses),
     )

@@ -12,7 +12,7 @@ from math import log
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import FloatArray
+from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 from eddyline.kernels.distinct import PURE
 from eddyline.kernels.set_cells import MOST_COUNT, cell_patterns, small_inverses
