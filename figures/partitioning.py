@@ -49,7 +49,7 @@ from eddyline.plan.partition.partitioning import (
     partition_links,
 )
 from eddyline.plan.size.shapes import MIN_DEPTH, MIN_WIDTH
-from eddyline.sketch.families import derive_seed
+from eddyline.sketch.hash_families import derive_seed
 
 BUCKETS = (25, 50, 100, DOMAIN)
 PARTITIONS = (1, 2, 3, 4, 6, 8)

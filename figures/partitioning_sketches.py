@@ -6,7 +6,7 @@ import numpy as np
 from regions import Relation
 
 from eddyline.plan.size.shapes import shape_for
-from eddyline.sketch.families import derive_seed
+from eddyline.sketch.hash_families import derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 DOMAIN = 1024

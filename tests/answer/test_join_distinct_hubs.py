@@ -5,7 +5,7 @@ import pytest
 
 from eddyline.answer.distinct_joins.hubs import degrees_of
 from eddyline.answer.distinct_joins.reading import read_form, samples_of
-from eddyline.answer.distinct_joins.samples import JdSide, decode
+from eddyline.answer.distinct_joins.samples import SketchedSide, decode
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 SHAPES = {
@@ -27,7 +27,7 @@ def side_of(keys, seed, side, repeats=1):
     spec = JoinDistinctSpec.sized(192, 1 << 30, seed, side)
     counters = np.zeros(spec.words, dtype=np.int64)
     spec.accumulate(counters, keys.astype(np.uint64), np.full(keys.shape[1], repeats, dtype=np.int64))
-    return JdSide(spec, counters)
+    return SketchedSide(spec, counters)
 
 
 def full_answer(left, right):
@@ -77,6 +77,6 @@ def test_degrees_are_exact_where_the_level_decodes_and_near_otherwise():
 
 def fingerprint(spec):
     """The fingerprint of join value 0, as the samples have it."""
-    one = JdSide(spec, np.zeros(spec.words, dtype=np.int64))
+    one = SketchedSide(spec, np.zeros(spec.words, dtype=np.int64))
     spec.accumulate(one.counters, np.array([[1], [0]], dtype=np.uint64), np.ones(1, dtype=np.int64))
     return np.unique(spec.tuples_by_x(one.counters).b)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eddyline.answer.interval import two_sided_z
 from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.sample.messages import Join
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View
+from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from tests.oracles import sample_joins as naive
 
 EXPRESSIONS = {
@@ -23,7 +23,7 @@ def set_sample(members, expression, rates, seed):
     """Return the join of a set query over streams of (value, net count) pairs."""
     part = DictionarySpec((0,), 1, 0)
     views = [View(index, (0,), (), COUNT) for index in range(2)]
-    term = Term(tuple(Node(view, view, (0,)) for view in views))
+    term = Quantity(tuple(Node(view, view, (0,)) for view in views))
     shape = Shape("d", "set", (0,), {"set": term}, 1.0, expression)
     spec = SampleSpec((part, part), (part, part), (), (1,), (shape,), 1 << 30, 1 << 30)
     made = [naive.dictionary(part, [((u,), (False,), (n,)) for u, n in rows.items()]) for rows in members]

@@ -85,7 +85,7 @@ def test_equal_members_share_one_synopsis_with_joins_and_all_keep_the_budget(pla
     ids = [kept.id for kept in plan.layout.kept]
     assert len(ids) == len(set(ids))
     reads_a_of_r = {
-        planned.terms["set"].sketches[0][0]
+        planned.quantities["set"].sketches[0][0]
         for planned in plan.layout.queries
         if planned.name in ("both", "precedence", "scales")
     }

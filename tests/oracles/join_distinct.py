@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from eddyline.answer.distinct_joins.samples import JdSide
+from eddyline.answer.distinct_joins.samples import SketchedSide
 from eddyline.sketch.hashed_keys import key_array
 
 
@@ -54,4 +54,4 @@ def side_of(spec, x, b):
     """A side that holds every given tuple once."""
     out = np.zeros(spec.words, dtype=np.int64)
     spec.accumulate(out, key_array(x, b), np.ones(len(x), dtype=np.int64))
-    return JdSide(spec, out)
+    return SketchedSide(spec, out)

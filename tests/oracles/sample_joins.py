@@ -7,7 +7,7 @@ import numpy as np
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.messages import Join
 from eddyline.sample.roster import Roster, make_roster
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View
+from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from eddyline.sample.state import SampleState
 
 
@@ -46,7 +46,7 @@ def chain(classes, tables, measures=(), *, function="count"):
             summed = power - 1 if k in measures and power else COUNT
             view = View(tables[k], keys, (), summed)
             nodes.append(Node(view, view, mine))
-        return Term(tuple(nodes))
+        return Quantity(tuple(nodes))
 
     powers = {"count": {"count": 0}, "sum": {"sum": 1, "count": 0}, "avg": {"sum": 1, "count": 0}}
     terms = {
@@ -73,7 +73,7 @@ def sample(spec: SampleSpec, dictionaries: list[Dictionary], rates, seed: int = 
     return whole.under(tuple(rosters))
 
 
-def slow_join(join: Join, term: Term, *, scaled: bool = True) -> float:
+def slow_join(join: Join, term: Quantity, *, scaled: bool = True) -> float:
     """Return the sum over all joined rows, each 1/pi times for every distinct (class, value) that it stands on."""
     relations = []
     for node in term.nodes:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from eddyline.kernels.mixing import PRIME61
-from eddyline.sketch.families import parameters
+from eddyline.sketch.hash_families import parameters
 
 MASK64 = (1 << 64) - 1
 P61 = int(PRIME61)

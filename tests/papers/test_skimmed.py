@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.joins.agms import est_join_size
-from eddyline.answer.joins.two_way import Side
+from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.errors import IncompatibleSpecs
 from eddyline.papers.skimmed import est_skim_join_size, est_sub_join_size, skim_dense
 from eddyline.sketch.agms import AgmsSpec
@@ -55,7 +55,9 @@ def test_est_sub_join_size_is_the_median_of_its_rows():
 def test_est_skim_join_size_is_the_sum_of_four_sub_joins(exponent, multiple):
     left, right = zipf(exponent, 5000, domain=300), zipf(exponent, 5000, shift=3, domain=300)
     one, two = counters_of(SPEC, left), counters_of(SPEC, right)
-    reading = est_skim_join_size(Side(SPEC, one, DOMAIN), Side(SPEC, two, DOMAIN), (5000.0, 5000.0), multiple)
+    reading = est_skim_join_size(
+        SketchedRelation(SPEC, one, DOMAIN), SketchedRelation(SPEC, two, DOMAIN), (5000.0, 5000.0), multiple
+    )
     rows = SPEC.rows(one).tolist(), SPEC.rows(two).tolist()
     expected = naive.est_skim_join_size(SPEC, *rows, range(300), (5000, 5000), multiple)
     assert reading.value == pytest.approx(expected)
@@ -65,7 +67,7 @@ def test_other_seeds_are_refused():
     other = HashSketchSpec(32, 5, (4,))
     zeros = np.zeros(SPEC.words, dtype=np.int64)
     with pytest.raises(IncompatibleSpecs):
-        est_skim_join_size(Side(SPEC, zeros), Side(other, zeros))
+        est_skim_join_size(SketchedRelation(SPEC, zeros), SketchedRelation(other, zeros))
     agms = AgmsSpec(4, 5, (1,)), AgmsSpec(4, 5, (2,))
     with pytest.raises(IncompatibleSpecs):
         est_join_size([(agms[0], zeros[:20]), (agms[1], zeros[:20])])

@@ -32,7 +32,7 @@ def figure_5():
 
 
 def random_graph(seed, **options):
-    """A workload with vertices coalesced at random, without regard to hash families: space does not ask for them."""
+    """A workload with vertices coalesced at random, without regard to hash slots: space does not ask for them."""
     rng = np.random.default_rng(seed)
     graph = JoinGraph.separate(naive.random_workload(rng, int(rng.integers(1, 7)), **options))
     for _ in range(int(rng.integers(12))):

@@ -1,4 +1,4 @@
-"""SQL's aggregates from their terms: count, sum and sum of squares, in the fixed point of the measures."""
+"""SQL's aggregates from their quantities: count, sum and sum of squares, in the fixed point of the measures."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -7,15 +7,15 @@ from math import ceil, floor, inf, isnan, sqrt
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
-from eddyline.plan.layout import Measure, Planned
+from eddyline.plan.layout import Measure, PlannedQuery
 from eddyline.sql.query import Query
 
 _POWERS = {"count": 0, "sum": 1, "squares": 2}
 
 
-def whole_digits(query: Query, term: str) -> int:
-    """Return the decimal digits that the fixed-point measures of a term carry together."""
-    power = _POWERS[term]
+def whole_digits(query: Query, quantity: str) -> int:
+    """Return the decimal digits that the fixed-point measures of a quantity carry together."""
+    power = _POWERS[quantity]
     return sum(Measure(factor.expression, power).scale for factor in query.aggregate.factors) if power else 0
 
 
@@ -39,7 +39,7 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | No
 
 
 def told(
-    planned: Planned, query: Query, interval: Interval, confidence: float, method: str, about: list[str]
+    planned: PlannedQuery, query: Query, interval: Interval, confidence: float, method: str, about: list[str]
 ) -> Estimate:
     """Return the estimate of an aggregate from its interval, within what counting allows."""
     value, low, high = interval

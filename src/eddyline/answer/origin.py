@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
-from eddyline.plan.layout import Layout, Planned
+from eddyline.plan.layout import Layout, PlannedQuery
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Origin:
     freshness: Freshness
     since: Mapping[str, Since] = field(default_factory=dict)
 
-    def told(self, estimate: Estimate, planned: Planned, layout: Layout) -> Estimate:
+    def told(self, estimate: Estimate, planned: PlannedQuery, layout: Layout) -> Estimate:
         """Return an estimate with its freshness, and notes on rows that what it was read from does not hold."""
         freshness = self.freshness.of(set(planned.streams), time.time())
         about = [*estimate.notes, *freshness.notes()]

@@ -10,11 +10,11 @@ from eddyline.answer.joins.query import answer_join
 from eddyline.answer.sets.query import answer_set
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Demand, Planned
+from eddyline.plan.layout import Demand, PlannedQuery
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 
-def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
+def answer(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> Estimate:
     """Return the estimate of a planned query at a confidence."""
     if not 0.5 <= confidence < 1:
         raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
@@ -25,7 +25,7 @@ def answer(snapshot: Snapshot, planned: Planned, confidence: float) -> Estimate:
     return replace(estimate, notes=(*estimate.notes, notes.error_not_reached(wanted)))
 
 
-def _estimate(snapshot: Snapshot, planned: Planned, confidence: float, about: list[str]) -> Estimate:
+def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, about: list[str]) -> Estimate:
     query = planned.query
     if planned.sample is None:
         snapshot = _with_sketches(snapshot, planned)
@@ -38,7 +38,7 @@ def _estimate(snapshot: Snapshot, planned: Planned, confidence: float, about: li
     return _one_stream(snapshot, planned, query, confidence, about)
 
 
-def _with_sketches(snapshot: Snapshot, planned: Planned) -> Snapshot:
+def _with_sketches(snapshot: Snapshot, planned: PlannedQuery) -> Snapshot:
     """Return the snapshot with the sketches that a query reads, built where they stand beside an exact sample."""
     for sample in snapshot.layout.samples:
         if any(kept.id in planned.ids for kept in sample.sketches):
@@ -47,14 +47,17 @@ def _with_sketches(snapshot: Snapshot, planned: Planned) -> Snapshot:
 
 
 def _one_stream(
-    snapshot: Snapshot, planned: Planned, query: Query, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
-    totals = {name: int(snapshot.counters[term.sketches[0][0]][0]) for name, term in planned.terms.items()}
+    totals = {
+        name: int(snapshot.counters[quantity.sketches[0][0]][0])
+        for name, quantity in planned.quantities.items()
+    }
     return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
 
 
-def _negative_streams(snapshot: Snapshot, planned: Planned) -> list[str]:
+def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
     """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
     found = []
     for name in planned.streams:

@@ -22,7 +22,7 @@ from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
@@ -151,7 +151,7 @@ class State:
         """Return the estimate of every query of the plan."""
         return {name: self.answer(name) for name in self.snapshot.layout.query_names}
 
-    def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
+    def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         return find_sketch(self.snapshot, stream, key, predicates)
 

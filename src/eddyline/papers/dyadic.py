@@ -16,21 +16,21 @@ import numpy as np
 from eddyline.errors import SketchError
 from eddyline.kernels.skimming import median_estimates
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
-from eddyline.sketch.families import Family, derive_seed
+from eddyline.sketch.hash_families import HashFamily, derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import KeyArray
 
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
 
-class DyadicSpec(msgspec.Struct, frozen=True, tag_field="family", tag="dyadic"):
+class DyadicSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="dyadic"):
     """Shape and seed of a hierarchy over the keys [0, 2^bits)."""
 
     bits: int
     width: int
     depth: int
     seed: int
-    hash: Family = "mix"
+    hash: HashFamily = "mix"
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 64:

@@ -12,7 +12,7 @@ import numpy as np
 from eddyline.errors import SketchError
 from eddyline.papers.two_level_kernels import two_level_add
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
-from eddyline.sketch.families import derive_seed, parameters, splitmix64
+from eddyline.sketch.hash_families import derive_seed, parameters, splitmix64
 from eddyline.sketch.hashed_keys import KeyArray
 
 
@@ -59,7 +59,7 @@ class _PlainCounters:
         return subtract(left, right)
 
 
-class JdSketchSpec(msgspec.Struct, _PlainCounters, frozen=True, tag_field="family", tag="jd-sketch"):
+class JdSketchSpec(msgspec.Struct, _PlainCounters, frozen=True, tag_field="kind", tag="jd-sketch"):
     """Shape and seed of JD sketches: s2 `copies` of `levels` buckets of s1 `sketches` on b.
 
     `side` is 0 for R(A, B) with h_A, 1 for S(B, C) with h_C; parallel sketches share all else.
@@ -108,7 +108,7 @@ class JdSketchSpec(msgspec.Struct, _PlainCounters, frozen=True, tag_field="famil
                 two_level_add(buckets[level], keys[1][inside], weights[inside], params, False)
 
 
-class ThetaBSpec(msgspec.Struct, _PlainCounters, frozen=True, tag_field="family", tag="theta-b"):
+class ThetaBSpec(msgspec.Struct, _PlainCounters, frozen=True, tag_field="kind", tag="theta-b"):
     """Shape and seed of the alternative: `copies` FM synopses with counters for each b of [0, values)."""
 
     values: int

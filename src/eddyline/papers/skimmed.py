@@ -8,9 +8,9 @@ in Theta, which the document leaves open: 4 did best of 1/2 ... 8 on the set-up 
 import numpy as np
 
 from eddyline.answer.interval import FloatArray
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates
-from eddyline.answer.joins.two_way import Side, row_variance
+from eddyline.answer.joins.two_way import SketchedRelation, row_variance
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -58,8 +58,11 @@ def _sub_join_rows(
 
 
 def est_skim_join_size(
-    left: Side, right: Side, totals: tuple[float, float] | None = None, multiple: float = BEST_MULTIPLE
-) -> Reading:
+    left: SketchedRelation,
+    right: SketchedRelation,
+    totals: tuple[float, float] | None = None,
+    multiple: float = BEST_MULTIPLE,
+) -> RowEstimates:
     """Return the join size as the sum of four sub-joins: exact dense-dense, and three medians over rows.
 
     totals: n of either stream; unless given, the median over rows of sum |H[p, q]|, which n is at least.
@@ -83,8 +86,8 @@ def est_skim_join_size(
     rows += answer - np.median(rows)
     pairs = zip(left_sketch, right_sketch, strict=True)
     variance = float(np.mean([row_variance(f, g, dense_dense, *pair) for pair in pairs]))
-    return Reading(rows=rows, row_variance=variance, dense=max(len(f), len(g)), center="median")
+    return RowEstimates(rows=rows, row_variance=variance, dense=max(len(f), len(g)), center="median")
 
 
-def _least_total(side: Side) -> float:
+def _least_total(side: SketchedRelation) -> float:
     return float(np.median(np.abs(side.spec.rows(side.counters)).sum(axis=1)))

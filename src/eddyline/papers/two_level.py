@@ -11,11 +11,11 @@ import msgspec
 from eddyline.errors import SketchError
 from eddyline.papers.two_level_kernels import two_level_add
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
-from eddyline.sketch.families import parameters
+from eddyline.sketch.hash_families import parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 
-class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="family", tag="two_level"):
+class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="two_level"):
     """Shape and seed of a family of 2-level hash sketches: r copies, or b where `spread`."""
 
     copies: int

@@ -22,7 +22,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels import candidates as kernel
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import derive_seed, parameters
+from eddyline.sketch.hash_families import derive_seed, parameters
 
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -32,7 +32,7 @@ _FIRST_STATE = 0x9E3779B97F4A7C15
 _FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class CandidateSpec(msgspec.Struct, frozen=True, tag_field="family", tag="candidates"):
+class CandidateSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="candidates"):
     """Size and seed of a candidate table; slots is a multiple of 8, edges the keys of a tuple."""
 
     slots: int

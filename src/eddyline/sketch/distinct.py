@@ -37,7 +37,7 @@ from eddyline.kernels.distinct import (
     distinct_remove,
 )
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import parameters
+from eddyline.sketch.hash_families import parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 MOST_LEVELS = 43
@@ -67,7 +67,7 @@ class Elements(NamedTuple):
     counts: Int64Array
 
 
-class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinct"):
+class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"):
     """Shape and seed of a distinct sketch; streams of one expression share the seed."""
 
     cells: int

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from eddyline.answer.distinct_joins.pairs import Estimate, Samples
-from eddyline.answer.distinct_joins.samples import Side, chosen, join, thinned_b, without
+from eddyline.answer.distinct_joins.samples import SideSamples, chosen, join, thinned_b, without
 from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
@@ -42,7 +42,7 @@ def total(light: Estimate, heavy: Estimate) -> Estimate:
     return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin, noise=noise)
 
 
-def _degrees(side: Side) -> tuple[FloatArray, FloatArray]:
+def _degrees(side: SideSamples) -> tuple[FloatArray, FloatArray]:
     """Return numbers of tuples of the x's of a side that are not heavy, and how many x's each stands for."""
     light = np.unique(side.by_x.x, return_counts=True)[1].astype(np.float64)
     return light, np.full(len(light), side.distinct / max(len(light), 1))
@@ -57,7 +57,7 @@ def _pairs(triples: FloatArray, degrees: FloatArray, weights: FloatArray, rho: f
     return float(((1 - np.exp(np.outer(inner, kinds))) @ numbers).sum()) / rho
 
 
-def _with_light(heavy: Tuples, others: Tuples, side: Side, boost: float) -> Estimate:
+def _with_light(heavy: Tuples, others: Tuples, side: SideSamples, boost: float) -> Estimate:
     """Return the pairs of the heavy x's of one side (as sampled on b) with the others of the other side."""
     one, two = thinned_b(heavy, others)
     joined = join(one, two)

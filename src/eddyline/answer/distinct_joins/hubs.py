@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.answer.distinct_joins.samples import JdSide, Side, count_by
+from eddyline.answer.distinct_joins.samples import SideSamples, SketchedSide, count_by
 from eddyline.answer.interval import FloatArray
 
 LIGHT = 3  # a join value is light on a side if at most so many sampled x's hold it
@@ -78,7 +78,7 @@ class Hubs:
         return float((each**2 * np.maximum(expected - self.seen * (1 - q) / q**2, 0)).sum())
 
 
-def hubs_of(side: Side, other: Side, other_side: JdSide, *, first: bool) -> Hubs:
+def hubs_of(side: SideSamples, other: SideSamples, other_side: SketchedSide, *, first: bool) -> Hubs:
     """Return the join values that are heavy on one side, and less so on the other; of ties, the first side has them."""
     values = np.unique(side.by_x.b)
     own, met = count_by(side.by_x.b, values), count_by(other.by_x.b, values)
@@ -102,7 +102,7 @@ def hubs_of(side: Side, other: Side, other_side: JdSide, *, first: bool) -> Hubs
     )
 
 
-def degrees_of(side: Side, counted: JdSide, b: np.ndarray) -> tuple[FloatArray, FloatArray]:
+def degrees_of(side: SideSamples, counted: SketchedSide, b: np.ndarray) -> tuple[FloatArray, FloatArray]:
     """Return how many tuples of a side hold each join value, and the variances of these numbers."""
     spec, counters = counted
     known = np.full(len(b), side.whole) | side.by_b.complete[spec.by_b.level_of(b)]
@@ -113,7 +113,7 @@ def degrees_of(side: Side, counted: JdSide, b: np.ndarray) -> tuple[FloatArray, 
     return degrees, np.where(known | absent, 0.0, variances)
 
 
-def _by_filter(side: Side, counted: JdSide, b: np.ndarray) -> tuple[FloatArray, FloatArray]:
+def _by_filter(side: SideSamples, counted: SketchedSide, b: np.ndarray) -> tuple[FloatArray, FloatArray]:
     """Return numbers of tuples by the filter's counters and the sample on x together, and their variances."""
     spec, counters = counted
     counts = spec.filter_counts(counters)

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from eddyline.answer.distinct_joins.hubs import FEWEST_VALUES, LIGHT, MANY, Hubs
-from eddyline.answer.distinct_joins.samples import Joined, Side, count_by, join, thinned_b
+from eddyline.answer.distinct_joins.samples import Joined, SideSamples, count_by, join, thinned_b
 from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
@@ -43,8 +43,8 @@ class Samples:
     on the left side and less so on the right, and the other way round.
     """
 
-    left: Side
-    right: Side
+    left: SideSamples
+    right: SideSamples
     joined: Joined
     b_left: Tuples
     b_right: Tuples

@@ -34,7 +34,7 @@ from eddyline.answer.distinct_joins.pairs import (
     thin_pairs,
 )
 from eddyline.answer.distinct_joins.samples import (
-    JdSide,
+    SketchedSide,
     check_sides,
     common_b,
     decode,
@@ -45,14 +45,14 @@ from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membe
 from eddyline.answer.interval import two_sided_z
 from eddyline.answer.sets.reading import SetReading
 
-Form = Literal["two-sided", "semi", "full"]
+ProjectionForm = Literal["two-sided", "semi", "full"]
 _MARGIN = 1.25  # because variances are estimated and the smallest is chosen
 _MUCH_WORSE = 5.0  # times the smaller variance
 _SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
 _WIDEST = 8.0  # of the exponent of an interval
 
 
-def samples_of(left: JdSide, right: JdSide) -> Samples:
+def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
     """Return both sides decoded and joined."""
     check_sides(left.spec, right.spec)
     one, two = decode(left), decode(right)
@@ -65,12 +65,16 @@ def samples_of(left: JdSide, right: JdSide) -> Samples:
     return Samples(one, two, joined, b_left, b_right, hubs, len(one.heavy), len(two.heavy))
 
 
-def join_distinct(left: JdSide, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
+def join_distinct(
+    left: SketchedSide, right: SketchedSide, form: ProjectionForm, confidence: float = 0.95
+) -> SetReading:
     """Return the cardinality of a projection of the join of two streams."""
     return read_form(samples_of(left, right), right, form, confidence)
 
 
-def read_form(samples: Samples, right: JdSide, form: Form, confidence: float = 0.95) -> SetReading:
+def read_form(
+    samples: Samples, right: SketchedSide, form: ProjectionForm, confidence: float = 0.95
+) -> SetReading:
     """Return the cardinality of one form from the samples of both sides, decoded and joined once for all."""
     seen = _seen(samples, form)
     if samples.left.whole and samples.right.whole and samples.p * samples.q == 1:
@@ -81,7 +85,7 @@ def read_form(samples: Samples, right: JdSide, form: Form, confidence: float = 0
     return _reading(best, seen, confidence)
 
 
-def _seen(samples: Samples, form: Form) -> int:
+def _seen(samples: Samples, form: ProjectionForm) -> int:
     """Return how many elements of the answer were seen in the samples: a certain lower bound."""
     if form == "semi":
         right = np.concatenate([samples.right.by_x.b, samples.right.by_b.b])
@@ -90,7 +94,7 @@ def _seen(samples: Samples, form: Form) -> int:
     return samples.joined.pairs if form == "two-sided" else samples.joined.triples
 
 
-def _estimate(samples: Samples, right: JdSide, form: Form) -> Estimate:
+def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Estimate:
     """Return the estimate of a form: the best of each kind, combined."""
     if form == "semi":
         member = membership(samples, right)
@@ -148,7 +152,7 @@ def _note(best: Estimate) -> str | None:
     return notes.FEW_COMMON_VALUES if best.thin else notes.few_sampled_joins(best.witnesses)
 
 
-def _unseen(samples: Samples, form: Form, seen: int, confidence: float) -> SetReading:
+def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float) -> SetReading:
     """Return the reading of a join of which the samples show nothing: between what was seen and what would
     most likely have shown.
     """  # noqa: D205

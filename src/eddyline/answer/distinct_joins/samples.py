@@ -15,14 +15,14 @@ _FEWEST_SIGHTS = 6  # of a heavy x in the sample on b
 MOST_TRIPLES = 4_000_000  # joined sampled triples held at once; beyond it the samples are thinned
 
 
-class JdSide(NamedTuple):
+class SketchedSide(NamedTuple):
     """One side of the join: its spec and counters."""
 
     spec: JoinDistinctSpec
     counters: Int64Array
 
 
-class Side(NamedTuple):
+class SideSamples(NamedTuple):
     """One side, decoded.
 
     `heavy` are x's with so many tuples that no level with one of them decodes: `by_x` is without them, `by_b`
@@ -38,19 +38,19 @@ class Side(NamedTuple):
     whole: bool
 
 
-def decode(side: JdSide) -> Side:
+def decode(side: SketchedSide) -> SideSamples:
     """Return what the counters of a side show; where one sample is whole, it stands for both."""
     spec, counters = side
     by_x, by_b = spec.tuples_by_x(counters), spec.tuples_by_b(counters)
     for sample in (by_x, by_b):
         if sample.complete.all():
             whole, none = sample._replace(rate=1.0), np.empty(0, dtype=np.uint64)
-            return Side(whole, whole, float(len(np.unique(sample.x))), 0.0, none, True)
+            return SideSamples(whole, whole, float(len(np.unique(sample.x))), 0.0, none, True)
     heavy = _heavy_x(by_b, spec.cells)
     by_x = without(by_x, heavy)
     distinct = spec.distinct_x(counters)
     number, variance = _light_number(by_x, distinct, len(heavy))
-    return Side(by_x, by_b, number, variance, heavy, False)
+    return SideSamples(by_x, by_b, number, variance, heavy, False)
 
 
 def _light_number(by_x: Tuples, distinct: DistinctSample, heavy: int) -> tuple[float, float]:
@@ -112,7 +112,7 @@ def _lowered(sample: Tuples, levels: int) -> Tuples:
     return chosen(lowered, complete[lowered.levels])
 
 
-def common_b(left: Side, right: Side, rates: np.ndarray) -> tuple[Tuples, Tuples]:
+def common_b(left: SideSamples, right: SideSamples, rates: np.ndarray) -> tuple[Tuples, Tuples]:
     """Return both samples on b at the levels that are known on both sides, those values alone that join.
 
     A side that is wholly known is known at every level, whatever level its tuples were decoded from. `rates` are

@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.answer.distinct_joins.hubs import LIGHT
 from eddyline.answer.distinct_joins.pairs import Estimate, Samples
-from eddyline.answer.distinct_joins.samples import JdSide, count_by
+from eddyline.answer.distinct_joins.samples import SketchedSide, count_by
 from eddyline.answer.interval import FloatArray
 
 _FEWEST_JOINS = 0.5  # expected among the sampled tuples, for an estimate to rest on them
@@ -42,7 +42,7 @@ def _fitted_share(hits: float, misses: float, seen: np.ndarray, fill: float) -> 
     return share, min(0.5, information**-0.5) if information else 0.5
 
 
-def _known_values(samples: Samples, right: JdSide) -> tuple[float, float]:
+def _known_values(samples: Samples, right: SketchedSide) -> tuple[float, float]:
     """Return how many join values of the left sample on b join and do not, weighted by their tuples."""
     b = samples.left.by_b.b
     known = b[samples.right.by_b.complete[right.spec.by_b.level_of(b)]]
@@ -52,7 +52,7 @@ def _known_values(samples: Samples, right: JdSide) -> tuple[float, float]:
     return share * number, (1 - share) * number
 
 
-def membership(samples: Samples, right: JdSide) -> Membership:
+def membership(samples: Samples, right: SketchedSide) -> Membership:
     """Return how likely each tuple of the left sample on x joins."""
     b, side = samples.left.by_x.b, samples.right
     present = np.isin(b, side.by_b.b) | np.isin(b, side.by_x.b)

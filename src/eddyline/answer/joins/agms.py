@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
 
 
-def est_join_size(relations: Sequence[tuple[AgmsSpec, Int64Array]]) -> Reading:
+def est_join_size(relations: Sequence[tuple[AgmsSpec, Int64Array]]) -> RowEstimates:
     """Return the join size: the median over groups of the mean of atomic products X_1 X_2 ... X_r."""
     shapes = {(spec.width, spec.depth, spec.hash) for spec, _ in relations}
     met = Counter(seed for spec, _ in relations for seed in spec.seeds)
@@ -27,4 +27,4 @@ def est_join_size(relations: Sequence[tuple[AgmsSpec, Int64Array]]) -> Reading:
     products = np.prod(rows, axis=0)
     self_joins = np.prod([(each**2).mean() for each in rows])
     variance = float(self_joins + products.mean() ** 2) / relations[0][0].width
-    return Reading(rows=products.mean(axis=1), row_variance=variance, center="median")
+    return RowEstimates(rows=products.mean(axis=1), row_variance=variance, center="median")

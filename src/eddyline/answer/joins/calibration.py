@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.answer.joins.sampled_values import SampledTerm
+from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.roster import FloatArray
 
 _CERTAIN = 99.0
@@ -37,15 +37,15 @@ class RelationGap:
         return _CERTAIN if abs(self.short) > 1e-9 else 0.0
 
 
-def relation_gaps(term: SampledTerm, totals: Sequence[float | None]) -> list[RelationGap | None]:
+def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> list[RelationGap | None]:
     """Return for each relation how far its estimated total falls short; None where the exact one is 0 or unknown."""
     gaps: list[RelationGap | None] = []
-    for relation in range(len(term.messages.relations)):
+    for relation in range(len(quantity.messages.relations)):
         exact = totals[relation] if relation < len(totals) else None
         if not exact:
             gaps.append(None)
             continue
-        estimate, added = term.relation_weights(relation)
+        estimate, added = quantity.relation_weights(relation)
         gaps.append(RelationGap(1.0 - estimate / exact, added / exact))
     return gaps
 

@@ -6,7 +6,7 @@ from math import inf, log, log1p
 import numpy as np
 
 from eddyline.answer.joins.calibration import RelationGap
-from eddyline.answer.joins.sampled_values import SampledTerm
+from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct
 
@@ -14,7 +14,7 @@ _LEAST_SHARE = 0.05
 _CHANCE, _CONVINCING = 4.0, 12.0
 
 
-def largest_missed(term: SampledTerm, gaps: Sequence[RelationGap | None], surprise: float) -> float:
+def largest_missed(quantity: SampledQuantity, gaps: Sequence[RelationGap | None], surprise: float) -> float:
     """Return what one unfollowed value would add if it held everything that its relations fall short of.
 
     The largest over the links of the product over its relations of what they are missing, as messages to the link.
@@ -22,9 +22,9 @@ def largest_missed(term: SampledTerm, gaps: Sequence[RelationGap | None], surpri
     it (4, or two standard errors), a part of it in between.
     """
     most = 0.0
-    for variable in range(len(term.messages.factors)):
+    for variable in range(len(quantity.messages.factors)):
         product = 1.0
-        for relation, sent in term.sent_totals(variable).items():
+        for relation, sent in quantity.sent_totals(variable).items():
             gap = gaps[relation]
             short = 0.0 if gap is None else max(gap.short, 0.0)
             product *= short * sent / max(1.0 - short, _LEAST_SHARE)
@@ -32,48 +32,48 @@ def largest_missed(term: SampledTerm, gaps: Sequence[RelationGap | None], surpri
     return most * min(1.0, max(0.0, surprise - _CHANCE) / (_CONVINCING - _CHANCE))
 
 
-def unseen_join(term: SampledTerm, totals: Sequence[float | None], confidence: float) -> float:
+def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confidence: float) -> float:
     """Return how large a join may be of which the sample holds no row.
 
     So many values of a link may join unseen that one of them would have been followed with the chance of the
     interval's upper end; each is taken to have as many partners as its relations have rows for each value. At most
     the product of all totals; infinite where a total is unknown and nothing of its relation is followed.
     """
-    relations = range(len(term.messages.relations))
-    sizes = [_size(term, k, totals[k] if k < len(totals) else None) for k in relations]
+    relations = range(len(quantity.messages.relations))
+    sizes = [_size(quantity, k, totals[k] if k < len(totals) else None) for k in relations]
     product = float(np.prod(sizes))
     if product == 0.0:
         return 0.0
     most = 0.0
-    for root, link in enumerate(term.values.join.shape.classes):
-        base = term.values.join.state.rosters[link].base
+    for root, link in enumerate(quantity.values.join.shape.classes):
+        base = quantity.values.join.state.rosters[link].base
         if base >= 1.0:
             continue
         values = log((1.0 - confidence) / 2.0) / log1p(-base) if base > 0.0 else inf
-        most = max(most, values * _partners(term, root, sizes))
+        most = max(most, values * _partners(quantity, root, sizes))
     return min(most, product)
 
 
-def _size(term: SampledTerm, relation: int, exact: float | None) -> float:
+def _size(quantity: SampledQuantity, relation: int, exact: float | None) -> float:
     """Return the rows of a relation, or the sum of the absolute values of its measure."""
-    estimate = term.relation_size(relation)
+    estimate = quantity.relation_size(relation)
     if exact is not None:
         return max(abs(exact), estimate)
     return estimate or inf
 
 
-def _partners(term: SampledTerm, root: int, sizes: Sequence[float]) -> float:
+def _partners(quantity: SampledQuantity, root: int, sizes: Sequence[float]) -> float:
     """Return how many joined rows a value of a link would have, if each relation spread evenly over its values."""
     product, reached, links = 1.0, set[int](), [root]
     while links:
         link = links.pop()
-        for relation in term.messages.members(link):
+        for relation in quantity.messages.members(link):
             if relation in reached:
                 continue
             reached.add(relation)
-            mine = term.messages.relations[relation]
+            mine = quantity.messages.relations[relation]
             held = distinct([mine.places[mine.variables.index(link)][mine.weights != 0]])
-            product *= sizes[relation] / max(1.0, float(term.messages.factors[link][held].sum()))
+            product *= sizes[relation] / max(1.0, float(quantity.messages.factors[link][held].sum()))
             links += [other for other in mine.variables if other != link]
     return product
 

@@ -6,13 +6,13 @@ from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value, told, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
+from eddyline.answer.joins.quantities import read_quantities, sides_of
 from eddyline.answer.joins.residual import read_residual_join
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.sketched import aggregate_of
-from eddyline.answer.joins.terms import read_terms, sides_of
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Planned
+from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.messages import Join, exact_total
 from eddyline.sql.query import Query
 
@@ -21,7 +21,7 @@ _MOSTLY = 0.9
 
 
 def answer_join(
-    snapshot: Snapshot, planned: Planned, query: Query, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate over a join: exact while the sample holds everything, then by the query's method."""
     if planned.sample is None:
@@ -29,16 +29,16 @@ def answer_join(
     assert planned.shape is not None
     join = Join(snapshot.samples[planned.sample], planned.shape)
     if join.follows_all:
-        totals = {name: exact_total(join, term) for name, term in planned.shape.terms.items()}
+        totals = {name: exact_total(join, quantity) for name, quantity in planned.shape.quantities.items()}
         return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
-    if planned.terms and planned.method != "skimmed":
+    if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
         return told(planned, query, interval, confidence, planned.method, about)
     return _by_sample(snapshot, planned, query, join, confidence, about)
 
 
 def _by_sample(
-    snapshot: Snapshot, planned: Planned, query: Query, join: Join, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, join: Join, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate by the sample, and for two relations by sketches of the rest as well."""
     function = query.aggregate.function
@@ -48,17 +48,17 @@ def _by_sample(
     factor = _unit(query, function)
     sample = read_sample_join(join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
-    if not planned.terms:
+    if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
-    both = read_residual_join(join, function, totals, sides_of(snapshot, planned.terms), confidence)
+    both = read_residual_join(join, function, totals, sides_of(snapshot, planned.quantities), confidence)
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
     return told(planned, query, interval, confidence, _method(both.weight), about)
 
 
 def _by_sketches(
-    snapshot: Snapshot, planned: Planned, query: Query, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate by sketches alone."""
     readings = _readings(snapshot, planned, query)
@@ -68,11 +68,11 @@ def _by_sketches(
     return told(planned, query, interval, confidence, method, about)
 
 
-def _readings(snapshot: Snapshot, planned: Planned, query: Query) -> Mapping[str, Reading]:
+def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:
     """Return what the sketches tell of each quantity, in the units of the answer."""
     return {
         name: reading.scaled(10.0 ** -whole_digits(query, name))
-        for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items()
+        for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
     }
 
 

@@ -8,12 +8,12 @@ from math import atanh, inf, isclose, nan, sqrt, tanh
 import numpy as np
 
 from eddyline.answer.interval import Interval
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 
 _EPSILON = 4 * 2.0**-52
 
 
-def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> Interval:
+def ratio(sum_reading: RowEstimates, count_reading: RowEstimates, confidence: float) -> Interval:
     """Return the interval of the quotient of two readings that share their hash functions.
 
     With R the quotient, S_p - R C_p is of mean zero in every row, and its standard error over C is that
@@ -28,7 +28,9 @@ def ratio(sum_reading: Reading, count_reading: Reading, confidence: float) -> In
     return Interval.around(value, half)
 
 
-def mean_square_deviation(squares: Reading, sums: Reading, counts: Reading, confidence: float) -> Interval:
+def mean_square_deviation(
+    squares: RowEstimates, sums: RowEstimates, counts: RowEstimates, confidence: float
+) -> Interval:
     """Return the interval of the population variance from readings of sum x^2, sum x and the count.
 
     With m the mean, the sum of (x - m)^2 is squares - 2 m sums + m^2 counts, and does not change to first order
@@ -45,7 +47,7 @@ def mean_square_deviation(squares: Reading, sums: Reading, counts: Reading, conf
     return Interval(max(value, 0.0), max(low, 0.0), high)
 
 
-def combination(readings: Sequence[Reading], factors: Sequence[float]) -> Reading:
+def combination(readings: Sequence[RowEstimates], factors: Sequence[float]) -> RowEstimates:
     """Return the sum of readings that share their hash functions, each times its factor.
 
     The expected row variance takes the correlations that are measured over the rows, each one standard error
@@ -57,7 +59,7 @@ def combination(readings: Sequence[Reading], factors: Sequence[float]) -> Readin
     for (i, one), (j, other) in combinations(enumerate(readings), 2):
         product = wide[i] * wide[j]
         variance += 2 * product * _cautious_correlation(one, other, rising=product > 0)
-    return Reading(
+    return RowEstimates(
         rows=np.sum([f * r.rows for r, f in zip(readings, factors, strict=True)], axis=0),
         row_variance=max(variance, 0.0),
         center=readings[0].center,
@@ -65,7 +67,7 @@ def combination(readings: Sequence[Reading], factors: Sequence[float]) -> Readin
     )
 
 
-def _cautious_correlation(one: Reading, other: Reading, *, rising: bool) -> float:
+def _cautious_correlation(one: RowEstimates, other: RowEstimates, *, rising: bool) -> float:
     """Return the correlation of two readings' rows, moved up where it adds to a variance, down where it takes."""
     depth = len(one.rows)
     if depth < 4 or isclose(one.rows.std(), 0.0) or isclose(other.rows.std(), 0.0):

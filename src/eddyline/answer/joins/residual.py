@@ -14,16 +14,16 @@ import numpy as np
 
 from eddyline.answer.interval import half_width_of_both
 from eddyline.answer.joins.ratio import combination
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.joins.sampled import Totals, read_sample_join
 from eddyline.answer.joins.sampled_ratios import calibrated_combination
-from eddyline.answer.joins.sampled_values import SampledTerm, SampledValues
-from eddyline.answer.joins.two_way import Side, skimmed_join
+from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
+from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
 
-Sides = tuple[Side, Side]
+Sides = tuple[SketchedRelation, SketchedRelation]
 _BITS = 50
 
 
@@ -40,7 +40,7 @@ class CombinedEstimate:
 def read_residual_join(
     join: Join, function: str, totals: Totals, sides: Mapping[str, Sides], confidence: float
 ) -> CombinedEstimate:
-    """Return the answer of an aggregate over a two-way join; sides: the sketches of each term, in its units."""
+    """Return the answer of an aggregate over a two-way join; sides: the sketches of each quantity, in its units."""
     sample = read_sample_join(join, function, totals, confidence)
     if sample.exact:
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
@@ -52,21 +52,23 @@ def read_residual_join(
 
 
 class _Reader:
-    """Averages and variances by both readings: combinations of terms over the count, linearized where they end up."""
+    """Averages and variances by both readings: combinations of quantities over the count, linearized at the answer."""
 
     def __init__(self, join: Join, totals: Totals, sides: Mapping[str, Sides], confidence: float) -> None:
         self.join, self.totals, self.sides, self.confidence = join, totals, sides, confidence
         values = SampledValues(join)
-        self.terms = {name: SampledTerm.of(values, term) for name, term in join.shape.terms.items()}
+        self.quantities = {
+            name: SampledQuantity.of(values, quantity) for name, quantity in join.shape.quantities.items()
+        }
         self.count = self.read({"count": 1.0})
 
     def read(
         self, factors: Mapping[str, float], centre: float = 0.0, divisor: float = 1.0
     ) -> CombinedEstimate:
-        """Return centre + the combination of terms / divisor."""
+        """Return centre + the combination of quantities / divisor."""
         blank = SampleEstimate(centre, centre, centre, centre=centre, divisor=divisor)
-        calibrated = calibrated_combination(self.terms, factors, self.totals)
-        sample = with_pieces(self.join, self.terms, factors, calibrated, blank)
+        calibrated = calibrated_combination(self.quantities, factors, self.totals)
+        sample = with_pieces(self.join, self.quantities, factors, calibrated, blank)
         return combine(sample, residual_combination(self.join, self.sides, factors), self.confidence)
 
     def mean(self, start: float) -> CombinedEstimate:
@@ -90,15 +92,15 @@ class _Reader:
         return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
 
 
-def residual_join(join: Join, term: str, sides: Sides) -> Reading:
-    """Return the skimmed reading of what a term of a two-way join has over values that are not followed."""
-    left, right = residual_sides(join, term, sides)
+def residual_join(join: Join, quantity: str, sides: Sides) -> RowEstimates:
+    """Return the skimmed reading of what a quantity of a two-way join has over values that are not followed."""
+    left, right = residual_sides(join, quantity, sides)
     return skimmed_join(left, right)
 
 
-def residual_sides(join: Join, term: str, sides: Sides) -> Sides:
+def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
     """Return both sketches without the followed values, which are no candidates any more either."""
-    relations = join.whole_relations(join.shape.terms[term])
+    relations = join.whole_relations(join.shape.quantities[quantity])
     roster = join.state.rosters[join.shape.classes[0]]
     keys = key_array(join.values[0])
     made = []
@@ -113,11 +115,13 @@ def residual_sides(join: Join, term: str, sides: Sides) -> Sides:
     return made[0], made[1]
 
 
-def residual_combination(join: Join, sides: Mapping[str, Sides], factors: Mapping[str, float]) -> Reading:
-    """Return the residual reading of a combination of terms.
+def residual_combination(
+    join: Join, sides: Mapping[str, Sides], factors: Mapping[str, float]
+) -> RowEstimates:
+    """Return the residual reading of a combination of quantities.
 
-    Where the terms differ in one relation only, as they do unless both have a measure, the combined sketch of that
-    relation is read, so that what cancels does so value by value. Else the readings of the terms are combined, and
+    Where the quantities differ in one relation only, as they do unless both have a measure, the combined sketch of that
+    relation is read, so that what cancels does so value by value. Else the readings of the quantities are combined, and
     what the dense values add is bounded from above.
     """
     if len(factors) == 1:
@@ -134,11 +138,13 @@ def residual_combination(join: Join, sides: Mapping[str, Sides], factors: Mappin
     return replace(combination(readings, weights), dense_squares=(squares,))
 
 
-def _alike(one: Side, other: Side) -> bool:
+def _alike(one: SketchedRelation, other: SketchedRelation) -> bool:
     return one.spec == other.spec and np.array_equal(one.counters, other.counters)
 
 
-def _combined_side(sides: Sequence[Side], factors: Sequence[float]) -> tuple[Side, float]:
+def _combined_side(
+    sides: Sequence[SketchedRelation], factors: Sequence[float]
+) -> tuple[SketchedRelation, float]:
     """Return (the sketch of a combination, in units so small that integers hold it well; the unit)."""
     mixed = sum(f * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True))
     assert isinstance(mixed, np.ndarray)
@@ -147,10 +153,10 @@ def _combined_side(sides: Sequence[Side], factors: Sequence[float]) -> tuple[Sid
     counters = np.rint(mixed / unit).astype(np.int64)
     candidates = np.unique(np.concatenate([side.candidates for side in sides]))
     population = max(side.population for side in sides)
-    return Side(sides[0].spec, counters, candidates, population), float(unit)
+    return SketchedRelation(sides[0].spec, counters, candidates, population), float(unit)
 
 
-def combine(sample: SampleEstimate, residual: Reading, confidence: float) -> CombinedEstimate:
+def combine(sample: SampleEstimate, residual: RowEstimates, confidence: float) -> CombinedEstimate:
     """Return one estimate of both: followed + w A + (1 - w) B with w = VB/(VD + VB).
 
     VB is the residual's variance. VD is A's: the larger of its cautious one and of the sum of what the followed

@@ -10,7 +10,7 @@ from eddyline.answer.interval import FloatArray, half_width_of_rows
 
 
 @dataclass(frozen=True)
-class Reading:
+class RowEstimates:
     """Nearly unbiased row estimates of one quantity, and the variance that theory expects of one row.
 
     dense: how many dense values stand out. dense_squares: for each link of the join, the sum over its dense values
@@ -29,9 +29,9 @@ class Reading:
         """The estimate: the mean over rows, or their median where rows are heavy-tailed."""
         return float(self.rows.mean() if self.center == "mean" else np.median(self.rows))
 
-    def scaled(self, factor: float) -> "Reading":
+    def scaled(self, factor: float) -> "RowEstimates":
         """Return the reading of so many times the quantity."""
-        return Reading(
+        return RowEstimates(
             self.rows * factor,
             self.row_variance * factor**2,
             self.dense,
@@ -45,11 +45,11 @@ class Reading:
         return half_width_of_rows(self.rows, self.row_variance, confidence) + self.rounding
 
 
-def sum_of(parts: Sequence[Reading]) -> Reading:
+def sum_of(parts: Sequence[RowEstimates]) -> RowEstimates:
     """Return the reading of a sum whose parts hold different keys: their noise is uncorrelated."""
     if len(parts) == 1:
         return parts[0]
-    return Reading(
+    return RowEstimates(
         rows=np.sum([part.rows for part in parts], axis=0),
         row_variance=sum(part.row_variance for part in parts),
         dense=max(part.dense for part in parts),

@@ -9,7 +9,7 @@ import numpy as np
 from eddyline.answer.interval import Spread
 from eddyline.answer.joins.calibration import Calibrated
 from eddyline.answer.joins.missed import heavier_unseen
-from eddyline.answer.joins.sampled_values import SampledTerm
+from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.messages import Join, exact_total
 
 
@@ -17,9 +17,9 @@ from eddyline.sample.messages import Join, exact_total
 class SampleEstimate:
     """An estimate from a sample, with its interval, and what a second reading needs to be combined with it.
 
-    The answer is centre + quantity / divisor, with quantity the combination of the query's terms by `factors`: for
+    The answer is centre + quantity / divisor, with quantity the combination of the query's quantities by `factors`: for
     COUNT and SUM the centre is 0, the divisor 1 and the quantity the answer itself; for AVG and VAR the centre is the
-    answer by the terms as they are, the divisor the count, and the quantity what is linearized, 0 at the centre.
+    answer by the quantities as they are, the divisor the count, and the quantity what is linearized, 0 at the centre.
     followed: the quantity over followed values alone, exact. unfollowed: the calibrated estimate of the rest.
     variance: of `unfollowed`, as its own values tell it; cautious_variance: with the heaviest value twice,
     those that may be unseen, and more where exact totals surprise; followed_variance: what the followed values
@@ -48,48 +48,50 @@ class SampleEstimate:
     mean: float = nan
 
 
-def aggregate_of(function: str, terms: Mapping[str, float]) -> float:
+def aggregate_of(function: str, quantities: Mapping[str, float]) -> float:
     """Return an aggregate from the sums over the join: count, sum and sum of squares; nan where SQL says NULL."""
     if function in ("count", "sum"):
-        return terms[function]
-    count = terms["count"]
+        return quantities[function]
+    count = quantities["count"]
     if function == "avg":
-        return terms["sum"] / count if count else nan
+        return quantities["sum"] / count if count else nan
     rows = count - 1.0 if function.endswith("_samp") else count
     if rows <= 0.0:
         return nan
-    deviations = max(terms["squares"] - terms["sum"] ** 2 / count, 0.0)
+    deviations = max(quantities["squares"] - quantities["sum"] ** 2 / count, 0.0)
     return sqrt(deviations / rows) if function.startswith("stddev") else deviations / rows
 
 
 def exact_estimate(join: Join, function: str) -> SampleEstimate:
     """Return the answer where every value is followed; the integers are exact up to the last division."""
-    terms = {name: exact_total(join, term) for name, term in join.shape.terms.items()}
-    if "squares" in terms and terms["count"]:
-        squares = terms["squares"] * terms["count"] - terms["sum"] ** 2
-        deviations = squares / terms["count"]
-        value = aggregate_of(function, {"squares": deviations, "sum": 0.0, "count": float(terms["count"])})
+    quantities = {name: exact_total(join, quantity) for name, quantity in join.shape.quantities.items()}
+    if "squares" in quantities and quantities["count"]:
+        squares = quantities["squares"] * quantities["count"] - quantities["sum"] ** 2
+        deviations = squares / quantities["count"]
+        value = aggregate_of(
+            function, {"squares": deviations, "sum": 0.0, "count": float(quantities["count"])}
+        )
     else:
-        value = aggregate_of(function, {name: float(each) for name, each in terms.items()})
+        value = aggregate_of(function, {name: float(each) for name, each in quantities.items()})
     return SampleEstimate(value, value, value, exact=True, followed=value)
 
 
 def with_pieces(
     join: Join,
-    terms: Mapping[str, SampledTerm],
+    quantities: Mapping[str, SampledQuantity],
     factors: Mapping[str, float],
     calibrated: Calibrated,
     estimate: SampleEstimate,
 ) -> SampleEstimate:
     """Return the estimate with what a second reading needs, calibrated: see SampleEstimate."""
-    values = next(iter(terms.values())).values
+    values = next(iter(quantities.values())).values
     rates = values.probabilities
     added = np.zeros(len(values))
     total = followed = 0.0
     for name, factor in factors.items():
-        added = added + factor * terms[name].added
-        total += factor * terms[name].total
-        followed += factor * float(exact_total(join, join.shape.terms[name]))
+        added = added + factor * quantities[name].added
+        total += factor * quantities[name].total
+        followed += factor * float(exact_total(join, join.shape.quantities[name]))
     spread = Spread.of(calibrated.residuals, rates)
     unseen = heavier_unseen(added * rates, rates, values.base)
     cautious = spread.variance + spread.largest + min(unseen, 2.0 * spread.variance)

@@ -1,6 +1,6 @@
 """AVG, VAR and STDDEV over a join from a stream sample.
 
-They are linearized: near the estimate they are one combination of the join's terms over a divisor, the count, and
+They are linearized: near the estimate they are one combination of the join's quantities over a divisor, the count, and
 what each value adds to that combination tells their error. Few witnesses need care, because they always agree with
 the average that they make: a value's part is enlarged as if it were left out of the average, and what witnesses
 differ by in the relation itself stands in for what too few of them can show.
@@ -15,7 +15,7 @@ import numpy as np
 from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
 from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
-from eddyline.answer.joins.sampled_values import SampledTerm
+from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.messages import Join
 
@@ -25,27 +25,27 @@ _HIDDEN = 0.3
 
 def read_ratio(
     join: Join,
-    terms: Mapping[str, SampledTerm],
+    quantities: Mapping[str, SampledQuantity],
     function: str,
     totals: Mapping[str, Sequence[float | None]],
     confidence: float,
 ) -> SampleEstimate:
-    """Return AVG or a variance: linearized at the estimate by the terms as they are, calibrated by exact totals.
+    """Return AVG or a variance: linearized at the estimate by the quantities as they are, calibrated by exact totals.
 
     Totals that the sample misses do not widen the interval: they move sums and counts alike.
     """
-    sums = {name: term.total for name, term in terms.items()}
-    centre, count = aggregate_of(function.replace("stddev", "var"), sums), terms["count"]
+    sums = {name: quantity.total for name, quantity in quantities.items()}
+    centre, count = aggregate_of(function.replace("stddev", "var"), sums), quantities["count"]
     if isnan(centre) or sums["count"] <= 0.0:
         return SampleEstimate(nan, -inf, inf, base=count.values.base)
     factors = _linear_factors(function, sums)
     rates = count.values.probabilities
     rest = 1.0 - np.abs(count.added) * (1.0 - rates) / sums["count"]
-    calibrated = calibrated_combination(terms, factors, totals)
+    calibrated = calibrated_combination(quantities, factors, totals)
     residuals = calibrated.residuals / np.maximum(rest, _LEAST_REST)
     calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
     counted = Spread.of(count.added, rates)
-    hidden = _HIDDEN * _differences(terms, factors) * counted.variance / counted.carriers
+    hidden = _HIDDEN * _differences(quantities, factors) * counted.variance / counted.carriers
     spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     value = centre + calibrated.shift / sums["count"]
@@ -59,7 +59,7 @@ def read_ratio(
         divisor=sums["count"],
         mean=sums["sum"] / sums["count"],
     )
-    found = with_pieces(join, terms, factors, calibrated, found)
+    found = with_pieces(join, quantities, factors, calibrated, found)
     if function == "avg":
         return found
     ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
@@ -69,25 +69,25 @@ def read_ratio(
 
 
 def calibrated_combination(
-    terms: Mapping[str, SampledTerm],
+    quantities: Mapping[str, SampledQuantity],
     factors: Mapping[str, float],
     totals: Mapping[str, Sequence[float | None]],
 ) -> Calibrated:
-    """Return the correction of a combination of terms: by the totals of the first term, and of the count if others."""
-    values = terms["count"].values
-    added = sum((factor * terms[name].added for name, factor in factors.items()), np.zeros(len(values)))
+    """Return the correction of a combination of quantities, by the totals of the first one and of the count."""
+    values = quantities["count"].values
+    added = sum((factor * quantities[name].added for name, factor in factors.items()), np.zeros(len(values)))
     first = next(iter(factors))
-    gaps = relation_gaps(terms[first], totals.get(first, ()))
+    gaps = relation_gaps(quantities[first], totals.get(first, ()))
     if first != "count":
         sums, counts = totals.get(first, ()), totals.get("count", ())
         fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
-        others = relation_gaps(terms["count"], counts) if fresh else []
+        others = relation_gaps(quantities["count"], counts) if fresh else []
         gaps += [others[k] for k in fresh]
     return calibrate(added, values.probabilities, gaps)
 
 
 def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float]:
-    """Return how much the quantity that is linearized takes of each term; its value at the estimate is 0.
+    """Return the factors of the combination of quantities that is linearized; its value at the estimate is 0.
 
     AVG: sum - R count. Variances: squares - 2 m sum + (m^2 - V) count, with m the mean and V the variance.
     """
@@ -98,27 +98,30 @@ def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float
     return {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean - variance}
 
 
-def _differences(terms: Mapping[str, SampledTerm], factors: Mapping[str, float]) -> float:
+def _differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str, float]) -> float:
     """Return the variance, between the elements of the relations, of what a row adds to the linearized quantity.
 
     Of one relation after the other, with the others at their averages.
     """
-    relations = range(len(terms["count"].messages.relations))
-    means = {name: [_mean(term, terms["count"], k) for k in relations] for name, term in terms.items()}
+    relations = range(len(quantities["count"].messages.relations))
+    means = {
+        name: [_mean(quantity, quantities["count"], k) for k in relations]
+        for name, quantity in quantities.items()
+    }
     total = 0.0
     for k in relations:
-        counts = terms["count"].scaled_weights(k)
+        counts = quantities["count"].scaled_weights(k)
         held = counts > 0.0
         each = np.zeros(int(held.sum()))
         for name, factor in factors.items():
             others = float(np.prod([mean for j, mean in enumerate(means[name]) if j != k]))
-            each += factor * others * terms[name].scaled_weights(k)[held] / counts[held]
+            each += factor * others * quantities[name].scaled_weights(k)[held] / counts[held]
         if len(each):
             middle = float(np.average(each, weights=counts[held]))
             total += float(np.average((each - middle) ** 2, weights=counts[held]))
     return total
 
 
-def _mean(term: SampledTerm, count: SampledTerm, relation: int) -> float:
+def _mean(quantity: SampledQuantity, count: SampledQuantity, relation: int) -> float:
     rows = float(count.scaled_weights(relation).sum())
-    return float(term.scaled_weights(relation).sum()) / rows if rows else 0.0
+    return float(quantity.scaled_weights(relation).sum()) / rows if rows else 0.0

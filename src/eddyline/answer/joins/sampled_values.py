@@ -14,7 +14,7 @@ from eddyline.sample.coinciding import coinciding_pairs
 from eddyline.sample.messages import Join, Messages, sampled_messages
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct
-from eddyline.sample.spec import Term
+from eddyline.sample.spec import Quantity
 
 
 class SampledValues:
@@ -43,16 +43,16 @@ class SampledValues:
 
 
 @dataclass(frozen=True)
-class SampledTerm:
-    """A term of a query as the sample sees it: its total and what each value adds to it."""
+class SampledQuantity:
+    """A quantity of a query as the sample sees it: its total and what each value adds to it."""
 
     values: SampledValues
     messages: Messages
 
     @classmethod
-    def of(cls, values: SampledValues, term: Term) -> "SampledTerm":
-        """Return the term over the sample that the values are of."""
-        return cls(values, sampled_messages(values.join, term))
+    def of(cls, values: SampledValues, quantity: Quantity) -> "SampledQuantity":
+        """Return the quantity over the sample that the values are of."""
+        return cls(values, sampled_messages(values.join, quantity))
 
     @cached_property
     def total(self) -> float:

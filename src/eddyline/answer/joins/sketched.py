@@ -5,11 +5,11 @@ from math import inf, isfinite, sqrt
 
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.ratio import mean_square_deviation, ratio
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 
 
-def aggregate_of(function: str, readings: Mapping[str, Reading], confidence: float) -> Interval:
-    """Return the aggregate of a function of SQL from the readings of its terms, in the units of the answer."""
+def aggregate_of(function: str, readings: Mapping[str, RowEstimates], confidence: float) -> Interval:
+    """Return the aggregate of a function of SQL from the readings of its quantities, in the units of the answer."""
     if function in ("count", "sum"):
         return Interval.around(readings[function].value, readings[function].half_width(confidence))
     if function == "avg":

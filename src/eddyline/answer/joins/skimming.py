@@ -19,7 +19,7 @@ from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 from eddyline.kernels import skimming as kernel
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import kernel_id, parameters
+from eddyline.sketch.hash_families import kernel_id, parameters
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]

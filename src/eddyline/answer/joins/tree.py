@@ -19,7 +19,7 @@ import numpy as np
 
 from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import (
     UInt64Array,
     named,
@@ -29,15 +29,15 @@ from eddyline.answer.joins.skimming import (
     standing_out,
     strongest,
 )
-from eddyline.answer.joins.two_way import Side
+from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.errors import IncompatibleSpecs, SketchError
 
 
-def hash_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
+def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
     """Return the plain reading of a join size: the median over rows of the contracted sketches."""
     rows = _common_rows(sides)
     nothing = [np.zeros((len(rows[0]), 0)) for _ in rows]
-    return Reading(
+    return RowEstimates(
         rows=contract(tree, rows),
         row_variance=_row_variance(nothing, rows),
         center="median",
@@ -45,7 +45,7 @@ def hash_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
     )
 
 
-def skimmed_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
+def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
     """Return the skimmed reading of a join size. Candidates of a side are (edges, n)."""
     rows = _common_rows(sides)
     if len(rows[0]) == 1:
@@ -56,7 +56,7 @@ def skimmed_tree(tree: JoinTree, sides: Sequence[Side]) -> Reading:
     ]
     images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
     through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
-    return Reading(
+    return RowEstimates(
         rows=contract(tree, rows) + through[0].sum(axis=1) - contract(tree, images),
         row_variance=_row_variance([each.dense for each in skimmed], [each.residual for each in skimmed]),
         dense=max(each.standing_out for each in skimmed),
@@ -77,7 +77,7 @@ class _Skimmed:
     standing_out: int
 
 
-def _skimmed(side: Side, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
+def _skimmed(side: SketchedRelation, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
     at = strongest(places(side.spec, tuples), rows)
     dense, residual = np.zeros((len(rows), len(at))), rows.copy()
     if len(at) == 0:
@@ -93,7 +93,7 @@ def _skimmed(side: Side, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
     return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
 
 
-def _supports(tree: JoinTree, sides: Sequence[Side]) -> list[UInt64Array]:
+def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:
     """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbours."""
     supports = [
         side.candidates.reshape(len(links), -1) for side, links in zip(sides, tree.links, strict=True)
@@ -167,7 +167,7 @@ def _row_variance(dense: Sequence[FloatArray], residuals: Sequence[FloatArray]) 
     return variance
 
 
-def _common_rows(sides: Sequence[Side]) -> list[FloatArray]:
+def _common_rows(sides: Sequence[SketchedRelation]) -> list[FloatArray]:
     shapes = {(side.spec.width, side.spec.depth, side.spec.hash) for side in sides}
     if len(shapes) > 1:
         raise IncompatibleSpecs(

@@ -20,7 +20,7 @@ import numpy as np
 
 from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.contraction import rounding_bound
-from eddyline.answer.joins.row_estimates import Reading
+from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import (
     Places,
     Skimmed,
@@ -40,7 +40,7 @@ _WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
-class Side:
+class SketchedRelation:
     """One side of a join: a sketch and the keys that may be dense in it.
 
     population: the number of keys among which a scan chose the candidates by looking at this very sketch;
@@ -58,17 +58,21 @@ def hash_join(
     left_counters: Int64Array,
     right_spec: HashSketchSpec,
     right_counters: Int64Array,
-) -> Reading:
+) -> RowEstimates:
     """Return the plain reading of a join size: the median over rows of <HF_p, HG_p>."""
-    _, left, right = _common_rows(Side(left_spec, left_counters), Side(right_spec, right_counters))
+    _, left, right = _common_rows(
+        SketchedRelation(left_spec, left_counters), SketchedRelation(right_spec, right_counters)
+    )
     nothing = np.zeros(0)
     variances = [row_variance(nothing, nothing, 0.0, *pair) for pair in zip(left, right, strict=True)]
     products = np.einsum("pq,pq->p", left, right)
     bound = _rounding(left, right)
-    return Reading(rows=products, row_variance=float(np.mean(variances)), center="median", rounding=bound)
+    return RowEstimates(
+        rows=products, row_variance=float(np.mean(variances)), center="median", rounding=bound
+    )
 
 
-def skimmed_join(left: Side, right: Side) -> Reading:
+def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimates:
     """Return the skimmed reading of a join size; a self-join is the same side given twice.
 
     Deterministic in the counters and the set of candidates. Frequencies may be negative.
@@ -86,7 +90,7 @@ def skimmed_join(left: Side, right: Side) -> Reading:
         estimates[row] = plain + dense_dense - image
         variances[row] = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         dense = max(dense, standing_out(f), standing_out(g))
-    return Reading(
+    return RowEstimates(
         rows=estimates,
         row_variance=float(variances.mean()),
         dense=dense,
@@ -104,7 +108,7 @@ class _Stream:
     population: int
 
     @classmethod
-    def of(cls, side: Side, rows: FloatArray, at: Places) -> "_Stream":
+    def of(cls, side: SketchedRelation, rows: FloatArray, at: Places) -> "_Stream":
         return cls(rows, np.isin(at.keys, side.candidates), side.population)
 
 
@@ -130,7 +134,7 @@ def row_variance(
     """Return the variance of one row's estimate: of dense frequencies f, g (dense_dense = f.g) and residuals.
 
     With F, G the squared norms of the dense frequencies, R, S those of the residuals and C their inner
-    product, it is (F S + R G + R S + 2 f.g C + C^2) / width; the terms in C are dropped where they would
+    product, it is (F S + R G + R S + 2 f.g C + C^2) / width; the quantities in C are dropped where they would
     lower it. Without dense values it is the hash sketch's (F2(f) F2(g) + J^2) / width.
     """
     cross, residuals = float(left @ right), (float(left @ left), float(right @ right))
@@ -144,7 +148,9 @@ def _rounding(left: FloatArray, right: FloatArray) -> float:
     return rounding_bound([left, right]) if float(np.max(norms)) >= _WHOLE else 0.0
 
 
-def _common_rows(left: Side, right: Side) -> tuple[HashSketchSpec, FloatArray, FloatArray]:
+def _common_rows(
+    left: SketchedRelation, right: SketchedRelation
+) -> tuple[HashSketchSpec, FloatArray, FloatArray]:
     """Return the spec that both sides fold to, and their counters at that width as float64 rows."""
     one, other = left.spec, right.spec
     if (one.seeds, one.depth, one.hash) != (other.seeds, other.depth, other.hash):
@@ -157,7 +163,7 @@ def _common_rows(left: Side, right: Side) -> tuple[HashSketchSpec, FloatArray, F
     return spec, _folded_rows(left, width), _folded_rows(right, width)
 
 
-def _folded_rows(side: Side, width: int) -> FloatArray:
+def _folded_rows(side: SketchedRelation, width: int) -> FloatArray:
     spec, counters = side.spec, side.counters
     while spec.width > width:
         spec, counters = spec.folded(), spec.fold(counters)

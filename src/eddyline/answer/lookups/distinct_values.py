@@ -8,7 +8,7 @@ import numpy as np
 from eddyline.answer.lookups.key_values import holds_value, value_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sql.query import Key
 
@@ -31,7 +31,7 @@ class Sample:
         return len(self.keys)
 
 
-def find_sample(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> Kept:
+def find_sample(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> KeptSynopsis:
     """Return the peeling table on these columns, or raise PlanError."""
     for kept in snapshot.layout.kept_for(stream):
         if kept.demand.sample and kept.demand.keys == (key,) and kept.demand.predicates == predicates:
@@ -42,7 +42,7 @@ def find_sample(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str
     )
 
 
-def read_sample(snapshot: Snapshot, kept: Kept) -> Sample:
+def read_sample(snapshot: Snapshot, kept: KeptSynopsis) -> Sample:
     """Return the sample that a kept peeling table holds."""
     assert isinstance(kept.spec, PeelingSpec)
     decoded = kept.spec.decode(snapshot.counters[kept.id])

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.joins.terms import candidate_keys
+from eddyline.answer.joins.quantities import candidate_keys
 from eddyline.answer.lookups.frequency import frequencies, frequent
 from eddyline.answer.lookups.key_values import value_of
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.plan.show.explain import describe
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sql.query import Key
@@ -26,7 +26,7 @@ class FrequentKey:
     count: Estimate
 
 
-def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> Kept:
+def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str, ...]) -> KeptSynopsis:
     """Return the unweighted sketch on these columns, or raise PlanError with what there is."""
     offered = []
     for kept in snapshot.layout.by_id.values():
@@ -51,7 +51,7 @@ def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str
 
 
 def frequent_keys(
-    snapshot: Snapshot, kept: Kept, top: int | None, threshold: float | None, confidence: float
+    snapshot: Snapshot, kept: KeptSynopsis, top: int | None, threshold: float | None, confidence: float
 ) -> list[FrequentKey]:
     """Return the heavy hitters of a kept sketch, the most frequent first."""
     assert isinstance(kept.spec, HashSketchSpec)
@@ -66,7 +66,7 @@ def frequent_keys(
     ]
 
 
-def key_frequency(snapshot: Snapshot, kept: Kept, key: int, confidence: float) -> Estimate:
+def key_frequency(snapshot: Snapshot, kept: KeptSynopsis, key: int, confidence: float) -> Estimate:
     """Return how often one key occurs."""
     assert isinstance(kept.spec, HashSketchSpec)
     counters = snapshot.counters[kept.id]

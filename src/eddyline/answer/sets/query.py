@@ -10,7 +10,7 @@ from eddyline.answer.sets.expression import set_cardinality
 from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import Planned
+from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.messages import Join, set_values
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
@@ -23,7 +23,7 @@ _OPERATORS: dict[str, type[Union | Intersect | Except]] = {
 
 
 def answer_set(
-    snapshot: Snapshot, planned: Planned, query: SetQuery, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
 ) -> Estimate:
     """Return the number of distinct elements of a set query."""
     if planned.sample is None:
@@ -39,7 +39,9 @@ def answer_set(
     return _by_sample(sample, planned, confidence, about)
 
 
-def _by_sample(sample: SampleEstimate, planned: Planned, confidence: float, about: list[str]) -> Estimate:
+def _by_sample(
+    sample: SampleEstimate, planned: PlannedQuery, confidence: float, about: list[str]
+) -> Estimate:
     """Return the number of elements from followed values."""
     about = [*about, *notes.few_joined_values(sample.witnesses, sample.base)]
     value, low = round(sample.value), floor(sample.low)
@@ -48,10 +50,10 @@ def _by_sample(sample: SampleEstimate, planned: Planned, confidence: float, abou
 
 
 def _by_sketches_if_they_can(
-    snapshot: Snapshot, planned: Planned, query: SetQuery, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
 ) -> Estimate | None:
     """Return what distinct sketches say, None where there are none or their capacity is exceeded."""
-    if not planned.terms:
+    if not planned.quantities:
         return None
     try:
         return _by_sketches(snapshot, planned, query, confidence, about)
@@ -60,15 +62,15 @@ def _by_sketches_if_they_can(
 
 
 def _by_sketches(
-    snapshot: Snapshot, planned: Planned, query: SetQuery, confidence: float, about: list[str]
+    snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
 ) -> Estimate:
     """Return the number of elements from the distinct sketches of the members."""
     specs: list[DistinctSpec] = []
-    for name in planned.terms["set"].sketches[0]:
+    for name in planned.quantities["set"].sketches[0]:
         spec = snapshot.layout.by_id[name].spec
         assert isinstance(spec, DistinctSpec)
         specs.append(spec)
-    counters = tuple(snapshot.counters[name] for name in planned.terms["set"].sketches[0])
+    counters = tuple(snapshot.counters[name] for name in planned.quantities["set"].sketches[0])
     reading = set_cardinality(_condition(query.expression), tuple(specs), counters, confidence)
     return reading.told(planned.name, confidence, "distinct", about)
 

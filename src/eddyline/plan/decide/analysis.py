@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Asked, terms_of
+from eddyline.plan.demands import WorkloadQuery, quantities_of
 from eddyline.plan.layout import Demand
-from eddyline.plan.size.specs import Settings, least_words
+from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery
 
 HISTOGRAM_KEYS = (4096, 2048, 1024, 512, 256)
@@ -19,30 +19,32 @@ HISTOGRAM_KEYS = (4096, 2048, 1024, 512, 256)
 different values than that it is exact."""
 
 
-def analysis_of(asked: Sequence[Asked], settings: Settings) -> tuple[list[Asked], set[Demand]]:
+def analysis_of(
+    asked: Sequence[WorkloadQuery], settings: PlanSettings
+) -> tuple[list[WorkloadQuery], set[Demand]]:
     """Return the queries of an analysis, and the exact counters and samples that it keeps."""
     joins = [
         replace(each, method="skimmed")
         for each in asked
         if isinstance(each.query, Query) and each.query.links
     ]
-    counts: dict[SetMember, Asked] = {}
+    counts: dict[SetMember, WorkloadQuery] = {}
     columns = []
     for demand, key in _keys(joins):
         member = SetMember(demand.stream, key, demand.predicates)
-        counts[member] = Asked(f"distinct_{len(counts)}", SetQuery("", (member,), SetLeaf(0)))
+        counts[member] = WorkloadQuery(f"distinct_{len(counts)}", SetQuery("", (member,), SetLeaf(0)))
         if len(key.columns) == 1:
             columns.append(Demand(demand.stream, "peeling", (key,), demand.predicates))
     totals = {
-        replace(demand, family="total", keys=(), places=())
+        replace(demand, kind="total", keys=(), places=())
         for each in joins
-        for term in terms_of(each.query, each.method).values()
-        for demand in term.parts[0]
+        for quantity in quantities_of(each.query, each.method).values()
+        for demand in quantity.parts[0]
     }
     return joins + list(counts.values()), _sampled(columns, settings) | totals
 
 
-def _sampled(columns: Sequence[Demand], settings: Settings) -> set[Demand]:
+def _sampled(columns: Sequence[Demand], settings: PlanSettings) -> set[Demand]:
     """Return samples of key columns, of the largest size that fits; none where none does."""
     for size in HISTOGRAM_KEYS:
         samples = {replace(column, sample=size) for column in columns}
@@ -51,12 +53,12 @@ def _sampled(columns: Sequence[Demand], settings: Settings) -> set[Demand]:
     return set()
 
 
-def _keys(joins: Sequence[Asked]) -> Iterator[tuple[Demand, Key]]:
+def _keys(joins: Sequence[WorkloadQuery]) -> Iterator[tuple[Demand, Key]]:
     """Yield each relation and key of the joins once."""
     seen = set()
     for each in joins:
-        for term in terms_of(each.query, each.method).values():
-            for demand in term.parts[0]:
+        for quantity in quantities_of(each.query, each.method).values():
+            for demand in quantity.parts[0]:
                 for key in demand.keys:
                     if (demand.stream, demand.predicates, key) not in seen:
                         seen.add((demand.stream, demand.predicates, key))

@@ -1,31 +1,33 @@
-"""What the planner chooses for each query before memory is shared out: hash families and parts."""
+"""What the planner chooses for each query before memory is shared out: hash slots and parts."""
 
 from collections.abc import Sequence
 
-from eddyline.plan.demands import Asked, Choice, links_of, terms_of
-from eddyline.plan.layout import Layout, Planned
+from eddyline.plan.demands import Choice, WorkloadQuery, links_of, quantities_of
+from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.partition.parts import Parts, parts_of
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.sharing.workload_graph import chosen_families
+from eddyline.plan.sharing.workload_graph import chosen_slots
 from eddyline.plan.size.expected import sketch_weight
-from eddyline.plan.size.specs import Settings
+from eddyline.plan.size.specs import PlanSettings
 from eddyline.plan.statistics import Statistics
 from eddyline.sql.query import Query
 
 
-def query_weights(asked: Sequence[Asked], statistics: Statistics, settings: Settings) -> dict[str, float]:
+def query_weights(
+    asked: Sequence[WorkloadQuery], statistics: Statistics, settings: PlanSettings
+) -> dict[str, float]:
     """Return W of each query. Paper: sharing, W_Q."""
     return {
         each.name: sketch_weight(
-            each.query, terms_of(each.query, each.method), statistics, settings.max_distinct
+            each.query, quantities_of(each.query, each.method), statistics, settings.max_distinct
         )
         for each in asked
     }
 
 
 def choose(
-    asked: Sequence[Asked],
-    settings: Settings,
+    asked: Sequence[WorkloadQuery],
+    settings: PlanSettings,
     statistics: Statistics,
     objective: Objective,
     keep: Layout | None = None,
@@ -34,7 +36,7 @@ def choose(
     weights = query_weights(asked, statistics, settings)
     old = _kept_choices(asked, keep)
     fresh = [each for each in asked if each.name not in old]
-    families, graph = chosen_families(
+    slots, graph = chosen_slots(
         fresh, {each.name: each.weight * weights[each.name] for each in fresh}, objective
     )
     sharing = {
@@ -46,15 +48,15 @@ def choose(
         made[each.name] = Choice()
         if isinstance(each.query, Query) and each.query.links:
             parts = Parts() if each.name in sharing else parts_of(each, statistics, words)
-            made[each.name] = Choice(families[each.name], parts.predicates, parts.shares or (1.0,))
+            made[each.name] = Choice(slots[each.name], parts.predicates, parts.shares or (1.0,))
     return old | made
 
 
-def _relations(asked: Asked) -> int:
-    return sum(len(term.all) for term in terms_of(asked.query, asked.method).values())
+def _relations(asked: WorkloadQuery) -> int:
+    return sum(len(quantity.all) for quantity in quantities_of(asked.query, asked.method).values())
 
 
-def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choice]:
+def _kept_choices(asked: Sequence[WorkloadQuery], keep: Layout | None) -> dict[str, Choice]:
     """Return the choices of an older layout for the queries that it has in common with the new ones.
 
     Sketches that stand beside a stream sample go with it, and so do their choices.
@@ -70,25 +72,25 @@ def _kept_choices(asked: Sequence[Asked], keep: Layout | None) -> dict[str, Choi
     return found
 
 
-def choice_of(planned: Planned, layout: Layout) -> Choice:
+def choice_of(planned: PlannedQuery, layout: Layout) -> Choice:
     """Return the choice that a planned query was made by."""
     query = planned.query
     if not isinstance(query, Query) or not query.links:
         return Choice()
-    term = next(iter(planned.terms.values()))
-    families: dict[int, int] = {}
-    for index, name in enumerate(term.sketches[0]):
+    quantity = next(iter(planned.quantities.values()))
+    slots: dict[int, int] = {}
+    for index, name in enumerate(quantity.sketches[0]):
         demand = layout.by_id[name].demand
         for link, place in zip(links_of(query, index), demand.places, strict=True):
-            families[link] = place.family
+            slots[link] = place.slot
     parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    if len(term.sketches) > 1:
+    if len(quantity.sketches) > 1:
         parts = tuple(
             tuple(
                 tuple(p for p in layout.by_id[name].demand.predicates if p not in relation.predicates)
                 for name, relation in zip(row, query.relations, strict=True)
             )
-            for row in term.sketches
+            for row in quantity.sketches
         )
-    shares = (1 / len(term.sketches),) * len(term.sketches)
-    return Choice(tuple(families[link] for link in range(len(query.links))), parts, shares)
+    shares = (1 / len(quantity.sketches),) * len(quantity.sketches)
+    return Choice(tuple(slots[link] for link in range(len(query.links))), parts, shares)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.elements import covering_shape, facets_of, uses_sample
-from eddyline.plan.demands import METHODS, Asked, Choice, Method, links_of, terms_of
-from eddyline.plan.layout import Demand, Kept, Layout, Planned, PlannedSample, Term
-from eddyline.plan.sharing.workload_graph import without_families
+from eddyline.plan.demands import METHODS, Choice, Method, WorkloadQuery, links_of, quantities_of
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, PlannedSample, SketchedQuantity
+from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
@@ -20,7 +20,7 @@ def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
     return {stream.name: stream.columns for stream in layout.streams}
 
 
-def find_planned(layout: Layout, query: str, method: str | None = None) -> Planned:
+def find_planned(layout: Layout, query: str, method: str | None = None) -> PlannedQuery:
     """Return a query of the plan by name, or the binding of any SQL text that the synopses cover."""
     if method is not None and method not in METHODS:
         raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
@@ -36,67 +36,73 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
     return bind(layout, "query", query, method)
 
 
-def bind(layout: Layout, name: str, text: str, method: str | None) -> Planned:
+def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQuery:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
     if layout.samples and method is None and uses_sample(parsed):
         return _bind_sampled(layout, name, parsed)
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
-    families = _covering_families(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
-    choice = Choice(families) if families is not None else None
-    terms = terms_of(parsed, chosen, choice)
-    missing = [demand for term in terms.values() for demand in term.parts[0] if demand not in ids]
+    slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
+    choice = Choice(slots) if slots is not None else None
+    quantities = quantities_of(parsed, chosen, choice)
+    missing = [
+        demand for quantity in quantities.values() for demand in quantity.parts[0] if demand not in ids
+    ]
     if missing:
         raise PlanError(_missing(layout, missing[0]))
     bound = {
-        term: Term((tuple(ids[demand] for demand in demands.parts[0]),)) for term, demands in terms.items()
+        quantity: SketchedQuantity((tuple(ids[demand] for demand in demands.parts[0]),))
+        for quantity, demands in quantities.items()
     }
-    return Planned(name, parsed, chosen, bound)
+    return PlannedQuery(name, parsed, chosen, bound)
 
 
-def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> Planned:
+def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
     """Return a query bound to the first stream sample whose dictionaries hold all that it reads."""
     for sample in layout.samples:
-        asked = Asked(name, query)
+        asked = WorkloadQuery(name, query)
         shape = covering_shape(asked, sample)
         pairs = isinstance(query, JoinDistinctQuery)
-        terms = _beside(query, sample)
-        if shape is None and not (pairs and terms):
+        quantities = _beside(query, sample)
+        if shape is None and not (pairs and quantities):
             continue
-        totals = {term: tuple(f.demand().id for f in fs) for term, fs in facets_of(query).items()}
+        totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
         if not isinstance(query, Query) or not all(
             each in layout.by_id for ids in totals.values() for each in ids
         ):
             totals = {}
-        return Planned(name, query, "skimmed", terms, sample.id, totals, shape)
+        return PlannedQuery(name, query, "skimmed", quantities, sample.id, totals, shape)
     raise PlanError(
         "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
         "reads together: add the query to the workload and build the state anew."
     )
 
 
-def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, Term]:
+def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
     """Return the sketches beside a sample that read a query too, nothing where some are missing."""
     ids = {kept.demand: kept.id for kept in sample.sketches}
-    families: tuple[int, ...] | None = ()
+    slots: tuple[int, ...] | None = ()
     if isinstance(query, Query):
-        families = _covering_families(query, "skimmed", sample.sketches)
-    if families is None:
+        slots = _covering_slots(query, "skimmed", sample.sketches)
+    if slots is None:
         return {}
-    terms = terms_of(query, "skimmed", Choice(families))
-    if not all(demand in ids for term in terms.values() for demand in term.parts[0]):
+    quantities = quantities_of(query, "skimmed", Choice(slots))
+    if not all(demand in ids for quantity in quantities.values() for demand in quantity.parts[0]):
         return {}
-    return {name: Term((tuple(ids[d] for d in term.parts[0]),)) for name, term in terms.items()}
+    return {
+        name: SketchedQuantity((tuple(ids[d] for d in quantity.parts[0]),))
+        for name, quantity in quantities.items()
+    }
 
 
 def _missing(layout: Layout, demand: Demand) -> str:
     """Return what a query would need that is not kept, or why what is kept cannot be read together."""
-    kept = {without_families(each.demand) for each in layout.kept}
-    if without_families(demand) in kept:
+    kept = {without_slots(each.demand) for each in layout.kept}
+    if without_slots(demand) in kept:
         return (
             f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but its "
-            "sketches hash by families that the others of the query do not meet: add the query to the workload and "
+            "sketches hash by slots that the others of the query do not meet: add the query to the workload and "
             "build the state anew."
         )
     return (
@@ -105,19 +111,19 @@ def _missing(layout: Layout, demand: Demand) -> str:
     )
 
 
-def _covering_families(query: Query, method: Method, kept: Iterable[Kept]) -> tuple[int, ...] | None:
-    """Return a family for each link under which every sketch of the query is kept; None if there is none.
+def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) -> tuple[int, ...] | None:
+    """Return a slot for each link under which every sketch of the query is kept; None if there is none.
 
-    Links of one query need different families. The search goes relation by relation.
+    Links of one query need different slots. The search goes relation by relation.
     """
     offered: dict[Demand, list[tuple[int, ...]]] = {}
     for each in kept:
-        families = tuple(place.family for place in each.demand.places)
-        offered.setdefault(without_families(each.demand), []).append(families)
+        slots = tuple(place.slot for place in each.demand.places)
+        offered.setdefault(without_slots(each.demand), []).append(slots)
     relations = [
-        (links_of(query, index), offered.get(without_families(demand), []))
-        for term in terms_of(query, method).values()
-        for index, demand in enumerate(term.parts[0])
+        (links_of(query, index), offered.get(without_slots(demand), []))
+        for quantity in quantities_of(query, method).values()
+        for index, demand in enumerate(quantity.parts[0])
     ]
     found = _assigned(relations, {})
     return None if found is None else tuple(found[link] for link in range(len(query.links)))
@@ -126,13 +132,13 @@ def _covering_families(query: Query, method: Method, kept: Iterable[Kept]) -> tu
 def _assigned(
     relations: list[tuple[tuple[int, ...], list[tuple[int, ...]]]], chosen: dict[int, int]
 ) -> dict[int, int] | None:
-    """Return families of all links that agree with those chosen and with one offer for each relation."""
+    """Return slots of all links that agree with those chosen and with one offer for each relation."""
     if not relations:
         return chosen
     links, offers = relations[0]
     for offer in offers:
         extended = {**chosen, **dict(zip(links, offer, strict=True))}
-        agrees = all(extended[link] == family for link, family in chosen.items())
+        agrees = all(extended[link] == slot for link, slot in chosen.items())
         if agrees and len(set(extended.values())) == len(extended):
             found = _assigned(relations[1:], extended)
             if found is not None:

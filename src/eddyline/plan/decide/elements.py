@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.demands import Asked, pair_demands
-from eddyline.plan.layout import Demand, Elements, Flag, Kept, Measure, PlannedSample
-from eddyline.sample.spec import COUNT, Node, Regrouped, SampleSpec, Shape, Term, View
-from eddyline.sketch.families import derive_seed
+from eddyline.plan.demands import WorkloadQuery, pair_demands
+from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
+from eddyline.sample.spec import COUNT, Node, Quantity, Regrouped, SampleSpec, Shape, View
+from eddyline.sketch.hash_families import derive_seed
 from eddyline.sql.query import (
     AnyQuery,
     Expression,
@@ -51,7 +51,7 @@ class Facet:
 
 
 def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return for each term of a query what its relations read; nothing for an aggregate of one stream."""
+    """Return for each quantity of a query what its relations read; nothing for an aggregate of one stream."""
     if isinstance(query, SetQuery):
         members = (
             Facet(member.stream, (member.key,), (0,), _flags(member.predicates)) for member in query.members
@@ -59,7 +59,7 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
         return {"set": tuple(members)}
     if isinstance(query, JoinDistinctQuery) or not query.links:
         return {}
-    return {name: _term_facets(query, power) for name, power in powers_of(query).items()}
+    return {name: _quantity_facets(query, power) for name, power in powers_of(query).items()}
 
 
 def uses_sample(query: AnyQuery) -> bool:
@@ -69,12 +69,12 @@ def uses_sample(query: AnyQuery) -> bool:
 
 def totals_of(query: AnyQuery) -> set[Demand]:
     """Return the exact totals of the relations of an aggregate over a join."""
-    terms = facets_of(query) if isinstance(query, Query) else {}
-    return {facet.demand() for facets in terms.values() for facet in facets}
+    quantities = facets_of(query) if isinstance(query, Query) else {}
+    return {facet.demand() for facets in quantities.values() for facet in facets}
 
 
 def powers_of(query: Query) -> dict[str, int]:
-    """Return the terms of an aggregate over a join, and to which power each takes the measure.
+    """Return the quantities of an aggregate over a join, and to which power each takes the measure.
 
     Power 0 counts the rows whose measure is not NULL.
     """
@@ -84,7 +84,7 @@ def powers_of(query: Query) -> dict[str, int]:
     return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"squares": 2, "sum": 1, "count": 0}
 
 
-def _term_facets(query: Query, power: int) -> tuple[Facet, ...]:
+def _quantity_facets(query: Query, power: int) -> tuple[Facet, ...]:
     factors = {factor.relation: factor.expression for factor in query.aggregate.factors}
     facets = []
     for index, relation in enumerate(query.relations):
@@ -114,8 +114,8 @@ def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -
 
 
 def plan_sample(
-    asked: Sequence[Asked],
-    sketches: Sequence[Kept],
+    asked: Sequence[WorkloadQuery],
+    sketches: Sequence[KeptSynopsis],
     seed: int,
     budget: int,
     kept_budget: int,
@@ -127,7 +127,9 @@ def plan_sample(
     begin with the sample's, because two samples may keep sketches of equal demands. taken: ids of other samples.
     """
     facets = {each.name: facets_of(each.query) for each in asked}
-    everything = [facet for terms in facets.values() for term in terms.values() for facet in term]
+    everything = [
+        facet for quantities in facets.values() for quantity in quantities.values() for facet in quantity
+    ]
     classes = _classes(facets.values())
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
@@ -171,9 +173,9 @@ def flags_of(demand: Demand) -> tuple[Flag, ...]:
 def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
     """Return the link class of every key of a stream: keys that a query equates are in one."""
     groups: list[set[tuple[str, Key]]] = []
-    for terms in queries:
+    for quantities in queries:
         met: dict[int, set[tuple[str, Key]]] = {}
-        for facet in next(iter(terms.values()), ()):
+        for facet in next(iter(quantities.values()), ()):
             for key, variable in zip(facet.keys, facet.variables, strict=True):
                 met.setdefault(variable, set()).add((facet.stream, key))
         for keys in met.values():
@@ -219,22 +221,23 @@ def _regrouped(part: Elements, exact: Sequence[Elements]) -> Regrouped:
 
 
 def shape_of(
-    asked: Asked,
-    terms: Mapping[str, tuple[Facet, ...]],
+    asked: WorkloadQuery,
+    quantities: Mapping[str, tuple[Facet, ...]],
     classes: Mapping[tuple[str, Key], int],
     exact: Sequence[Elements],
     kept: Sequence[Elements],
 ) -> Shape | None:
     """Return how a query reads the dictionaries, None for one that does not."""
-    if not terms:
+    if not quantities:
         return None
-    first = next(iter(terms.values()))
+    first = next(iter(quantities.values()))
     links: dict[int, int] = {}
     for facet in first:
         for key, variable in zip(facet.keys, facet.variables, strict=True):
             links[variable] = classes[facet.stream, key]
     made = {
-        name: Term(tuple(_node(facet, exact, kept) for facet in facets)) for name, facets in terms.items()
+        name: Quantity(tuple(_node(facet, exact, kept) for facet in facets))
+        for name, facets in quantities.items()
     }
     query = asked.query
     expression = _postfix(query.expression) if isinstance(query, SetQuery) else ()
@@ -243,19 +246,19 @@ def shape_of(
     )
 
 
-def covering_shape(asked: Asked, sample: PlannedSample) -> Shape | None:
+def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
-    terms = facets_of(asked.query)
+    quantities = facets_of(asked.query)
     classes: dict[tuple[str, Key], int] = {}
     for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
         classes |= {
             (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
         }
-    for facet in (facet for facets in terms.values() for facet in facets):
+    for facet in (facet for facets in quantities.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
-    shape = shape_of(asked, terms, classes, sample.exact, sample.kept)
-    if shape is None or not _one_class_each(terms, classes):
+    shape = shape_of(asked, quantities, classes, sample.exact, sample.kept)
+    if shape is None or not _one_class_each(quantities, classes):
         return None
     return shape
 
@@ -269,10 +272,12 @@ def _holds(elements: Elements, facet: Facet) -> bool:
     )
 
 
-def _one_class_each(terms: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]) -> bool:
+def _one_class_each(
+    quantities: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
+) -> bool:
     """Return whether the keys that meet in each link are of one class."""
     met: dict[int, set[int]] = {}
-    for facet in next(iter(terms.values()), ()):
+    for facet in next(iter(quantities.values()), ()):
         for key, variable in zip(facet.keys, facet.variables, strict=True):
             met.setdefault(variable, set()).add(classes[facet.stream, key])
     return all(len(links) == 1 for links in met.values())

@@ -11,20 +11,20 @@ from eddyline.errors import PlanError
 from eddyline.plan.decide.choices import choose
 from eddyline.plan.decide.elements import totals_of, uses_sample
 from eddyline.plan.decide.samples import plan_samples
-from eddyline.plan.demands import Asked, Choice, demands_of
+from eddyline.plan.demands import Choice, WorkloadQuery, demands_of
 from eddyline.plan.layout import Demand, Layout, Stream
-from eddyline.plan.size.sketches import Known, kept_for, planned_query
-from eddyline.plan.size.specs import Settings
+from eddyline.plan.size.sketches import PlanningInputs, kept_for, planned_query
+from eddyline.plan.size.specs import PlanSettings
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 
 def make_layout(
     streams: Sequence[Stream],
-    asked: Iterable[Asked],
-    settings: Settings,
+    asked: Iterable[WorkloadQuery],
+    settings: PlanSettings,
     samples: Iterable[Demand] = (),
     keep: Layout | None = None,
-    known: Known = Known(),  # noqa: B008 - a frozen value
+    known: PlanningInputs = PlanningInputs(),  # noqa: B008 - a frozen value
 ) -> Layout:
     """Return the layout of a workload: never over budget, the same whatever the order of the queries.
 
@@ -46,11 +46,11 @@ def make_layout(
 
 def _sampled_layout(
     streams: tuple[Stream, ...],
-    queries: Sequence[Asked],
+    queries: Sequence[WorkloadQuery],
     fixed: set[Demand],
-    settings: Settings,
+    settings: PlanSettings,
     old: Layout | None,
-    known: Known,
+    known: PlanningInputs,
 ) -> Layout:
     """Return a layout with stream samples: exact counters beside them, and sketches for their second stage."""
     plain = [each for each in queries if not uses_sample(each.query)]
@@ -70,7 +70,7 @@ def _sampled_layout(
     return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
 
 
-def _check_keep(old: Layout | None, settings: Settings) -> None:
+def _check_keep(old: Layout | None, settings: PlanSettings) -> None:
     """Raise PlanError where what is to stay cannot: it hashes otherwise than new synopses would."""
     hashes = {kept.spec.hash for kept in old.kept if isinstance(kept.spec, HashSketchSpec)} if old else set()
     if hashes - {settings.hash}:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from eddyline.errors import PlanError
 from eddyline.plan.decide.choices import choose
 from eddyline.plan.decide.elements import facets_of, plan_sample
-from eddyline.plan.demands import Asked, Choice
-from eddyline.plan.layout import Kept, Layout, Planned, PlannedSample
-from eddyline.plan.size.sketches import Known, kept_for, planned_query
-from eddyline.plan.size.specs import Settings
+from eddyline.plan.demands import Choice, WorkloadQuery
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery, PlannedSample
+from eddyline.plan.size.sketches import PlanningInputs, kept_for, planned_query
+from eddyline.plan.size.specs import PlanSettings
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
@@ -33,11 +33,15 @@ class SampledQueries:
     """A stream sample, and the queries that it answers."""
 
     planned: PlannedSample
-    queries: tuple[Planned, ...]
+    queries: tuple[PlannedQuery, ...]
 
 
 def plan_samples(
-    asked: Sequence[Asked], settings: Settings, budget: int, old: Layout | None, known: Known
+    asked: Sequence[WorkloadQuery],
+    settings: PlanSettings,
+    budget: int,
+    old: Layout | None,
+    known: PlanningInputs,
 ) -> list[SampledQueries]:
     """Return the stream samples of queries within a budget: those of an older layout, and one for the rest."""
     staying = _staying(asked, old)
@@ -60,12 +64,14 @@ def plan_samples(
     return made
 
 
-def _staying(asked: Sequence[Asked], old: Layout | None) -> dict[str, tuple[list[Asked], PlannedSample]]:
+def _staying(
+    asked: Sequence[WorkloadQuery], old: Layout | None
+) -> dict[str, tuple[list[WorkloadQuery], PlannedSample]]:
     """Return the samples of an older layout with those of their queries that are still asked."""
     if old is None:
         return {}
     before = {(q.name, q.query.text, q.method): q.sample for q in old.queries}
-    found: dict[str, tuple[list[Asked], PlannedSample]] = {}
+    found: dict[str, tuple[list[WorkloadQuery], PlannedSample]] = {}
     for each in asked:
         name = before.get((each.name, each.query.text, each.method))
         if name is not None:
@@ -74,7 +80,7 @@ def _staying(asked: Sequence[Asked], old: Layout | None) -> dict[str, tuple[list
 
 
 def _resized(
-    queries: Sequence[Asked], sample: PlannedSample, budget: int, old: Layout | None
+    queries: Sequence[WorkloadQuery], sample: PlannedSample, budget: int, old: Layout | None
 ) -> SampledQueries:
     """Return a sample that stays, under another budget; queries that are gone no longer say whom to follow."""
     assert old is not None
@@ -93,7 +99,11 @@ def _resized(
 
 
 def _new(
-    queries: Sequence[Asked], settings: Settings, budget: int, known: Known, taken: Collection[str]
+    queries: Sequence[WorkloadQuery],
+    settings: PlanSettings,
+    budget: int,
+    known: PlanningInputs,
+    taken: Collection[str],
 ) -> SampledQueries:
     """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay."""
     beside, choices = _sketches(queries, settings, budget, known)
@@ -110,7 +120,7 @@ def _new(
     return SampledQueries(planned, made)
 
 
-def _planned(asked: Asked, choice: Choice | None, sample: PlannedSample) -> Planned:
+def _planned(asked: WorkloadQuery, choice: Choice | None, sample: PlannedSample) -> PlannedQuery:
     """Return a query with its sample, the exact totals of its relations, and the sketches that it reads, if any."""
     totals = {
         name: tuple(facet.demand().id for facet in facets)
@@ -118,12 +128,12 @@ def _planned(asked: Asked, choice: Choice | None, sample: PlannedSample) -> Plan
         if isinstance(asked.query, Query)
     }
     ids = {kept.demand: kept.id for kept in sample.sketches}
-    terms = planned_query(asked, choice, ids).terms if choice is not None else {}
+    quantities = planned_query(asked, choice, ids).quantities if choice is not None else {}
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
-    return Planned(asked.name, asked.query, asked.method, terms, sample.id, totals, shape)
+    return PlannedQuery(asked.name, asked.query, asked.method, quantities, sample.id, totals, shape)
 
 
-def sketch_share(asked: Asked) -> float:
+def sketch_share(asked: WorkloadQuery) -> float:
     """Return the part of its memory that a query would give to sketches."""
     if isinstance(asked.query, JoinDistinctQuery) or asked.method != "skimmed":
         return 1.0
@@ -133,8 +143,8 @@ def sketch_share(asked: Asked) -> float:
 
 
 def _sketches(
-    queries: Sequence[Asked], settings: Settings, budget: int, known: Known
-) -> tuple[tuple[Kept, ...], dict[str, Choice]]:
+    queries: Sequence[WorkloadQuery], settings: PlanSettings, budget: int, known: PlanningInputs
+) -> tuple[tuple[KeptSynopsis, ...], dict[str, Choice]]:
     """Return (sketches, choices of the queries that have some) within the sketches' share of the budget.
 
     Where the share is too small for all, distinct sketches are left out first, then all that a sample can replace,
@@ -154,7 +164,7 @@ def _sketches(
         limited = replace(settings, budget=words)
         try:
             chosen = choose(some, limited, known.statistics, known.objective)
-            choices = {name: Choice(each.families) for name, each in chosen.items()}
+            choices = {name: Choice(each.hash_slots) for name, each in chosen.items()}
             return kept_for(some, choices, set(), limited, None, known), choices
         except PlanError as failure:
             error = failure

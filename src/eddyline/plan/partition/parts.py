@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from eddyline.plan.demands import Asked, links_of, terms_of
+from eddyline.plan.demands import WorkloadQuery, links_of, quantities_of
 from eddyline.plan.partition.histograms import Histogram
 from eddyline.plan.partition.link_statistics import link_statistics
 from eddyline.plan.partition.partitioning import Partitioning, cell_self_joins, joint_gain, partition_links
@@ -35,7 +35,7 @@ class Parts(msgspec.Struct, frozen=True):
     shares: tuple[float, ...] = ()
 
 
-def parts_of(asked: Asked, statistics: Statistics, words: int) -> Parts:
+def parts_of(asked: WorkloadQuery, statistics: Statistics, words: int) -> Parts:
     """Return the parts of a query's join; none where it stays whole. Paper: multi-join, Theorem 4.1."""
     query = asked.query
     assert isinstance(query, Query)
@@ -78,7 +78,9 @@ def _literal_type(column: Expression) -> Literal["", "DATE"]:
     return "DATE" if column.type.kind == "date" else ""
 
 
-def partitioning_of(asked: Asked, statistics: Statistics, words: int) -> tuple[Partitioning, ...] | None:
+def partitioning_of(
+    asked: WorkloadQuery, statistics: Statistics, words: int
+) -> tuple[Partitioning, ...] | None:
     """Return the partitioning of each link that is expected to gain enough; None where none is."""
     query = asked.query
     if not isinstance(query, Query) or any(len(link.members) > 2 for link in query.links):
@@ -94,11 +96,11 @@ def partitioning_of(asked: Asked, statistics: Statistics, words: int) -> tuple[P
     return found if joint_gain(found) >= LEAST_GAIN else None
 
 
-def _histograms(asked: Asked, statistics: Statistics) -> list[tuple[Histogram, Histogram]] | None:
+def _histograms(asked: WorkloadQuery, statistics: Statistics) -> list[tuple[Histogram, Histogram]] | None:
     """Return the histograms of both sides of each link, None where one is not known."""
     query = asked.query
     assert isinstance(query, Query)
-    relations = next(iter(terms_of(query, asked.method).values())).parts[0]
+    relations = next(iter(quantities_of(query, asked.method).values())).parts[0]
     pairs = []
     for link in query.links:
         left, right = (statistics.histogram(relations[m.relation], m.key) for m in link.members)

@@ -18,7 +18,7 @@ def as_mermaid(picture: Picture) -> str:
         lines += [f'    q{number}r{i}(["{alias}"])' for i, alias in enumerate(query.relations)]
         for meeting in query.meetings:
             first, *others = meeting.relations
-            label = f"{meeting.key}, family {meeting.family}"
+            label = f"{meeting.key}, slot {meeting.slot}"
             lines += [f'    q{number}r{first} ---|"{label}"| q{number}r{other}' for other in others]
         lines.append("  end")
     names = {query.name: f"q{number}" for number, query in enumerate(picture.queries)}
@@ -49,7 +49,7 @@ def as_svg(picture: Picture) -> str:
     height = bottom + 30 + 20 * len(notes)
     size = f'width="{_WIDE}" height="{height}" viewBox="0 0 {_WIDE} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-slot="sans-serif" font-size="12">',
         f'<rect width="{_WIDE}" height="{height}" fill="white"/>',
         _text(20, 24, "queries and their joins", bold=True),
         _text(_WIDE - _BOX - 20, 24, "what is kept of each stream", bold=True),
@@ -90,8 +90,7 @@ def _placed_synopses(picture: Picture) -> dict[str, int]:
 def _query_boxes(query: Asking, top: int, colour: str) -> list[str]:
     """Return a query: its name, then its relations in a row with their links below the names of the keys."""
     written = [
-        f"{' - '.join(query.relations[r] for r in m.relations)} on {m.key} [{m.family}]"
-        for m in query.meetings
+        f"{' - '.join(query.relations[r] for r in m.relations)} on {m.key} [{m.slot}]" for m in query.meetings
     ]
     title = f"{query.name}{_expected(query)}"
     below = "; ".join(written) or query.text

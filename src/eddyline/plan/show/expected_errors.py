@@ -5,8 +5,8 @@ from math import inf, isinf, sqrt
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.choices import choice_of
-from eddyline.plan.demands import Asked, terms_of
-from eddyline.plan.layout import Kept, Layout, Planned, PlannedSample
+from eddyline.plan.demands import WorkloadQuery, quantities_of
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery, PlannedSample
 from eddyline.plan.partition.partitioning import joint_gain
 from eddyline.plan.partition.parts import MOST_PARTS, partitioning_of
 from eddyline.plan.size.expected import sketch_weight
@@ -33,24 +33,24 @@ def expected_errors(layout: Layout, statistics: Statistics, most: int) -> dict[s
     return {each.name: z * sqrt(_variance(each, layout, statistics, most)) for each in layout.queries}
 
 
-def _variance(planned: Planned, layout: Layout, statistics: Statistics, most: int) -> float:
+def _variance(planned: PlannedQuery, layout: Layout, statistics: Statistics, most: int) -> float:
     query = planned.query
     if isinstance(query, Query) and not query.links:
         return 0.0
     if planned.sample is not None and not isinstance(query, JoinDistinctQuery):
         return _guess(planned, layout.sample(planned.sample))
-    if not planned.terms:
+    if not planned.quantities:
         return inf
-    asked = Asked(planned.name, query, planned.method)  # type: ignore[arg-type]
-    terms = terms_of(query, asked.method, choice_of(planned, layout))
-    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in terms):
+    asked = WorkloadQuery(planned.name, query, planned.method)  # type: ignore[arg-type]
+    quantities = quantities_of(query, asked.method, choice_of(planned, layout))
+    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in quantities):
         return inf
     words = min(_sketch_words(layout, planned))
-    variance = sketch_weight(query, terms, statistics, most) / words
+    variance = sketch_weight(query, quantities, statistics, most) / words
     return variance / _gain(planned, asked, statistics, words) if isinstance(query, Query) else variance
 
 
-def _guess(planned: Planned, sample: PlannedSample) -> float:
+def _guess(planned: PlannedQuery, sample: PlannedSample) -> float:
     """Return a guess of the variance once a sample overflows: one value in each of its elements, all alike.
 
     Every link adds the variance of as many values as its share of the memory holds.
@@ -65,24 +65,24 @@ def partition_gains(layout: Layout, statistics: Statistics) -> dict[str, float]:
     """Return for each partitioned query how many times less memory its parts are expected to need."""
     found = {}
     for each in layout.queries:
-        if any(len(term.sketches) > 1 for term in each.terms.values()):
-            asked = Asked(each.name, each.query, each.method)  # type: ignore[arg-type]
+        if any(len(quantity.sketches) > 1 for quantity in each.quantities.values()):
+            asked = WorkloadQuery(each.name, each.query, each.method)  # type: ignore[arg-type]
             found[each.name] = _gain(each, asked, statistics, min(_sketch_words(layout, each)))
     return found
 
 
-def _gain(planned: Planned, asked: Asked, statistics: Statistics, words: int) -> float:
-    if all(len(term.sketches) == 1 for term in planned.terms.values()):
+def _gain(planned: PlannedQuery, asked: WorkloadQuery, statistics: Statistics, words: int) -> float:
+    if all(len(quantity.sketches) == 1 for quantity in planned.quantities.values()):
         return 1.0
     parts = partitioning_of(asked, statistics, words)
     return min(joint_gain(parts), MOST_GAIN) if parts is not None else 1.0
 
 
-def _sketch_words(layout: Layout, planned: Planned) -> Iterable[int]:
+def _sketch_words(layout: Layout, planned: PlannedQuery) -> Iterable[int]:
     """Yield the words of each relation's sketches, all its parts together."""
-    for term in planned.terms.values():
-        for relation in zip(*term.sketches, strict=True):
-            kept: dict[str, Kept] = {name: layout.by_id[name] for name in relation}
+    for quantity in planned.quantities.values():
+        for relation in zip(*quantity.sketches, strict=True):
+            kept: dict[str, KeptSynopsis] = {name: layout.by_id[name] for name in relation}
             yield sum(each.spec.words for each in kept.values())
 
 

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Mapping
 from math import inf, isinf
 from types import MappingProxyType
 
-from eddyline.plan.layout import Demand, Elements, Kept, Layout, Planned, PlannedSample, Term
+from eddyline.plan.layout import (
+    Demand,
+    Elements,
+    KeptSynopsis,
+    Layout,
+    PlannedQuery,
+    PlannedSample,
+    SketchedQuantity,
+)
 from eddyline.plan.show.picture import could_not_share
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
@@ -27,7 +35,8 @@ def explain(
     if asked_error is not None:
         lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
     if not informed and any(
-        planned.sample is None and planned.terms and errors.get(planned.name) for planned in layout.queries
+        planned.sample is None and planned.quantities and errors.get(planned.name)
+        for planned in layout.queries
     ):
         lines.append(
             "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
@@ -55,9 +64,9 @@ def explain(
     return "\n".join(lines)
 
 
-def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) -> Iterator[str]:
+def _query(planned: PlannedQuery, errors: Mapping[str, float], gain: float | None) -> Iterator[str]:
     """Yield a query's lines: how it is answered, from what, and how well."""
-    reads = "; ".join(f"{name}: {_reads(term)}" for name, term in planned.terms.items())
+    reads = "; ".join(f"{name}: {_reads(quantity)}" for name, quantity in planned.quantities.items())
     method = planned.method if isinstance(planned.query, Query) else "distinct"
     if isinstance(planned.query, Query) and not planned.query.links:
         method = "exact"
@@ -68,7 +77,7 @@ def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) ->
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
     error = errors.get(planned.name, 0.0)
-    if isinstance(planned.query, JoinDistinctQuery) and not planned.terms:
+    if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
         yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif isinf(error):
         yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
@@ -78,7 +87,7 @@ def _query(planned: Planned, errors: Mapping[str, float], gain: float | None) ->
         yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
     if 1 < error < inf:
         yield "  warning: the interval is expected to be wider than the answer; give it more memory"
-    parts = max((len(term.sketches) for term in planned.terms.values()), default=1)
+    parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
     if parts > 1:
         told = f", expected to need {gain:.1f} times less memory for the same error" if gain else ""
         yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
@@ -120,19 +129,19 @@ def _elements(elements: Elements) -> str:
 
 def describe(demand: Demand) -> str:
     """Return what a synopsis holds, in one line: the part of a plan that people compare."""
-    families = sorted({place.family for place in demand.places})
-    with_families = f" by family {' and '.join(map(str, families))}" if any(families) else ""
-    return f"{demand.family} {held_of(demand)}{with_families}".strip()
+    slots = sorted({place.slot for place in demand.places})
+    with_slots = f" by slot {' and '.join(map(str, slots))}" if any(slots) else ""
+    return f"{demand.kind} {held_of(demand)}{with_slots}".strip()
 
 
-def _kept(kept: Kept, readers: dict[str, list[str]]) -> list[str]:
+def _kept(kept: KeptSynopsis, readers: dict[str, list[str]]) -> list[str]:
     names = readers.get(kept.id)
     unread = "sample" if kept.demand.sample else "row count"
     used = f"read by {', '.join(names)}" if names else unread
     return [f"{kept.id}: {describe(kept.demand)}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
 
 
-def _shape(kept: Kept) -> str:
+def _shape(kept: KeptSynopsis) -> str:
     spec = kept.spec
     if spec.words == 1:
         return "one exact counter"
@@ -142,9 +151,9 @@ def _shape(kept: Kept) -> str:
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
 
 
-def _reads(term: Term) -> str:
-    """Return the synopses of a term: sketches multiplied, parts added."""
-    return " + ".join(" x ".join(part) for part in term.sketches)
+def _reads(quantity: SketchedQuantity) -> str:
+    """Return the synopses of a quantity: sketches multiplied, parts added."""
+    return " + ".join(" x ".join(part) for part in quantity.sketches)
 
 
 def _readers(layout: Layout) -> dict[str, list[str]]:

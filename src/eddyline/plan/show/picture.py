@@ -6,21 +6,21 @@ from itertools import combinations
 import msgspec
 
 from eddyline.plan.demands import links_of
-from eddyline.plan.layout import Demand, Kept, Layout, Planned, PlannedSample
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, PlannedSample
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Vertex, VertexId
 from eddyline.plan.sharing.join_graph import Query as GraphQuery
 from eddyline.plan.sharing.link_classes import Conflict, DifferentRoles, conflict
-from eddyline.plan.sharing.workload_graph import without_families
+from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.statistics import held_of
 from eddyline.sql.query import Link, Query
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """A link of a query: the relations that meet, on which key, and by which hash family."""
+    """A link of a query: the relations that meet, on which key, and by which hash slot."""
 
     relations: tuple[int, ...]
     key: str
-    family: int
+    slot: int
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -87,22 +87,22 @@ def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
         yield Shown(f"{sample.id}-{elements.stream}", elements.stream, f"sample by {keys}", share, readers)
 
 
-def _holds(kept: Kept) -> str:
-    families = sorted({place.family for place in kept.demand.places})
-    by = f", family {', '.join(map(str, families))}" if families else ""
-    return f"{kept.demand.family} {held_of(kept.demand)}{by}".replace("  ", " ").strip()
+def _holds(kept: KeptSynopsis) -> str:
+    slots = sorted({place.slot for place in kept.demand.places})
+    by = f", slot {', '.join(map(str, slots))}" if slots else ""
+    return f"{kept.demand.kind} {held_of(kept.demand)}{by}".replace("  ", " ").strip()
 
 
-def _asking(planned: Planned, layout: Layout, error: float) -> Asking:
+def _asking(planned: PlannedQuery, layout: Layout, error: float) -> Asking:
     query, text = planned.query, " ".join(planned.query.text.split())
     if not isinstance(query, Query):
         return Asking(planned.name, text, (), (), error)
-    families = dict(enumerate(planned.shape.classes)) if planned.shape is not None else {}
-    for index, name in enumerate(() if families else next(iter(planned.terms.values())).sketches[0]):
+    slots = dict(enumerate(planned.shape.classes)) if planned.shape is not None else {}
+    for index, name in enumerate(() if slots else next(iter(planned.quantities.values())).sketches[0]):
         for link, place in zip(links_of(query, index), layout.by_id[name].demand.places, strict=True):
-            families[link] = place.family
+            slots[link] = place.slot
     meetings = tuple(
-        Meeting(tuple(member.relation for member in link.members), _spelled(link), families[index])
+        Meeting(tuple(member.relation for member in link.members), _spelled(link), slots[index])
         for index, link in enumerate(query.links)
     )
     return Asking(planned.name, text, tuple(relation.alias for relation in query.relations), meetings, error)
@@ -118,7 +118,7 @@ def could_not_share(layout: Layout) -> tuple[Apart, ...]:
     graph, ids = _shared_graph(layout)
     alike: dict[Demand, list[VertexId]] = {}
     for vertex, name in ids.items():
-        alike.setdefault(without_families(layout.by_id[name].demand), []).append(vertex)
+        alike.setdefault(without_slots(layout.by_id[name].demand), []).append(vertex)
     found = []
     for group in alike.values():
         for one, other in combinations(group, 2):
@@ -142,18 +142,18 @@ def _shared_graph(layout: Layout) -> tuple[JoinGraph, dict[VertexId, str]]:
     queries: list[GraphQuery] = []
     names: dict[VertexId, str] = {}
     for each in layout.queries:
-        if not isinstance(each.query, Query) or not each.query.links or not each.terms:
+        if not isinstance(each.query, Query) or not each.query.links or not each.quantities:
             continue
         vertices: dict[str, Vertex] = {}
-        for term in each.terms.values():
-            for part in term.sketches:
+        for quantity in each.quantities.values():
+            for part in quantity.sketches:
                 for index, name in enumerate(part):
                     demand = layout.by_id[name].demand
                     ends = tuple(
                         End(str(link), place.member, place.members)
                         for link, place in zip(links_of(each.query, index), demand.places, strict=True)
                     )
-                    vertices.setdefault(name, Vertex(without_families(demand), ends))
+                    vertices.setdefault(name, Vertex(without_slots(demand), ends))
         queries.append(GraphQuery(each.name, 1.0, tuple(vertices.values())))
         names |= {(each.name, place): name for place, name in enumerate(vertices)}
     graph = JoinGraph.separate(queries)

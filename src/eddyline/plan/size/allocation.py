@@ -3,7 +3,7 @@
 Exact counters and samples that were asked for take what they need. Everything else takes part in one
 optimisation (Paper: sharing, ComputeSpace; the largest error has its own, in `largest_error`): a relation of a
 query is a vertex, its sketch, or the sketches of its parts, are the vertex's words. Sizes are then
-raised to the least that each family needs, and families that come in steps leave what they do not use to the join
+raised to the least that each kind needs, and kinds that come in steps leave what they do not use to the join
 sketches.
 """
 
@@ -17,7 +17,7 @@ from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, allocate
 from eddyline.plan.size.largest_error import minimise_errors_in_turn
 from eddyline.plan.size.shapes import HINT_SHARE
-from eddyline.plan.size.specs import STEPPED, Settings, least_words, spec_for, step_words
+from eddyline.plan.size.specs import STEPPED, PlanSettings, least_words, spec_for, step_words
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Reader(msgspec.Struct, frozen=True):
 def share_words(
     readers: Sequence[Reader],
     own: Mapping[Demand, int],
-    settings: Settings,
+    settings: PlanSettings,
     objective: Objective = "average",
 ) -> dict[Demand, int]:
     """Return the words of every demand, never more than the budget together; own: those that are sized already."""
@@ -72,8 +72,7 @@ def _with_hints(reader: Reader) -> Reader:
     bundles = (
         Bundle(
             tuple(
-                (demand, share * (hinted if demand.family == "hash" else 1.0))
-                for demand, share in each.members
+                (demand, share * (hinted if demand.kind == "hash" else 1.0)) for demand, share in each.members
             )
         )
         for each in reader.bundles
@@ -81,9 +80,9 @@ def _with_hints(reader: Reader) -> Reader:
     return Reader(reader.name, reader.weight, tuple(bundles))
 
 
-def _steps(demand: Demand, settings: Settings) -> tuple[int, ...] | None:
+def _steps(demand: Demand, settings: PlanSettings) -> tuple[int, ...] | None:
     """Return the sizes that a demand's synopsis comes in, rising; None where any size will do."""
-    return step_words(demand.family, settings.max_distinct) if demand.family in STEPPED else None
+    return step_words(demand.kind, settings.max_distinct) if demand.kind in STEPPED else None
 
 
 def _ideal(
@@ -125,12 +124,12 @@ def _raised(ideal: Mapping[Demand, float], least: Mapping[Demand, int], words: i
 
 
 def _stepped(
-    shares: Mapping[Demand, float], least: Mapping[Demand, int], words: int, settings: Settings
+    shares: Mapping[Demand, float], least: Mapping[Demand, int], words: int, settings: PlanSettings
 ) -> dict[Demand, int]:
-    """Return whole sizes: families in steps all of one size, what they leave to the others in proportion."""
+    """Return whole sizes: kinds in steps all of one size, what they leave to the others in proportion."""
     done: dict[Demand, int] = {}
-    for family in STEPPED:
-        group = [demand for demand in shares if demand.family == family]
+    for kind in STEPPED:
+        group = [demand for demand in shares if demand.kind == kind]
         if group:
             each = max(int(sum(shares[demand] for demand in group)) // len(group), least[group[0]])
             done |= dict.fromkeys(group, spec_for(group[0], each, settings).words)

@@ -10,7 +10,7 @@ from math import prod
 
 import msgspec
 
-from eddyline.plan.demands import TermDemands, links_of
+from eddyline.plan.demands import QuantityDemands, links_of
 from eddyline.plan.layout import Demand
 from eddyline.plan.statistics import RelationStatistics, Statistics
 from eddyline.sketch.distinct import DistinctSpec
@@ -20,11 +20,11 @@ from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Query, SetQuery
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
 _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
-_PROBE = 0.05  # a standard error at which families with sizes in steps are weighed
+_PROBE = 0.05  # a standard error at which kinds with sizes in steps are weighed
 
 
 def sketch_weight(
-    query: AnyQuery, terms: Mapping[str, TermDemands], statistics: Statistics, most: int
+    query: AnyQuery, quantities: Mapping[str, QuantityDemands], statistics: Statistics, most: int
 ) -> float:
     """Return W of a query: its relative variance by sketches, times their words."""
     if isinstance(query, SetQuery):
@@ -33,22 +33,24 @@ def sketch_weight(
         return JoinDistinctSpec.for_error(_PROBE, most, 0).words * _PROBE**2
     if not query.links:
         return FAVOURABLE
-    known = [_term_weight(query, name, term, statistics) for name, term in terms.items()]
+    known = [_quantity_weight(query, name, quantity, statistics) for name, quantity in quantities.items()]
     return max((each for each in known if each is not None), default=FAVOURABLE)
 
 
-def _term_weight(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
-    size = term_size(query, name, term, statistics)
-    found = [statistics.relation(demand) for demand in relations_of(term)]
+def _quantity_weight(
+    query: Query, name: str, quantity: QuantityDemands, statistics: Statistics
+) -> float | None:
+    size = quantity_size(query, name, quantity, statistics)
+    found = [statistics.relation(demand) for demand in relations_of(quantity)]
     if not size or any(each is None for each in found):
         return None
     # atomic sketches of several links repeat pairs of rows in their products: measured, figures/sharing.py
-    crossed = 2.0 ** (len(query.links) - 1) if term.parts[0][0].family == "agms" else 1.0
+    crossed = 2.0 ** (len(query.links) - 1) if quantity.parts[0][0].kind == "agms" else 1.0
     return crossed * _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
 
 
-def term_size(query: Query, name: str, term: TermDemands, statistics: Statistics) -> float | None:
-    """Return the size of a term: as measured, else as totals and numbers of values make it likely; None if unknown.
+def quantity_size(query: Query, name: str, quantity: QuantityDemands, statistics: Statistics) -> float | None:
+    """Return the size of a quantity: as measured, else as totals and numbers of values make it likely; None if unknown.
 
     The likely size is the product of the relations' totals over, for each link, the numbers of values of all its
     relations but the smallest: values spread evenly, those of the smaller side among those of the larger.
@@ -56,9 +58,9 @@ def term_size(query: Query, name: str, term: TermDemands, statistics: Statistics
     measured = statistics.size(query, name)
     if measured:
         return measured
-    known = [statistics.relation(demand) for demand in relations_of(term)]
+    known = [statistics.relation(demand) for demand in relations_of(quantity)]
     totals = [each.total if each is not None else None for each in known]
-    if any(total is None for total in totals) or not _counted(known, relations_of(term)):
+    if any(total is None for total in totals) or not _counted(known, relations_of(quantity)):
         return None
     return _likely_size(query, known, [total for total in totals if total is not None])
 
@@ -81,15 +83,15 @@ def _likely_size(query: Query, known: Sequence[RelationStatistics | None], total
     return prod(totals) / prod(prod(sorted(each)[1:]) for each in values.values())
 
 
-def relations_of(term: TermDemands) -> tuple[Demand, ...]:
-    """Return a demand for each relation of a term, without the cuts of its parts."""
-    if len(term.parts) == 1:
-        return term.parts[0]
+def relations_of(quantity: QuantityDemands) -> tuple[Demand, ...]:
+    """Return a demand for each relation of a quantity, without the cuts of its parts."""
+    if len(quantity.parts) == 1:
+        return quantity.parts[0]
     common = [
         set.intersection(*(set(demand.predicates) for demand in each))
-        for each in zip(*term.parts, strict=True)
+        for each in zip(*quantity.parts, strict=True)
     ]
     return tuple(
         msgspec.structs.replace(demand, predicates=tuple(sorted(shared)))
-        for demand, shared in zip(term.parts[0], common, strict=True)
+        for demand, shared in zip(quantity.parts[0], common, strict=True)
     )

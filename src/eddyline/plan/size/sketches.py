@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.choices import query_weights
-from eddyline.plan.demands import Asked, Choice, TermDemands, demands_of, terms_of
-from eddyline.plan.layout import Demand, Kept, Layout, Planned, Term
+from eddyline.plan.demands import Choice, QuantityDemands, WorkloadQuery, demands_of, quantities_of
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.allocation import Bundle, Reader, share_words
-from eddyline.plan.size.specs import Settings, candidates_for, least_words, spec_for
+from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for
 from eddyline.plan.statistics import Statistics
 
 
-class Known(msgspec.Struct, frozen=True):
+class PlanningInputs(msgspec.Struct, frozen=True):
     """What the planner goes by beside the queries: statistics, and which error is to be least."""
 
     statistics: Statistics = Statistics()
@@ -23,13 +23,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def kept_for(
-    queries: Sequence[Asked],
+    queries: Sequence[WorkloadQuery],
     choices: Mapping[str, Choice],
     fixed: set[Demand],
-    settings: Settings,
+    settings: PlanSettings,
     old: Layout | None,
-    known: Known,
-) -> tuple[Kept, ...]:
+    known: PlanningInputs,
+) -> tuple[KeptSynopsis, ...]:
     """Return every synopsis with its spec, those of the old layout as they are."""
     demands = set(fixed)
     skimmed: set[Demand] = set()
@@ -44,7 +44,7 @@ def kept_for(
             f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
         )
     rest = replace(settings, budget=settings.budget - taken)
-    counted = fixed | {demand for demand in demands if demand.family == "total"}
+    counted = fixed | {demand for demand in demands if demand.kind == "total"}
     sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
     readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
     shares = share_words(readers, sized, rest, known.objective)
@@ -55,11 +55,11 @@ def kept_for(
 
 
 def _readers(
-    queries: Sequence[Asked],
+    queries: Sequence[WorkloadQuery],
     choices: Mapping[str, Choice],
     held: Iterable[Demand],
-    known: Known,
-    settings: Settings,
+    known: PlanningInputs,
+    settings: PlanSettings,
 ) -> list[Reader]:
     """Return the queries as readers of bundles: what each relation keeps, without what has its size already."""
     have = set(held)
@@ -67,37 +67,41 @@ def _readers(
     readers = []
     for each in queries:
         bundles: dict[Bundle, None] = {}
-        for term in terms_of(each.query, each.method, choices[each.name]).values():
-            for index in range(len(term.parts[0])):
-                members = _members(term, index, choices[each.name])
+        for quantity in quantities_of(each.query, each.method, choices[each.name]).values():
+            for index in range(len(quantity.parts[0])):
+                members = _members(quantity, index, choices[each.name])
                 left = tuple((demand, share) for demand, share in members if demand not in have)
-                if left and left[0][0].family != "total":
+                if left and left[0][0].kind != "total":
                     bundles[Bundle(left)] = None
         if bundles:
             readers.append(Reader(each.name, each.weight * weights[each.name], tuple(bundles)))
     return readers
 
 
-def _members(term: TermDemands, index: int, choice: Choice) -> list[tuple[Demand, float]]:
+def _members(quantity: QuantityDemands, index: int, choice: Choice) -> list[tuple[Demand, float]]:
     """Return the sketches of one relation, one for each part, with their words per unit of size."""
     parts: dict[Demand, float] = {}
-    for row, share in zip(term.parts, choice.shares, strict=True):
+    for row, share in zip(quantity.parts, choice.shares, strict=True):
         parts[row[index]] = max(parts.get(row[index], 0.0), share)
     return list(parts.items())
 
 
-def planned_query(asked: Asked, choice: Choice, ids: Mapping[Demand, str] | None = None) -> Planned:
+def planned_query(
+    asked: WorkloadQuery, choice: Choice, ids: Mapping[Demand, str] | None = None
+) -> PlannedQuery:
     """Return a query with the ids of the synopses that it reads; ids: where they are not those of the demands."""
     names = ids or {}
-    terms = {
-        name: Term(tuple(tuple(names.get(demand, demand.id) for demand in part) for part in term.parts))
-        for name, term in terms_of(asked.query, asked.method, choice).items()
+    quantities = {
+        name: SketchedQuantity(
+            tuple(tuple(names.get(demand, demand.id) for demand in part) for part in quantity.parts)
+        )
+        for name, quantity in quantities_of(asked.query, asked.method, choice).items()
     }
-    return Planned(asked.name, asked.query, asked.method, terms)
+    return PlannedQuery(asked.name, asked.query, asked.method, quantities)
 
 
-def _synopsis(demand: Demand, words: int, settings: Settings, *, skim: bool) -> Kept:
-    candidates = candidates_for(demand, words, settings) if skim and demand.family == "hash" else None
+def _synopsis(demand: Demand, words: int, settings: PlanSettings, *, skim: bool) -> KeptSynopsis:
+    candidates = candidates_for(demand, words, settings) if skim and demand.kind == "hash" else None
     if candidates is not None:
         words -= candidates.words
-    return Kept(demand.id, demand, spec_for(demand, words, settings), candidates)
+    return KeptSynopsis(demand.id, demand, spec_for(demand, words, settings), candidates)

@@ -12,14 +12,14 @@ from eddyline.errors import PlanError
 from eddyline.plan.decide.elements import totals_of, uses_sample
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.samples import LEAST_BYTES
-from eddyline.plan.demands import Asked, demands_of
+from eddyline.plan.demands import WorkloadQuery, demands_of
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
-from eddyline.plan.size.sketches import Known
-from eddyline.plan.size.specs import Settings, least_words
+from eddyline.plan.size.sketches import PlanningInputs
+from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.windows.window import group_id
 
 
-def check_event_times(asked: Asked, streams: Mapping[str, Stream]) -> None:
+def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> None:
     """Raise PlanError unless every stream that a windowed query reads has an event time."""
     for name in sorted({demand.stream for demand in demands_of(asked.query, asked.method)}):
         if streams[name].event_time is None:
@@ -31,16 +31,16 @@ def check_event_times(asked: Asked, streams: Mapping[str, Stream]) -> None:
 
 def layout_with_windows(
     streams: Mapping[str, Stream],
-    asked: Sequence[Asked],
+    asked: Sequence[WorkloadQuery],
     windows: Mapping[str, Window],
-    settings: Settings,
+    settings: PlanSettings,
     samples: Sequence[Demand],
     keep: Layout | None,
-    known: Known = Known(),  # noqa: B008 - a frozen value
+    known: PlanningInputs = PlanningInputs(),  # noqa: B008 - a frozen value
 ) -> Layout:
     """Return the layout of a workload, the panes of its windowed queries (by name in `windows`) included."""
     plain = [each for each in asked if each.name not in windows]
-    grouped: dict[tuple[Window, tuple[str, ...]], list[Asked]] = {}
+    grouped: dict[tuple[Window, tuple[str, ...]], list[WorkloadQuery]] = {}
     for each in asked:
         if each.name in windows:
             names = tuple(sorted({demand.stream for demand in demands_of(each.query, each.method)}))
@@ -64,22 +64,22 @@ def layout_with_windows(
     return replace(layout, windows=groups)
 
 
-def _all_demands(asked: Iterable[Asked]) -> set[Demand]:
+def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
     return {demand for each in asked for demand in demands_of(each.query, each.method)}
 
 
 def _sketches(demands: set[Demand]) -> int:
-    return sum(demand.family != "total" for demand in demands)
+    return sum(demand.kind != "total" for demand in demands)
 
 
 def _group(
     window: Window,
     streams: list[Stream],
-    asked: list[Asked],
+    asked: list[WorkloadQuery],
     budget: int,
-    settings: Settings,
+    settings: PlanSettings,
     keep: Layout | None,
-    known: Known,
+    known: PlanningInputs,
 ) -> WindowGroup:
     """Return a group of windowed queries within a budget, or the one that is kept if it has the same queries."""
     name = group_id(window, [stream.name for stream in streams])
@@ -101,11 +101,11 @@ def _group(
     return WindowGroup(name, window, replace(layout, samples=_of_all_panes(layout, window.panes + 1)))
 
 
-def _least_bytes(asked: Iterable[Asked], demands: set[Demand], settings: Settings) -> int:
+def _least_bytes(asked: Iterable[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:
     """Return the bytes that a pane takes at least."""
     if not settings.samples:
         return 8 * sum(least_words(demand, settings) for demand in demands)
-    totals = {demand for demand in demands if demand.family == "total"}
+    totals = {demand for demand in demands if demand.kind == "total"}
     totals |= {demand for each in asked for demand in totals_of(each.query)}
     return 8 * len(totals) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
 

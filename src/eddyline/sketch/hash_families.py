@@ -8,16 +8,16 @@ import numpy as np
 from eddyline.errors import SketchError
 from eddyline.kernels.mixing import MIX, PARAMETERS, POLY4, PRIME61
 
-Family = Literal["mix", "poly4"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
-_KERNEL_ID: dict[Family, int] = {"mix": MIX, "poly4": POLY4}
+HashFamily = Literal["mix", "poly4"]
+HASH_FAMILIES: tuple[HashFamily, ...] = get_args(HashFamily)
+_KERNEL_ID: dict[HashFamily, int] = {"mix": MIX, "poly4": POLY4}
 _MASK64 = (1 << 64) - 1
 
 
-def kernel_id(family: Family) -> int:
+def kernel_id(family: HashFamily) -> int:
     """Return the number by which the kernels know a family."""
     if family not in _KERNEL_ID:
-        raise SketchError(f"unknown hash family {family!r}: use one of {', '.join(FAMILIES)}.")
+        raise SketchError(f"unknown hash family {family!r}: use one of {', '.join(HASH_FAMILIES)}.")
     return _KERNEL_ID[family]
 
 
@@ -41,7 +41,7 @@ def derive_seed(seed: int, *labels: str | int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def parameters(family: Family, seeds: tuple[int, ...], functions: int) -> np.ndarray:
+def parameters(family: HashFamily, seeds: tuple[int, ...], functions: int) -> np.ndarray:
     """Return read-only parameters, uint64 (len(seeds), functions, PARAMETERS): one independent hash
     function for each edge seed and each row (or copy) of the sketch.
     """  # noqa: D205

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eddyline.errors import SketchError
-from eddyline.sketch.families import derive_seed, parameters
+from eddyline.sketch.hash_families import derive_seed, parameters
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
 

@@ -1,4 +1,4 @@
-"""The terms of a join query: the synopses of its relations, read by the query's method."""
+"""The quantities of a join query: the synopses of its relations, read by the query's method."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ import numpy as np
 
 from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree
-from eddyline.answer.joins.row_estimates import Reading, sum_of
+from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
 from eddyline.answer.joins.tree import hash_tree, skimmed_tree
-from eddyline.answer.joins.two_way import Side, hash_join, skimmed_join
+from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.demands import links_of
-from eddyline.plan.layout import Kept, Term
+from eddyline.plan.layout import KeptSynopsis, SketchedQuantity
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
@@ -25,17 +25,17 @@ WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the table names none."""
 
 
-def read_terms(
-    snapshot: Snapshot, query: Query, terms: Mapping[str, Term], method: str
-) -> dict[str, Reading]:
-    """Return the readings of all terms of a query, row by row from the same hash functions.
+def read_quantities(
+    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+) -> dict[str, RowEstimates]:
+    """Return the readings of all quantities of a query, row by row from the same hash functions.
 
-    A quotient of two terms correlates their rows. So all terms are read at one depth, and each part at one width,
-    the smallest that any of their sketches has: equal rows of sketches of one query hash alike.
+    A quotient of two quantities correlates their rows. So all are read at one depth, and each part at one width, the
+    smallest that any of their sketches has: equal rows of sketches of one query hash alike.
     """
     kept = {
-        name: [[snapshot.layout.by_id[each] for each in part] for part in term.sketches]
-        for name, term in terms.items()
+        name: [[snapshot.layout.by_id[each] for each in part] for part in quantity.sketches]
+        for name, quantity in quantities.items()
     }
     depth = min(_shape(each)[1] for parts in kept.values() for part in parts for each in part)
     widths = [
@@ -53,10 +53,12 @@ def read_terms(
     }
 
 
-def sides_of(snapshot: Snapshot, terms: Mapping[str, Term]) -> dict[str, tuple[Side, Side]]:
-    """Return the two sides of each term of a two-way join, all in one shape, to be read beside a sample."""
+def sides_of(
+    snapshot: Snapshot, quantities: Mapping[str, SketchedQuantity]
+) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
+    """Return the two sides of each quantity of a two-way join, all in one shape, to be read beside a sample."""
     by_id = snapshot.layout.by_id
-    kept = {name: [by_id[each] for each in term.sketches[0]] for name, term in terms.items()}
+    kept = {name: [by_id[each] for each in quantity.sketches[0]] for name, quantity in quantities.items()}
     shapes = [_shape(each) for relations in kept.values() for each in relations]
     shape = (min(width for width, _ in shapes), min(depth for _, depth in shapes))
     made = {name: _sides(snapshot, relations, shape, skim=True) for name, relations in kept.items()}
@@ -64,8 +66,8 @@ def sides_of(snapshot: Snapshot, terms: Mapping[str, Term]) -> dict[str, tuple[S
 
 
 def _read_part(
-    snapshot: Snapshot, query: Query, relations: list[Kept], method: str, shape: tuple[int, int]
-) -> Reading:
+    snapshot: Snapshot, query: Query, relations: list[KeptSynopsis], method: str, shape: tuple[int, int]
+) -> RowEstimates:
     atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
     if len(atomic) == len(relations):
         return est_join_size([_narrowed(each, shape[0]) for each in atomic])
@@ -84,33 +86,37 @@ def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, I
     return msgspec.structs.replace(spec, width=width), counters[: width * spec.depth]
 
 
-def _two_way(left: Side, right: Side, method: str) -> Reading:
+def _two_way(left: SketchedRelation, right: SketchedRelation, method: str) -> RowEstimates:
     if method == "hash":
         return hash_join(left.spec, left.counters, right.spec, right.counters)
     return skimmed_join(left, right)
 
 
-def _sides(snapshot: Snapshot, relations: list[Kept], shape: tuple[int, int], *, skim: bool) -> list[Side]:
+def _sides(
+    snapshot: Snapshot, relations: list[KeptSynopsis], shape: tuple[int, int], *, skim: bool
+) -> list[SketchedRelation]:
     """Return all sides in a common shape (width, depth)."""
-    made: dict[str, Side] = {}
+    made: dict[str, SketchedRelation] = {}
     for each in relations:
         if each.id not in made:
             made[each.id] = _side(snapshot, each, shape, skim=skim, scan=len(relations) == 2)
     return [made[each.id] for each in relations]
 
 
-def _side(snapshot: Snapshot, kept: Kept, shape: tuple[int, int], *, skim: bool, scan: bool) -> Side:
+def _side(
+    snapshot: Snapshot, kept: KeptSynopsis, shape: tuple[int, int], *, skim: bool, scan: bool
+) -> SketchedRelation:
     spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], *shape)
     if not skim or kept.candidates is None:
-        return Side(spec, counters)
+        return SketchedRelation(spec, counters)
     if not scan:
-        return Side(spec, counters, candidates.tuples(kept.candidates, snapshot.hints[kept.id]))
+        return SketchedRelation(spec, counters, candidates.tuples(kept.candidates, snapshot.hints[kept.id]))
     keys, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
-    return Side(spec, counters, keys, population)
+    return SketchedRelation(spec, counters, keys, population)
 
 
 def candidate_keys(
-    kept: Kept, hints: Int64Array, spec: HashSketchSpec, counters: Int64Array
+    kept: KeptSynopsis, hints: Int64Array, spec: HashSketchSpec, counters: Int64Array
 ) -> tuple[UInt64Array, int]:
     """Return (keys that may be dense, size of the range that was scanned for them or 0)."""
     assert kept.candidates is not None
@@ -141,13 +147,13 @@ def self_join(snapshot: Snapshot, name: str) -> float:
     return squares / spec.width if isinstance(spec, AgmsSpec) else squares
 
 
-def _shape(kept: Kept) -> tuple[int, int]:
+def _shape(kept: KeptSynopsis) -> tuple[int, int]:
     """Return (width, depth) of a sketch."""
     assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
     return kept.spec.width, kept.spec.depth
 
 
-def _hash_spec(kept: Kept) -> HashSketchSpec:
+def _hash_spec(kept: KeptSynopsis) -> HashSketchSpec:
     if not isinstance(kept.spec, HashSketchSpec):
         raise PlanError(
             f"synopsis {kept.id!r} is no hash sketch: ask the query by the method it was planned with."
