@@ -13,7 +13,16 @@ SHAPES = {
     "100 x 9000": (100, 9000, 1, 20_000, 10_000),
     "five of 3000 x 50": (3000, 50, 5, 10_000, 20_000),
     "two of 15000 x 40": (15_000, 40, 2, 5000, 15_000),
+    "20 of 1000 x 30": (1000, 30, 20, 10_000, 20_000),
+    "50 of 400 x 10": (400, 10, 50, 10_000, 20_000),
+    "100 of 200 x 200": (200, 200, 100, 10_000, 20_000),
 }
+HARD = {
+    "one of 300 x 300": (300, 300, 1, 10_000, 20_000),
+    "9000 x 1": (9000, 1, 1, 10_000, 20_000),
+    "50 of 400 x 1": (400, 1, 50, 10_000, 20_000),
+}
+"""Joins that a few join values carry and that 192 cells do not tell, or do not always."""
 
 
 def tuples(rng, own, hubs, others):
@@ -26,7 +35,8 @@ def tuples(rng, own, hubs, others):
 def side_of(keys, seed, side, repeats=1):
     spec = JoinDistinctSpec.sized(192, 1 << 30, seed, side)
     counters = np.zeros(spec.words, dtype=np.int64)
-    spec.accumulate(counters, keys.astype(np.uint64), np.full(keys.shape[1], repeats, dtype=np.int64))
+    weights = np.broadcast_to(np.asarray(repeats, dtype=np.int64), keys.shape[1])
+    spec.accumulate(counters, keys.astype(np.uint64), np.ascontiguousarray(weights))
     return SketchedSide(spec, counters)
 
 
@@ -35,30 +45,60 @@ def full_answer(left, right):
     return int((one * two).sum())
 
 
-def trials(shape, seeds, repeats=1):
-    left_hub, right_hub, hubs, left_others, right_others = SHAPES[shape]
-    held, errors = [], []
+def trials(shape, seeds, repeats=lambda rng, keys: 1):
+    """(share of intervals that hold the truth, RMS error, share of answers with a note) of the full form."""
+    left_hub, right_hub, hubs, left_others, right_others = (SHAPES | HARD)[shape]
+    held, errors, noted = [], [], []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 3])
         left, right = tuples(rng, left_hub, hubs, left_others), tuples(rng, right_hub, hubs, right_others)
-        sides = side_of(left, seed, 0, repeats), side_of(right, seed, 1, repeats)
+        sides = tuple(
+            side_of(keys, seed, place, repeats(rng, keys)) for place, keys in enumerate((left, right))
+        )
         found, truth = read_form(samples_of(*sides), sides[1], "full"), full_answer(left, right)
         held.append(found.low <= truth <= found.high)
         errors.append(found.value / truth - 1)
-    return np.mean(held), np.sqrt(np.mean(np.square(errors)))
+        noted.append(found.note is not None)
+    return np.mean(held), np.sqrt(np.mean(np.square(errors))), np.mean(noted)
 
 
+# 40 intervals of 95%, held by 95 to 97% over 200 seeds: fewer than 36 hold with a chance of 1 to 5% for new seeds;
+# these seeds are fixed.
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join(shape):
-    held, error = trials(shape, 24)
+    held, error, _ = trials(shape, 40)
     assert held >= 0.9
     assert error < 0.25
+
+
+@pytest.mark.parametrize("shape", list(HARD))
+def test_intervals_hold_where_what_join_values_meet_is_not_told_apart(shape):
+    held, _, noted = trials(shape, 40)
+    assert held >= 0.9
+    assert noted >= (0.9 if shape != "one of 300 x 300" else 0.1)
 
 
 def test_repeated_rows_are_not_taken_for_more_tuples():
-    held, error = trials("9000 x 100", 12, repeats=7)
+    held, error, _ = trials("9000 x 100", 12, lambda rng, keys: 7)
     assert held >= 0.9
     assert error < 0.25
+
+
+@pytest.mark.parametrize("shape", ["20 of 1000 x 30", "one of 300 x 300"])
+def test_rows_repeated_at_random_are_not_taken_for_more_tuples(shape):
+    held, _, _ = trials(shape, 30, lambda rng, keys: rng.geometric(0.3, keys.shape[1]))
+    assert held >= 0.9
+
+
+def test_a_few_rows_repeated_very_often_are_told_from_a_heavy_join_value_or_doubted():
+    def repeats(rng, keys):
+        times = np.ones(keys.shape[1], dtype=np.int64)
+        times[rng.choice(np.flatnonzero(keys[1] < 20), 3, replace=False)] = 3000
+        return times
+
+    held, _, noted = trials("20 of 1000 x 30", 30, repeats)
+    assert held >= 0.9
+    assert noted >= 0.5
 
 
 def test_degrees_are_exact_where_the_level_decodes_and_near_otherwise():

@@ -4,8 +4,10 @@ import argparse
 import random
 import sys
 import time
+from contextlib import nullcontext
 
 from eddyline.spark.session import local_session
+from tests.fuzz.reverts import REVERTS, reverted
 from tests.fuzz.shrink import smallest
 from tests.fuzz.sql_fuzzer import Round
 
@@ -15,7 +17,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by default a random one")
+    parser.add_argument("--without", choices=REVERTS, help="leave a fix out, to see that its lack is found")
     given = parser.parse_args()
+    with reverted(given.without) if given.without else nullcontext():
+        return run(given)
+
+
+def run(given):
+    """Run rounds for the minutes given and return 1 if one of them found something."""
     spark = local_session()
     spark.sparkContext.setLogLevel("OFF")
     seed = given.seed if given.seed is not None else random.randrange(10**9)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fuzz.reverts import REVERTS, reverted
 from tests.fuzz.sql_fuzzer import Round
 
 pytestmark = pytest.mark.spark
@@ -14,3 +15,24 @@ def test_random_texts_mean_what_they_mean_in_spark(spark, seed):
     assert not findings, "\n".join(str(finding) for finding in findings)
     assert fuzzed.counts["arrow"] >= 30
     assert fuzzed.counts["spark"] >= 40
+
+
+def test_forms_that_were_once_read_wrongly_mean_what_they_mean_in_spark(spark):
+    fuzzed = Round(spark, 5)
+    findings = fuzzed.run_forms()
+    assert not findings, "\n".join(str(finding) for finding in findings)
+    assert fuzzed.counts["arrow"] >= 30
+    assert fuzzed.counts["spark"] >= 30
+
+
+@pytest.mark.parametrize("name", REVERTS)
+def test_a_fix_that_is_taken_out_is_found_among_the_forms(spark, name):
+    with reverted(name):
+        assert Round(spark, 5).run_forms()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REVERTS)
+def test_a_fix_that_is_taken_out_is_found_among_random_texts(spark, name):
+    with reverted(name):
+        assert any(Round(spark, seed).run() for seed in range(100, 110))

@@ -16,6 +16,10 @@ FEW_COMMON_VALUES = (
     "this estimate is unresolved: the samples show too few joined pairs to tell how many join values "
     "they have in common; more memory narrows the interval."
 )
+UNEVEN_JOIN_VALUES = (
+    "this estimate is uncertain: join values with many rows in one stream may have few or none in the other, "
+    "and how many is not told apart at this memory; more memory narrows the interval."
+)
 
 
 def negative_stream(stream: str, net: int) -> str:

@@ -7,11 +7,13 @@ of two heavy x's are counted as they are seen.
 Deviation: algorithms.md leaves these values to a fallback.
 """
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from eddyline.answer.distinct_joins.pairs import Estimate, Samples
+from eddyline.answer.distinct_joins.estimate import Estimate
+from eddyline.answer.distinct_joins.pairs import Samples
 from eddyline.answer.distinct_joins.samples import SideSamples, chosen, join, thinned_b, without
 from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
@@ -26,7 +28,11 @@ def light_samples(samples: Samples) -> Samples:
         for sample, side in ((samples.b_left, samples.left), (samples.b_right, samples.right))
     )
     one, two = chosen(b_left, np.isin(b_left.b, b_right.b)), chosen(b_right, np.isin(b_right.b, b_left.b))
-    return Samples(samples.left, samples.right, samples.joined, one, two, samples.hubs)
+    light = Samples(
+        samples.left, samples.right, samples.joined, one, two, samples.hubs, missed=samples.missed
+    )
+    has_heavy = len(samples.left.heavy) + len(samples.right.heavy) > 0
+    return light if has_heavy else replace(light, filtered=samples.filtered)
 
 
 def total(light: Estimate, heavy: Estimate) -> Estimate:

@@ -4,35 +4,22 @@ p, q: the rates of the samples on a and on c; r: that of the join values sampled
 algorithms.md, section 6.
 """
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, sqrt
 
 import numpy as np
 
+from eddyline.answer.distinct_joins.estimate import Estimate
+from eddyline.answer.distinct_joins.filters import UNFILTERED, Filtered
 from eddyline.answer.distinct_joins.hubs import FEWEST_VALUES, LIGHT, MANY, Hubs
 from eddyline.answer.distinct_joins.samples import Joined, SideSamples, count_by, join, thinned_b
 from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
 
+_CONTRADICTS = 3.0  # standard errors by which two estimates of one number are apart
+_APART = 2.0  # standard errors of the samples that the filters are above them, for both to be shown
 _HELD = 0.8  # the share of heavy x's that hold a heavy join value
 FEW_VALUES, FEW_PAIRS, MANY_WITNESSES = 8, 3, 0.05
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its relative variance, what it rests on, and how it came about.
-
-    `by_x` is the share of the value that rests on the samples on x, the rest being from those on b. `noise` is the
-    part of the variance that comes from the filter, and is known however few the witnesses are.
-    """
-
-    value: float
-    variance: float
-    witnesses: int
-    method: str
-    by_x: float = 0.0
-    thin: bool = False
-    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +27,8 @@ class Samples:
     """Both sides decoded, their samples on x joined, and their samples on b at common levels.
 
     The samples on b may or may not hold heavy x's; if so, their numbers are given. hubs: join values that are heavy
-    on the left side and less so on the right, and the other way round.
+    on the left side and less so on the right, and the other way round. filtered: the number of triples by both
+    sides' filters. missed: of each side, the share of tuples that no sample may count.
     """
 
     left: SideSamples
@@ -51,6 +39,8 @@ class Samples:
     hubs: tuple[Hubs, Hubs]
     heavy_left: int = 0
     heavy_right: int = 0
+    filtered: Filtered = UNFILTERED
+    missed: tuple[float, float] = (0.0, 0.0)
 
     @property
     def p(self) -> float:
@@ -127,6 +117,37 @@ def _from_total(u: FloatArray, samples: Samples, method: str) -> Estimate:
 def _light_degree(full: np.ndarray, sampled: np.ndarray) -> np.ndarray:
     """Return how many tuples of a join value are light: those with at most LIGHT *other* sampled x's."""
     return np.where(sampled <= LIGHT, full, np.where(sampled == LIGHT + 1, sampled, 0))
+
+
+def all_triples(samples: Samples) -> Estimate:
+    """Return the number of distinct (a, b, c): by the filters or by the samples, whichever is more precise.
+
+    The samples do not count where the filters contradict them.
+    """
+    sampled, filters = _sampled_triples(samples), samples.filtered.estimate
+    if samples.filtered.trusted and filters.variance < inf:
+        return filters
+    if filters.variance == inf or (sampled.variance == inf and filters.variance * _CONTRADICTS**2 > 1):
+        return sampled  # where the samples show nothing, no more than chance may give by the filters is nothing too
+    errors = sampled.variance * sampled.value**2 + filters.variance * filters.value**2
+    contradicted = abs(sampled.value - filters.value) > _CONTRADICTS * errors**0.5
+    return filters if contradicted or filters.variance <= sampled.variance else sampled
+
+
+def may_be_more(samples: Samples) -> bool:
+    """Return whether the filters tell of more triples than the samples, by more than either's error."""
+    sampled, filters = _sampled_triples(samples), samples.filtered.estimate
+    if inf in (sampled.variance, filters.variance) or filters.variance <= sampled.variance:
+        return False
+    more = filters.value - sampled.value
+    errors = [estimate.value * sqrt(estimate.variance) for estimate in (sampled, filters)]
+    return more > max(_APART * errors[0], errors[1])
+
+
+def _sampled_triples(samples: Samples) -> Estimate:
+    """Return J'', which may miss as large a share of the join as its samples do of either side's tuples."""
+    sampled = full_projection(samples)
+    return replace(sampled, variance=sampled.variance + sum(share**2 for share in samples.missed))
 
 
 def full_projection(samples: Samples) -> Estimate:

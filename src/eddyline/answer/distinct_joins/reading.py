@@ -15,21 +15,22 @@ Paper: join-distinct; `jd_paper` has its own estimators. algorithms.md, section 
 """
 
 from dataclasses import replace
-from math import exp, inf, prod, sqrt
-from typing import Literal
+from math import inf, prod, sqrt
 
 import numpy as np
 
 from eddyline.answer import notes
+from eddyline.answer.distinct_joins.estimate import Estimate
+from eddyline.answer.distinct_joins.filters import missed_share, triples_by_filters
 from eddyline.answer.distinct_joins.heavy import heavy_pairs, light_samples, total
 from eddyline.answer.distinct_joins.hubs import hubs_of
 from eddyline.answer.distinct_joins.pairs import (
-    Estimate,
     Samples,
+    all_triples,
     by_pairs,
     full_by_pairs,
-    full_projection,
     is_thin,
+    may_be_more,
     pairs_per_triple,
     thin_pairs,
 )
@@ -42,14 +43,14 @@ from eddyline.answer.distinct_joins.samples import (
     thinned_x,
 )
 from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membership, x_per_tuple
-from eddyline.answer.interval import two_sided_z
+from eddyline.answer.interval import most_unsampled, of_factor, two_sided_z
 from eddyline.answer.sets.reading import SetReading
+from eddyline.sql.query import ProjectionForm
 
-ProjectionForm = Literal["two-sided", "semi", "full"]
-_MARGIN = 1.25  # because variances are estimated and the smallest is chosen
+_NOISY = 0.04  # the relative variance by the filters from which an estimate is called uncertain
 _MUCH_WORSE = 5.0  # times the smaller variance
+_FAR_OFF = 4.0  # standard errors that a number of x's is off at most
 _SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
-_WIDEST = 8.0  # of the exponent of an interval
 
 
 def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
@@ -62,7 +63,18 @@ def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
     one, two = one._replace(by_x=by_left), two._replace(by_x=by_right)
     joined = join(by_left, by_right)
     hubs = hubs_of(one, two, right, first=True), hubs_of(two, one, left, first=False)
-    return Samples(one, two, joined, b_left, b_right, hubs, len(one.heavy), len(two.heavy))
+    return Samples(
+        one,
+        two,
+        joined,
+        b_left,
+        b_right,
+        hubs,
+        len(one.heavy),
+        len(two.heavy),
+        triples_by_filters(left, right, one, two),
+        (missed_share(left, one), missed_share(right, two)),
+    )
 
 
 def join_distinct(
@@ -79,10 +91,30 @@ def read_form(
     seen = _seen(samples, form)
     if samples.left.whole and samples.right.whole and samples.p * samples.q == 1:
         return SetReading(float(seen), float(seen), float(seen), exact=True, witnesses=seen)
-    best = _estimate(samples, right, form)
+    if form == "semi" or not (samples.filtered.doubted or may_be_more(samples)):
+        return _read(samples, right, form, confidence)
+    trusted = replace(samples, filtered=replace(samples.filtered, trusted=True))
+    return _either(*(_read(each, right, form, confidence) for each in (samples, trusted)))
+
+
+def _read(samples: Samples, right: SketchedSide, form: ProjectionForm, confidence: float) -> SetReading:
+    """Return the reading of samples that do not hold everything."""
+    seen, best = _seen(samples, form), _estimate(samples, right, form)
     if best.variance == inf:
         return _unseen(samples, form, seen, confidence)
-    return _reading(best, seen, confidence)
+    return _reading(best, seen, _most(samples, form), confidence)
+
+
+def _either(without: SetReading, by_filters: SetReading) -> SetReading:
+    """Return the reading where the samples and the filters disagree: either may be right, the interval holds both."""
+    low, high = without.low, max(without.high, by_filters.high)
+    if by_filters.value < without.value:
+        low = min(low, by_filters.low)
+    note = (
+        "this estimate is unresolved: the samples show only some of the rows that join. A few join values may have "
+        "many tuples, or a few rows may be repeated very often; more memory narrows the interval."
+    )
+    return replace(without, low=low, high=high, note=note)
 
 
 def _seen(samples: Samples, form: ProjectionForm) -> int:
@@ -94,15 +126,32 @@ def _seen(samples: Samples, form: ProjectionForm) -> int:
     return samples.joined.pairs if form == "two-sided" else samples.joined.triples
 
 
+def _most(samples: Samples, form: ProjectionForm) -> float:
+    """Return how many elements the answer can have."""
+    if form == "semi":
+        return inf
+    most = samples.filtered.most
+    if form == "full":
+        return most
+    sides = (samples.left, samples.right)
+    return min(
+        most,
+        prod(
+            (side.distinct + len(side.heavy)) * (1 + _FAR_OFF * sqrt(side.distinct_variance))
+            for side in sides
+        ),
+    )
+
+
 def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Estimate:
     """Return the estimate of a form: the best of each kind, combined."""
     if form == "semi":
         member = membership(samples, right)
         tuples = joining_tuples(samples, member)
         return combined(joining_x(samples, member), x_per_tuple(samples, member, tuples))
-    triples = full_projection(samples)
+    triples = all_triples(samples)
     if form == "full":
-        return combined(full_by_pairs(samples), triples)
+        return triples if samples.filtered.trusted else combined(full_by_pairs(samples), triples)
     light = _two_sided(light_samples(samples))
     best = light if samples.r == 0 else total(light, heavy_pairs(samples, triples))
     sides = (samples.left, samples.right)
@@ -112,10 +161,11 @@ def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Es
 
 def _two_sided(samples: Samples) -> Estimate:
     """Return the estimate of the number of distinct pairs without heavy x's."""
-    triples = full_projection(samples)
+    triples = all_triples(samples)
     if is_thin(samples):
         return thin_pairs(samples, triples)
-    return combined(by_pairs(samples), pairs_per_triple(samples, triples))
+    by_triples = pairs_per_triple(samples, triples)
+    return by_triples if samples.filtered.trusted else combined(by_pairs(samples), by_triples)
 
 
 def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
@@ -137,19 +187,25 @@ def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
     return Estimate(value, variance, witnesses, f"{best.method} and {other.method}", noise=noise)
 
 
-def _reading(best: Estimate, seen: int, confidence: float) -> SetReading:
-    """Return the reading of the chosen estimate; few witnesses widen it, as their variance is less known."""
+def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetReading:
+    """Return the reading of the chosen estimate, between what was seen and what the filters allow.
+
+    What the samples leave open is a factor; few witnesses widen it, as their variance is less known. What the filters
+    leave open is a difference, of a variance that is known. The two are independent.
+    """
     sampled = best.variance - best.noise
-    error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))) + best.noise)
-    half = min(_MARGIN * two_sided_z(confidence) * error, _WIDEST)
-    value = max(best.value, float(seen))
-    low, high = max(best.value * exp(-half), float(seen)), max(value, best.value * exp(half))
+    error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))))
+    _, low, high = of_factor(best.value, error, sqrt(best.noise), confidence)
+    value = min(max(best.value, float(seen)), max(most, float(seen)))
+    low, high = max(low, float(seen)), min(max(value, high), max(most, value))
     return SetReading(value, min(low, value), high, exact=False, witnesses=best.witnesses, note=_note(best))
 
 
 def _note(best: Estimate) -> str | None:
     """Return what the reader should know of an estimate that rests on little."""
-    return notes.FEW_COMMON_VALUES if best.thin else notes.few_sampled_joins(best.witnesses)
+    if best.thin:
+        return notes.FEW_COMMON_VALUES
+    return notes.UNEVEN_JOIN_VALUES if best.noise > _NOISY else notes.few_sampled_joins(best.witnesses)
 
 
 def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float) -> SetReading:
@@ -160,7 +216,8 @@ def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float
     p, q, r = samples.p, samples.q, samples.r
     rates = [p, r] if form == "semi" else [p * q, r]
     rate = max(rates) if form != "two-sided" else p * q
-    high = z**2 / rate if rate > 0 else inf
-    return SetReading(
-        float(seen), float(seen), max(high, float(seen)), exact=False, witnesses=0, note=notes.NO_PAIRS_SEEN
-    )
+    high = most_unsampled(rate, confidence)
+    if form != "semi":
+        high = min(max(high, samples.filtered.value + z * samples.filtered.error), _most(samples, form))
+    high = max(high, float(seen))
+    return SetReading(float(seen), float(seen), high, exact=False, witnesses=0, note=notes.NO_PAIRS_SEEN)

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eddyline.answer.distinct_joins.estimate import Estimate
 from eddyline.answer.distinct_joins.hubs import LIGHT
-from eddyline.answer.distinct_joins.pairs import Estimate, Samples
+from eddyline.answer.distinct_joins.pairs import Samples
 from eddyline.answer.distinct_joins.samples import SketchedSide, count_by
 from eddyline.answer.interval import FloatArray
 
@@ -123,7 +124,8 @@ def joining_tuples(samples: Samples, member: Membership) -> Estimate:
         seen += int(own.sum())
     if value == 0:
         return Estimate(0.0, inf, 0, "semi by b")
-    return Estimate(float(value), variance / value**2, seen, "semi by b", by_x=part / value)
+    relative = variance / value**2 + samples.missed[0] ** 2
+    return Estimate(float(value), relative, seen, "semi by b", by_x=part / value)
 
 
 def x_per_tuple(samples: Samples, member: Membership, tuples: Estimate) -> Estimate:

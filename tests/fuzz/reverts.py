@@ -1,0 +1,79 @@
+"""Mistakes that the SQL reader once made, to be made again: a fuzzer that misses one of them is too coarse.
+
+`python -m tests.fuzz --without NAME` runs the fuzzer with one mended place as it was before.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from eddyline.ingest import arrow_path
+from eddyline.sql import aggregates, arrow_eval, arrow_numbers, arrow_text, joins, semi_joins, typing
+from eddyline.sql.coercion import BOOLEAN, INT
+
+
+def _pasted(node):
+    """COUNT(x) as text put into text: in `x IS NOT NULL` only the last part of `p AND q` is tested."""
+    return sqlglot.parse_one(f"CASE WHEN {node.sql(dialect='spark')} IS NOT NULL THEN 1 END", dialect="spark")
+
+
+def _like_without_not(evaluator, node):
+    """NOT LIKE read as LIKE: the parser says NOT by an argument of the node."""
+    return arrow_text.like(evaluator.typed(node.this, "string"), node.expression.name)
+
+
+def _raw_evaluate(text, table, columns, timezone="UTC"):
+    """Evaluate without turning Arrow's refusals of types into errors of ours."""
+    value = arrow_eval._Evaluator(table, arrow_eval.Source("", "", columns), timezone).value(
+        arrow_eval._parsed(text)
+    )
+    if isinstance(value, pa.Scalar):
+        return pa.chunked_array([pa.repeat(value, table.num_rows)])
+    return value if isinstance(value, pa.ChunkedArray) else pa.chunked_array([value])
+
+
+def _with_rules(changed):
+    """The rules of types, some of them replaced by function."""
+    return tuple((kinds, changed.get(rule, rule)) for kinds, rule in typing._RULES)
+
+
+_UNCHECKED = {
+    typing._connector: lambda *_: BOOLEAN,
+    typing._not: lambda *_: BOOLEAN,
+    typing._is: lambda *_: BOOLEAN,
+    typing._of_time: lambda *_: INT,
+    typing._sign: lambda node, sources: typing.infer(node.this, sources),
+}
+_LIKE = replace(arrow_eval._RULES[exp.Like], evaluate=_like_without_not)
+REVERTS: dict[str, Callable[[], list]] = {
+    "count of a condition": lambda: [patch.object(aggregates, "one_where_not_null", _pasted)],
+    "not like": lambda: [patch.dict(arrow_eval._RULES, {exp.Like: _LIKE})],
+    "decimal to double": lambda: [
+        patch.object(arrow_numbers, "decimal_to_float", lambda value, kind: value.cast(kind))
+    ],
+    "aggregate in exists": lambda: [patch.object(semi_joins, "_check_rows", lambda _: None)],
+    "scope of a semi-join": lambda: [patch.object(semi_joins, "_check_scope", lambda *_: None)],
+    "operands on arrow": lambda: [
+        patch.object(arrow_eval._Evaluator, "typed", lambda self, node, *_: self.value(node)),
+        patch.object(arrow_path, "evaluate", _raw_evaluate),
+    ],
+    "types of conditions": lambda: [
+        patch.object(joins, "check_predicate", lambda *_: None),
+        patch.object(typing, "_RULES", _with_rules(_UNCHECKED)),
+    ],
+}
+"""By name what to put in place of what was mended (issue 12: items 1, 2, 3, 8, 8, 11 and 11)."""
+
+
+@contextmanager
+def reverted(name):
+    """Make one of the mistakes again."""
+    with ExitStack() as stack:
+        for each in REVERTS[name]():
+            stack.enter_context(each)
+        yield
