@@ -18,10 +18,9 @@ import datasketches
 import numpy as np
 
 import eddyline as el
-from eddyline.answer.set_condition import Intersect, Member
-from eddyline.answer.set_expression import distinct_count, set_cardinality
+from eddyline.answer.sets.condition import Intersect, Member
+from eddyline.answer.sets.expression import distinct_count, set_cardinality
 from eddyline.sketch.distinct import DistinctSpec
-from eddyline.sketch.distinct_compact import compact
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.spark.session import local_session
@@ -90,7 +89,7 @@ def update_rates(keys: np.ndarray, repeat: int) -> list[Rate]:
 
 
 def reading_rates(keys: np.ndarray, repeat: int) -> list[Rate]:
-    """Return answers, merges and compact forms per second, of sketches of 194 KiB."""
+    """Return answers and merges per second, of sketches of 194 KiB."""
     spec = DistinctSpec.for_budget(194 * 1024, MAX_DISTINCT, seed=1)
     half = len(keys) // 2
     streams = [counters_of(spec, keys[: half + half // 4]), counters_of(spec, keys[half:])]
@@ -101,11 +100,6 @@ def reading_rates(keys: np.ndarray, repeat: int) -> list[Rate]:
         Rate("distinct count", best(repeat, 1, lambda: distinct_count(spec, streams[0]))),
         Rate("intersection", best(repeat, 1, lambda: set_cardinality(both, (spec, spec), tuple(streams)))),
         Rate("merge", best(repeat, 1, lambda: spec.add(*streams))),
-        Rate(
-            "compact",
-            best(repeat, 1, lambda: compact(spec, streams[0])),
-            f"{len(compact(spec, streams[0]))} B",
-        ),
         Rate("decode of a peeling table", best(repeat, 1, lambda: table.decode(sampled))),
     ]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.sizing import HINT_SHARE
-from eddyline.plan.specs import Settings, spec_for
+from eddyline.plan.size.shapes import HINT_SHARE
+from eddyline.plan.size.specs import PlanSettings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -28,7 +28,7 @@ from eddyline.sketch.synopsis import Spec, empty_counters
 
 VALUES = 100_000
 PLACES = Place(0), Place(1)
-SETTINGS = Settings(budget=0, seed=1)
+SETTINGS = PlanSettings(budget=0, seed=1)
 Update = Callable[[], None]
 
 

@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from eddyline.plan.sharing.coalesce import Objective, allocate, coalesce_join_graphs
-from eddyline.plan.sharing.families import families
+from eddyline.plan.sharing.hash_slots import hash_slots
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 
 
@@ -56,7 +56,7 @@ def main() -> None:
         seconds = perf_counter() - start
         print(
             f"{objective}: {options.queries} queries, {len(graph.members)} vertices coalesced to "
-            f"{len(shared.members)} with {len(set(families(shared).values()))} families in {seconds:.2f} s; error "
+            f"{len(shared.members)} with {len(set(hash_slots(shared).values()))} slots in {seconds:.2f} s; error "
             f"{allocate(graph, 1e6, objective).error:.4g} -> {allocation.error:.4g}"
         )
 

@@ -12,7 +12,7 @@ attributes of a relation count as independent. Under these two assumptions a joi
 import numpy as np
 from regions import JoinQuery, Relation
 
-from eddyline.plan.histograms import equi_depth
+from eddyline.plan.partition.histograms import equi_depth
 
 WORDS_PER_BUCKET = 2
 

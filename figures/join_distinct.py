@@ -24,10 +24,15 @@ import numpy as np
 from join_distinct_report import Errors, Row, draw, print_rows, read_data, write_data
 from join_distinct_shapes import CHURNED, SHAPES, Tuples, answers, tuples_of
 
-from eddyline.answer.jd_paper import inverted_estimator, jd_bitmaps, jd_estimator, theta_b_bitmaps
-from eddyline.answer.join_distinct import Form, read_form, samples_of
-from eddyline.answer.join_distinct_samples import JdSide
-from eddyline.sketch.jd_sketch import JdSketchSpec, ThetaBSpec, paired
+from eddyline.answer.distinct_joins.reading import Form, read_form, samples_of
+from eddyline.answer.distinct_joins.samples import SketchedSide
+from eddyline.papers.jd_sketch import JdSketchSpec, ThetaBSpec, paired
+from eddyline.papers.join_distinct_estimators import (
+    inverted_estimator,
+    jd_bitmaps,
+    jd_estimator,
+    theta_b_bitmaps,
+)
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 FORMS: tuple[Form, ...] = ("two-sided", "semi", "full")
@@ -39,7 +44,7 @@ NOT_BY_DOCUMENT = ("key - foreign key", "Zipf on all")
 EPSILON = 0.3
 
 
-def side_of(cells: int, seed: int, side: int, tuples: Tuples, guests: Tuples | None = None) -> JdSide:
+def side_of(cells: int, seed: int, side: int, tuples: Tuples, guests: Tuples | None = None) -> SketchedSide:
     """Return our synopsis of one side, after guests came and went."""
     spec = JoinDistinctSpec.sized(cells, MAX_DISTINCT, seed, side)
     counters = np.zeros(spec.words, dtype=np.int64)
@@ -47,7 +52,7 @@ def side_of(cells: int, seed: int, side: int, tuples: Tuples, guests: Tuples | N
         if own is not None:
             keys = np.stack(own).astype(np.uint64)
             spec.accumulate(counters, keys, np.full(keys.shape[1], weight, dtype=np.int64))
-    return JdSide(spec, counters)
+    return SketchedSide(spec, counters)
 
 
 def run_ours(

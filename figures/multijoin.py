@@ -35,14 +35,14 @@ from multijoin_queries import SETTINGS, Setting
 from multijoin_report import report
 from regions import JoinQuery, Relation
 
-from eddyline.answer.agms import est_join_size
-from eddyline.answer.contraction import JoinTree
-from eddyline.answer.join import Side, hash_join, skimmed_join
-from eddyline.answer.reading import Reading
-from eddyline.answer.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.contraction import JoinTree
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.sizing import HINT_SHARE, MIN_DEPTH
-from eddyline.plan.specs import Settings, spec_for
+from eddyline.plan.size.shapes import HINT_SHARE, MIN_DEPTH
+from eddyline.plan.size.specs import PlanSettings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -78,7 +78,7 @@ def with_composite_keys(query: JoinQuery) -> JoinQuery:
 def hash_spec(links: Links, words: int, seed: int) -> HashSketchSpec:
     """Return the spec that a plan gives a relation."""
     demand = Demand("s", "hash", places=tuple(Place(link) for link in links))
-    spec = spec_for(demand, words, Settings(budget=0, seed=seed))
+    spec = spec_for(demand, words, PlanSettings(budget=0, seed=seed))
     assert isinstance(spec, HashSketchSpec)
     return spec
 
@@ -88,7 +88,7 @@ def sketched(spec: HashSketchSpec, relation: Relation) -> np.ndarray:
     return Synopsis(spec).update(*relation.keys, weights=relation.counts).counters
 
 
-def agms_readings(query: JoinQuery, seed: int) -> Iterator[tuple[int, Reading]]:
+def agms_readings(query: JoinQuery, seed: int) -> Iterator[tuple[int, RowEstimates]]:
     """Yield AGMS's reading with each budget: the first copies of the largest sketch."""
     sums = atomic_sketches(query, max(BUDGETS), seed)
     for words in BUDGETS:
@@ -120,31 +120,37 @@ class Rows:
         return candidates.tuples(spec, table), spec.words
 
 
-def our_sides(query: JoinQuery, rows: dict[int, Rows], words: int, seed: int) -> list[Side]:
+def our_sides(query: JoinQuery, rows: dict[int, Rows], words: int, seed: int) -> list[SketchedRelation]:
     """Return each relation's sketch and candidates, together within so many words."""
-    made: dict[int, Side] = {}
+    made: dict[int, SketchedRelation] = {}
     for relation, links in zip(query.relations, query.links, strict=True):
         if id(relation) in made:
             continue
         found, used = rows[id(relation)].table(words // HINT_SHARE, seed)
         spec = hash_spec(links, words - used, seed)
-        made[id(relation)] = Side(spec, sketched(spec, relation), found if len(query.links) > 2 else found[0])
+        made[id(relation)] = SketchedRelation(
+            spec, sketched(spec, relation), found if len(query.links) > 2 else found[0]
+        )
     return in_one_shape([made[id(relation)] for relation in query.relations])
 
 
-def in_one_shape(sides: list[Side]) -> list[Side]:
+def in_one_shape(sides: list[SketchedRelation]) -> list[SketchedRelation]:
     """Return the sides with as many rows as all have: tables of one key and of two take other words."""
     depth = min(side.spec.depth for side in sides)
     return [
-        Side(replace(side.spec, depth=depth), side.counters[: depth * side.spec.width], side.candidates)
+        SketchedRelation(
+            replace(side.spec, depth=depth), side.counters[: depth * side.spec.width], side.candidates
+        )
         for side in sides
     ]
 
 
-def hash_readings(query: JoinQuery, words: int, seed: int, rows: dict[int, Rows]) -> dict[str, Reading]:
+def hash_readings(query: JoinQuery, words: int, seed: int, rows: dict[int, Rows]) -> dict[str, RowEstimates]:
     """Return the readings of hash sketches, plain and skimmed."""
     specs = [hash_spec(links, words, seed) for links in query.links]
-    plain = [Side(spec, sketched(spec, of)) for spec, of in zip(specs, query.relations, strict=True)]
+    plain = [
+        SketchedRelation(spec, sketched(spec, of)) for spec, of in zip(specs, query.relations, strict=True)
+    ]
     ours = our_sides(query, rows, words, seed)
     if len(plain) == 2:
         both = plain[0].spec, plain[0].counters, plain[1].spec, plain[1].counters
@@ -170,7 +176,7 @@ def runs(setting: Setting, seed: int) -> Iterator[tuple[int, str, Run]]:
             yield words, method, run_of(reading, exact)
 
 
-def run_of(reading: Reading, exact: float) -> Run:
+def run_of(reading: RowEstimates, exact: float) -> Run:
     """Return a reading relative to the exact join size."""
     return Run(abs(reading.value / exact - 1), reading.half_width(0.95) / exact)
 

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 from regions import Relation
 
-from eddyline.plan.sizing import shape_for
-from eddyline.sketch.families import derive_seed
+from eddyline.plan.size.shapes import shape_for
+from eddyline.sketch.hash_families import derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 DOMAIN = 1024

@@ -26,15 +26,15 @@ from bank import DATASETS
 from bank.dataset import ORDERS, Batch, Data, Dataset
 from bank.dataset import pieces as pieces_of
 
-from eddyline.answer.join import Side
-from eddyline.answer.residual_joins import read_residual_join
-from eddyline.answer.sample_joins import read_sample_join
-from eddyline.answer.sample_sets import read_sample_set
+from eddyline.answer.joins.residual import read_residual_join
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.two_way import SketchedRelation
+from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.ingest.arrow_path import project_table
 from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Projection, prepare
-from eddyline.plan.demands import Asked
-from eddyline.plan.elements import Elements, PlannedSample, plan_sample
+from eddyline.plan.decide.elements import Elements, PlannedSample, plan_sample
+from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Stream
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.messages import Join, added
@@ -42,7 +42,7 @@ from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
 from eddyline.sample.state import SampleState
-from eddyline.sketch.families import derive_seed
+from eddyline.sketch.hash_families import derive_seed
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sql.parse import parse_query
@@ -88,7 +88,7 @@ def fed(data: Data, orders: list[str]) -> Fed:
     """Return a drawing as batches of dictionaries, one list for each order."""
     columns = {name: parse_schema(name, schema) for name, schema in data.schemas.items()}
     queries = {name: parse_query(text, columns) for name, text in data.queries.items()}
-    asked = [Asked(n, q) for n, q in queries.items() if not isinstance(q, JoinDistinctQuery)]
+    asked = [WorkloadQuery(n, q) for n, q in queries.items() if not isinstance(q, JoinDistinctQuery)]
     plan = plan_sample(asked, (), 1, 1 << 40, 1 << 40)
     streams = {name: Stream(name, each) for name, each in columns.items()}
     pieces = {}
@@ -169,16 +169,16 @@ def sampled(drawing: Fed, order: str, budget: int, seed: int) -> SampleState:
 
 def totals_of(join: Join) -> dict[str, list[float]]:
     """Return the exact total of each relation's weight in each term."""
-    terms = join.shape.terms
+    terms = join.shape.quantities
     return {
         name: [float(each.weights.sum()) for each in join.whole_relations(term)]
         for name, term in terms.items()
     }
 
 
-def sketched(whole: Join, budget: int, seed: int) -> dict[str, tuple[Side, Side]]:
+def sketched(whole: Join, budget: int, seed: int) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
     """Return sketches of a two-way join whose terms take so many bytes together, with their heaviest values."""
-    terms = whole.shape.terms
+    terms = whole.shape.quantities
     width = 2
     while 2 * width * DEPTH * 8 * (len(terms) + 1) <= budget:
         width *= 2
@@ -191,7 +191,7 @@ def sketched(whole: Join, budget: int, seed: int) -> dict[str, tuple[Side, Side]
             counters = np.zeros(spec.words, dtype=np.int64)
             spec.accumulate(counters, key_array(whole.values[0]), weights)
             heavy = np.argsort(-np.abs(weights))[: max(8, width // 2)]
-            pair.append(Side(spec, counters, np.sort(whole.values[0][heavy].view(np.uint64))))
+            pair.append(SketchedRelation(spec, counters, np.sort(whole.values[0][heavy].view(np.uint64))))
         made[name] = (pair[0], pair[1])
     return made
 
@@ -208,7 +208,7 @@ def lines(drawing: Fed, state: SampleState, budget: int, seed: int) -> Iterator[
         whole, join = Join(drawing.whole, shape), Join(state, shape)
         if shape.kind == "set":
             exact = read_sample_set(whole, 0.95)
-            about = {"function": "set", "relations": len(shape.terms["set"].nodes)}
+            about = {"function": "set", "relations": len(shape.quantities["set"].nodes)}
             found = {"plain": read_sample_set(join, 0.95)}
         else:
             function, totals = query.aggregate.function, totals_of(whole)

@@ -10,8 +10,8 @@ import argparse
 
 import numpy as np
 
-from eddyline.answer.join import Side, skimmed_join
-from eddyline.answer.skimming import dense_in_range
+from eddyline.answer.joins.skimming import dense_in_range
+from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.sketch import candidates
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -28,7 +28,7 @@ def zipf(exponent: float, domain: int, rng: np.random.Generator) -> np.ndarray:
     return rng.multinomial(ROWS, chances / chances.sum())
 
 
-def sides(frequencies: np.ndarray, seed: int, rng: np.random.Generator) -> dict[str, Side]:
+def sides(frequencies: np.ndarray, seed: int, rng: np.random.Generator) -> dict[str, SketchedRelation]:
     """Return one side of the join, with candidates by each way."""
     spec, table_spec = HashSketchSpec(256, 7, (seed + 1,)), CandidateSpec.within(600, seed)
     domain = np.arange(len(frequencies))
@@ -40,9 +40,9 @@ def sides(frequencies: np.ndarray, seed: int, rng: np.random.Generator) -> dict[
     named = candidates.keys(table_spec, table)
     scanned = dense_in_range(spec, counters, 0, len(domain) - 1)
     return {
-        "scan": Side(spec, counters, scanned, len(domain)),
-        "table": Side(spec, counters, named),
-        "both": Side(spec, counters, np.union1d(named, scanned), len(domain)),
+        "scan": SketchedRelation(spec, counters, scanned, len(domain)),
+        "table": SketchedRelation(spec, counters, named),
+        "both": SketchedRelation(spec, counters, np.union1d(named, scanned), len(domain)),
     }
 
 

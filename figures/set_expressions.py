@@ -45,13 +45,12 @@ from set_expressions_report import (
     write_data,
 )
 
-from eddyline.answer.set_condition import Condition, Except, Intersect, Member, Union
-from eddyline.answer.set_expression import set_cardinality
-from eddyline.answer.set_paper import set_expression_estimator
+from eddyline.answer.sets.condition import Condition, Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import set_cardinality
+from eddyline.papers.set_estimators import set_expression_estimator
+from eddyline.papers.two_level import TwoLevelSpec
 from eddyline.sketch.distinct import DistinctSpec
-from eddyline.sketch.distinct_compact import compact
 from eddyline.sketch.hashed_keys import key_array
-from eddyline.sketch.two_level import TwoLevelSpec
 
 A, B, C = Member(0), Member(1), Member(2)
 NEARLY_EQUAL = "A - B, B in A"
@@ -189,24 +188,18 @@ def run_theta(errors: Errors, keys: np.ndarray, share: float) -> None:
 
 
 def run_bytes(errors: Errors, seed: int, budget: int = 256 * 1024, union: int = 10**6) -> None:
-    """Run A n B at equal bytes: the document, ours as kept and as stored, theta plain and compressed."""
+    """Run A n B at equal bytes: the document, ours, theta plain and compressed."""
     keys = np.random.default_rng(seed).choice(1 << 32, union, replace=False)
     sketches = max(n for n in range(8, 200) if paper_bytes(n, spread=True) <= budget)
     paper = TwoLevelSpec(sketches, paper_levels(sketches, spread=True), seed, 32, spread=True)
     kept = DistinctSpec.for_budget(budget, MAX_DISTINCT, seed)
-    stored = DistinctSpec.sized(2 * kept.cells, MAX_DISTINCT, seed)
-    segments = {spec: Segments(spec, keys) for spec in (paper, kept, stored)}
+    segments = {spec: Segments(spec, keys) for spec in (paper, kept)}
     for share in SHARES:
         views = [paper.buckets(words) for words in segments[paper].streams("A n B", share)]
         value = set_expression_estimator(EXPRESSIONS["A n B"], views, spread=True)
         key = ("bytes", "A n B", DOCUMENT, sketches, union, share)
         errors.add(key, paper_bytes(sketches, spread=True), value, union * share)
         read(errors, "bytes", "A n B", kept, segments[kept].streams("A n B", share), union, share)
-        streams = segments[stored].streams("A n B", share)
-        size = float(np.mean([len(compact(stored, words)) for words in streams]))
-        reading = set_cardinality(EXPRESSIONS["A n B"], (stored, stored), tuple(streams))
-        key = ("bytes", "A n B", "ours (compact)", stored.cells, union, share)
-        errors.add(key, size, reading.value, union * share, reading.low <= int(union * share) <= reading.high)
         run_theta(errors, keys, share)
 
 

@@ -27,11 +27,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from skimmed_report import report
 
-from eddyline.answer.agms import est_join_size
-from eddyline.answer.join import Side, hash_join, skimmed_join
-from eddyline.answer.reading import Reading
-from eddyline.answer.skimmed_paper import BEST_MULTIPLE, est_skim_join_size
-from eddyline.answer.skimming import dense_in_range, scan
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.skimming import dense_in_range, scan
+from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
+from eddyline.papers.skimmed import BEST_MULTIPLE, est_skim_join_size
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
@@ -106,20 +106,22 @@ class Tables:
         return self._found[words, seed]
 
 
-def paper_side(spec: HashSketchSpec, counters: np.ndarray) -> Side:
+def paper_side(spec: HashSketchSpec, counters: np.ndarray) -> SketchedRelation:
     """Return a side whose candidates are the domain values that pass the document's threshold 2 T'."""
     rows = spec.rows(counters).astype(np.float64)
-    return Side(spec, counters, scan(spec, rows, 0, DOMAIN - 1, 2 * BEST_MULTIPLE * ELEMENTS / spec.width))
+    return SketchedRelation(
+        spec, counters, scan(spec, rows, 0, DOMAIN - 1, 2 * BEST_MULTIPLE * ELEMENTS / spec.width)
+    )
 
 
-def scanned_side(spec: HashSketchSpec, counters: np.ndarray) -> Side:
+def scanned_side(spec: HashSketchSpec, counters: np.ndarray) -> SketchedRelation:
     """Return a side whose candidates come from a scan of the domain."""
-    return Side(spec, counters, dense_in_range(spec, counters, 0, DOMAIN - 1), DOMAIN)
+    return SketchedRelation(spec, counters, dense_in_range(spec, counters, 0, DOMAIN - 1), DOMAIN)
 
 
 def readings(
     setting: Setting, tables: tuple[Tables, Tables], words: int, seed: int
-) -> Iterator[tuple[str, Reading]]:
+) -> Iterator[tuple[str, RowEstimates]]:
     """Yield every method's reading of one setting with one seed."""
     spec = HashSketchSpec(width_within(words, DEPTH), DEPTH, (seed,))
     left, right = sketch(spec, setting.left), sketch(spec, setting.right)
@@ -129,12 +131,18 @@ def readings(
     if words in SCANNED_BUDGETS:
         yield "ours, scan", skimmed_join(scanned_side(spec, left), scanned_side(spec, right))
     keys = [each.keys(min(words, LARGEST_TABLE), seed) for each in tables]
-    yield "ours, table", skimmed_join(Side(spec, left, keys[0]), Side(spec, right, keys[1]))
+    yield (
+        "ours, table",
+        skimmed_join(SketchedRelation(spec, left, keys[0]), SketchedRelation(spec, right, keys[1])),
+    )
     width, depth = IN_ALL[words]
     spec = HashSketchSpec(width, depth, (seed,))
     keys = [each.keys(words - spec.words, seed) for each in tables]
     left, right = sketch(spec, setting.left), sketch(spec, setting.right)
-    yield "ours, in all", skimmed_join(Side(spec, left, keys[0]), Side(spec, right, keys[1]))
+    yield (
+        "ours, in all",
+        skimmed_join(SketchedRelation(spec, left, keys[0]), SketchedRelation(spec, right, keys[1])),
+    )
 
 
 class Errors:
@@ -143,7 +151,7 @@ class Errors:
     def __init__(self) -> None:
         self._runs: dict[tuple[str, int, float, int], list[tuple[float, float]]] = {}
 
-    def add(self, method: str, words: int, setting: Setting, reading: Reading) -> None:
+    def add(self, method: str, words: int, setting: Setting, reading: RowEstimates) -> None:
         """Note one reading, relative to the exact join size."""
         run = abs(reading.value / setting.exact - 1), reading.half_width(0.95) / setting.exact
         self._runs.setdefault((method, words, setting.exponent, setting.shift), []).append(run)

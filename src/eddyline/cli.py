@@ -122,7 +122,7 @@ def ask(
     estimates = [state.answer(each, confidence=confidence) for each in query or names]
     out.print(_answers(estimates))
     fresh = f", {state.origin.freshness}" if state.origin else ""
-    out.print(f"{state.nbytes:,} bytes of sketches{fresh}", highlight=False)
+    out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
 
 
 def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
@@ -221,7 +221,7 @@ def demo(
     out.print(table)
     changes = sum(tally.rows for tally in state.snapshot.tallies.values())
     deletes = sum(tally.deletes for tally in state.snapshot.tallies.values())
-    out.print(f"{changes:,} changes ({deletes:,} deletes) in {state.nbytes:,} bytes of sketches.")
+    out.print(f"{changes:,} changes ({deletes:,} deletes) in {state.nbytes:,} bytes of state.")
 
 
 @app.command()

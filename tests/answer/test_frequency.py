@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.frequency import frequencies, frequent
+from eddyline.answer.lookups.frequency import frequencies, frequent
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests.answer.zipf import counters_of, heaviest, zipf
+from tests.data.zipf import counters_of, heaviest, zipf
 
 VALUES = zipf(1.1)
 CANDIDATES = heaviest(VALUES, 500)

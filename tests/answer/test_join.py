@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join import Side, _skim_without, _Stream, hash_join, skimmed_join
-from eddyline.answer.skimming import dense_in_range, places, refit_shrunk, skim_dense
+from eddyline.answer.joins.skimming import dense_in_range, places, refit_shrunk, skim_dense
+from eddyline.answer.joins.two_way import SketchedRelation, _skim_without, _Stream, hash_join, skimmed_join
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests import naive_skimmed as naive
-from tests.answer.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.oracles import skimmed as naive
 
 
 def spec_of(seed, width=128, depth=7):
@@ -17,8 +17,8 @@ def spec_of(seed, width=128, depth=7):
 def sides(seed, left, right, count=300):
     spec = spec_of(seed)
     return (
-        Side(spec, counters_of(spec, left), heaviest(left, count)),
-        Side(spec, counters_of(spec, right), heaviest(right, count)),
+        SketchedRelation(spec, counters_of(spec, left), heaviest(left, count)),
+        SketchedRelation(spec, counters_of(spec, right), heaviest(right, count)),
     )
 
 
@@ -59,7 +59,7 @@ def test_what_scanned_and_other_sides_lose_is_what_their_residuals_miss(scanned)
     left, right = sides(2, zipf(1.0), zipf(1.0, shift=200))
     spec = left.spec
     left, right = (
-        Side(spec, side.counters, dense_in_range(spec, side.counters, 0, DOMAIN - 1), DOMAIN)
+        SketchedRelation(spec, side.counters, dense_in_range(spec, side.counters, 0, DOMAIN - 1), DOMAIN)
         if scan
         else side
         for side, scan in zip((left, right), scanned, strict=True)
@@ -99,14 +99,14 @@ def test_no_candidates_is_the_plain_sketch():
 
 def test_one_row_is_the_plain_row():
     spec, values = spec_of(3, depth=1), zipf(1.0)
-    side = Side(spec, counters_of(spec, values), heaviest(values, 50))
+    side = SketchedRelation(spec, counters_of(spec, values), heaviest(values, 50))
     np.testing.assert_array_equal(skimmed_join(side, side).rows, plain(side, side).rows)
 
 
 def test_the_order_and_repetition_of_candidates_do_not_matter():
     left, right = sides(4, zipf(1.0), zipf(1.0, shift=9))
     shuffled = np.random.default_rng(0).permutation(np.tile(left.candidates, 2))
-    again = skimmed_join(Side(left.spec, left.counters, shuffled), right)
+    again = skimmed_join(SketchedRelation(left.spec, left.counters, shuffled), right)
     np.testing.assert_array_equal(again.rows, skimmed_join(left, right).rows)
 
 
@@ -131,9 +131,13 @@ def test_different_widths_meet_at_the_smaller():
     left, right = zipf(1.0), zipf(1.0, shift=9)
     wide, narrow = spec_of(7, width=512), spec_of(7, width=128)
     keys = heaviest(left, 300)
-    mixed = skimmed_join(Side(wide, counters_of(wide, left), keys), Side(narrow, counters_of(narrow, right)))
+    mixed = skimmed_join(
+        SketchedRelation(wide, counters_of(wide, left), keys),
+        SketchedRelation(narrow, counters_of(narrow, right)),
+    )
     same = skimmed_join(
-        Side(narrow, counters_of(narrow, left), keys), Side(narrow, counters_of(narrow, right))
+        SketchedRelation(narrow, counters_of(narrow, left), keys),
+        SketchedRelation(narrow, counters_of(narrow, right)),
     )
     np.testing.assert_array_equal(mixed.rows, same.rows)
 
@@ -145,7 +149,7 @@ def test_other_seeds_depths_and_families_are_refused(other):
     with pytest.raises(IncompatibleSpecs, match="cannot be joined"):
         hash_join(one, counters[0], other, counters[1])
     with pytest.raises(IncompatibleSpecs, match="cannot be joined"):
-        skimmed_join(Side(one, counters[0]), Side(other, counters[1]))
+        skimmed_join(SketchedRelation(one, counters[0]), SketchedRelation(other, counters[1]))
 
 
 def test_a_dense_value_that_is_deleted_again_leaves_no_trace():
@@ -155,7 +159,9 @@ def test_a_dense_value_that_is_deleted_again_leaves_no_trace():
     during = before.update(dense, weights=np.array([300_000]))
     after = during.update(dense, weights=np.array([-300_000]))
     keys = np.append(heaviest(values, 300), np.uint64(77_777_777))
-    readings = [skimmed_join(*[Side(spec, s.counters, keys)] * 2) for s in (before, during, after)]
+    readings = [
+        skimmed_join(*[SketchedRelation(spec, s.counters, keys)] * 2) for s in (before, during, after)
+    ]
     np.testing.assert_array_equal(readings[0].rows, readings[2].rows)
     assert readings[1].value == pytest.approx(300_000**2, rel=0.2)
     assert readings[2].value == pytest.approx(float(values @ values), rel=0.1)
@@ -163,7 +169,7 @@ def test_a_dense_value_that_is_deleted_again_leaves_no_trace():
 
 def test_empty_streams_join_to_nothing():
     spec = spec_of(1)
-    side = Side(spec, np.zeros(spec.words, dtype=np.int64), np.arange(10, dtype=np.uint64))
+    side = SketchedRelation(spec, np.zeros(spec.words, dtype=np.int64), np.arange(10, dtype=np.uint64))
     reading = skimmed_join(side, side)
     assert (reading.value, reading.half_width(0.95), reading.dense) == (0.0, 0.0, 0)
 
@@ -175,7 +181,9 @@ def test_a_scan_of_the_domain_serves_as_candidates(exponent):
     exact, errors = float(left @ right), []
     for seed in range(10):
         one, two = (
-            Side(side.spec, side.counters, dense_in_range(side.spec, side.counters, 0, DOMAIN - 1), DOMAIN)
+            SketchedRelation(
+                side.spec, side.counters, dense_in_range(side.spec, side.counters, 0, DOMAIN - 1), DOMAIN
+            )
             for side in sides(seed, left, right)
         )
         errors.append(abs(skimmed_join(one, two).value - exact) / exact)

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.join_distinct import join_distinct, samples_of
-from eddyline.answer.join_distinct_samples import JdSide
+from eddyline.answer.distinct_joins.reading import join_distinct, samples_of
+from eddyline.answer.distinct_joins.samples import SketchedSide
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from tests.naive_join_distinct import answer, answers, counters_of, net_tuples, side_of
+from tests.oracles.join_distinct import answer, answers, counters_of, net_tuples, side_of
 
 FORMS = ("two-sided", "semi", "full")
 SMALL = tuple(JoinDistinctSpec(cells=192, levels=3, seed=5, side=side) for side in (0, 1))
@@ -20,7 +20,7 @@ def test_exact_while_everything_decodes(one, two, gone):
     left = counters_of(SMALL[0], one + gone + [(key, -weight) for key, weight in gone])
     right = SMALL[1].add(counters_of(SMALL[1], two[:7]), counters_of(SMALL[1], two[7:]))
     for form in FORMS:
-        reading = join_distinct(JdSide(SMALL[0], left), JdSide(SMALL[1], right), form)
+        reading = join_distinct(SketchedSide(SMALL[0], left), SketchedSide(SMALL[1], right), form)
         assert reading.exact
         assert reading.value == reading.low == reading.high == answer(net_tuples(one), net_tuples(two), form)
 
@@ -63,7 +63,7 @@ def test_deletes_and_merges_change_nothing():
             guest = side_of(spec, *guests)
             plain.append(one)
             churned.append(
-                JdSide(spec, spec.subtract(spec.add(one.counters, guest.counters), guest.counters))
+                SketchedSide(spec, spec.subtract(spec.add(one.counters, guest.counters), guest.counters))
             )
         assert join_distinct(*plain, form) == join_distinct(*churned, form)
 
@@ -143,7 +143,7 @@ def test_sides_may_differ_in_size():
 
 
 def test_joins_too_large_to_list_are_thinned(monkeypatch):
-    monkeypatch.setattr("eddyline.answer.join_distinct_samples.MOST_TRIPLES", 2000)
+    monkeypatch.setattr("eddyline.answer.distinct_joins.samples.MOST_TRIPLES", 2000)
     sides = [(np.arange(500), np.arange(500) % 50) for _ in range(2)]
     truth = answers(*sides)
     for form, reading in read(sides, 1536, 9).items():
@@ -156,7 +156,7 @@ def test_mismatched_sides_are_refused():
     empty = np.zeros(one.words, dtype=np.int64)
     other = JoinDistinctSpec.sized(192, 2**30, 2, side=1)
     with pytest.raises(IncompatibleSpecs, match="seed"):
-        join_distinct(JdSide(one, empty), JdSide(other, empty), "full")
+        join_distinct(SketchedSide(one, empty), SketchedSide(other, empty), "full")
     with pytest.raises(IncompatibleSpecs, match="side"):
-        join_distinct(JdSide(one, empty), JdSide(one, empty), "full")
-    assert join_distinct(JdSide(one, empty), JdSide(two, empty), "semi").value == 0
+        join_distinct(SketchedSide(one, empty), SketchedSide(one, empty), "full")
+    assert join_distinct(SketchedSide(one, empty), SketchedSide(two, empty), "semi").value == 0

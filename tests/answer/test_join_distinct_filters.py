@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join_distinct_filters import missed_share, triples_by_filters
-from eddyline.answer.join_distinct_samples import JdSide, decode
+from eddyline.answer.distinct_joins.filters import missed_share, triples_by_filters
+from eddyline.answer.distinct_joins.samples import SketchedSide, decode
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 
@@ -13,7 +13,7 @@ def side(x, b, place, seed, cells=192, weight=1):
     keys = np.unique(np.stack([x, b]).astype(np.uint64), axis=1)
     counters = np.zeros(spec.words, dtype=np.int64)
     spec.accumulate(counters, keys, np.full(keys.shape[1], weight, dtype=np.int64))
-    return JdSide(spec, counters), keys
+    return SketchedSide(spec, counters), keys
 
 
 def triples(left, right):
@@ -60,7 +60,7 @@ def test_rows_that_were_deleted_leave_no_trace():
     (left, _), (right, _) = random_pair(2)
     (guest, _), _ = random_pair(2, weight=3)
     spec = left.spec
-    churned = JdSide(spec, spec.subtract(spec.add(left.counters, guest.counters), guest.counters))
+    churned = SketchedSide(spec, spec.subtract(spec.add(left.counters, guest.counters), guest.counters))
     assert filtered(churned, right) == filtered(left, right)
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.join_distinct import read_form, samples_of
-from eddyline.answer.join_distinct_hubs import degrees_of
-from eddyline.answer.join_distinct_samples import JdSide, decode
+from eddyline.answer.distinct_joins.hubs import degrees_of
+from eddyline.answer.distinct_joins.reading import read_form, samples_of
+from eddyline.answer.distinct_joins.samples import SketchedSide, decode
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 SHAPES = {
@@ -37,7 +37,7 @@ def side_of(keys, seed, side, repeats=1):
     counters = np.zeros(spec.words, dtype=np.int64)
     weights = np.broadcast_to(np.asarray(repeats, dtype=np.int64), keys.shape[1])
     spec.accumulate(counters, keys.astype(np.uint64), np.ascontiguousarray(weights))
-    return JdSide(spec, counters)
+    return SketchedSide(spec, counters)
 
 
 def full_answer(left, right):
@@ -117,6 +117,6 @@ def test_degrees_are_exact_where_the_level_decodes_and_near_otherwise():
 
 def fingerprint(spec):
     """The fingerprint of join value 0, as the samples have it."""
-    one = JdSide(spec, np.zeros(spec.words, dtype=np.int64))
+    one = SketchedSide(spec, np.zeros(spec.words, dtype=np.int64))
     spec.accumulate(one.counters, np.array([[1], [0]], dtype=np.uint64), np.ones(1, dtype=np.int64))
     return np.unique(spec.tuples_by_x(one.counters).b)

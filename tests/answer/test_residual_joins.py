@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.join import Side
-from eddyline.answer.reading import Reading
-from eddyline.answer.residual_joins import (
+from eddyline.answer.joins.residual import (
     combine,
     read_residual_join,
     residual_combination,
     residual_join,
     residual_sides,
 )
-from eddyline.answer.sample_estimate import SampleEstimate
-from eddyline.answer.sample_joins import read_sample_join
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
-from tests import naive_sample as naive
+from tests.oracles import sample_joins as naive
 
 SPEC = HashSketchSpec(64, 5, (9,))
 
@@ -28,13 +28,13 @@ SPEC = HashSketchSpec(64, 5, (9,))
 def sketches(join, spec=SPEC):
     """The sketches of everything that a join holds, with all its values as candidates."""
     made = {}
-    for name, term in join.shape.terms.items():
+    for name, term in join.shape.quantities.items():
         pair = []
         for relation in join.whole_relations(term):
             counters = np.zeros(spec.words, dtype=np.int64)
             weights = added(relation.weights, relation.places[0], len(join.values[0]))
             spec.accumulate(counters, key_array(join.values[0]), weights)
-            pair.append(Side(spec, counters, join.values[0].view(np.uint64)))
+            pair.append(SketchedRelation(spec, counters, join.values[0].view(np.uint64)))
         made[name] = (pair[0], pair[1])
     return made
 
@@ -61,7 +61,7 @@ def test_residual_sketches_are_those_of_the_rows_that_are_not_followed(seed, bas
     join = Join(state, shape)
     followed = np.ones(len(whole.values[0]), dtype=np.bool_)
     state.rosters[0].drop_unfollowed(whole.values[0], followed)
-    for name, term in shape.terms.items():
+    for name, term in shape.quantities.items():
         for side, relation in zip(
             residual_sides(join, name, sketches(whole)[name]), whole.whole_relations(term), strict=True
         ):
@@ -102,7 +102,7 @@ def test_weights_are_by_variance(noise, doubt, weight):
     sample = SampleEstimate(
         0, 0, 0, followed=10.0, unfollowed=8.0, cautious_variance=doubt, base=0.5, carriers=50
     )
-    residual = Reading(rows=np.full(5, 4.0), row_variance=5 * noise)
+    residual = RowEstimates(rows=np.full(5, 4.0), row_variance=5 * noise)
     found = combine(sample, residual, 0.95)
     assert found.weight == weight
     assert found.value == 10.0 + weight * 8.0 + (1 - weight) * 4.0
@@ -111,7 +111,7 @@ def test_weights_are_by_variance(noise, doubt, weight):
 
 def test_dense_values_that_the_sample_does_not_follow_take_its_weight():
     sample = SampleEstimate(0, 0, 0, unfollowed=8.0, cautious_variance=1.0, base=0.1)
-    residual = Reading(rows=np.full(5, 4.0), row_variance=5.0, dense_squares=(100.0,))
+    residual = RowEstimates(rows=np.full(5, 4.0), row_variance=5.0, dense_squares=(100.0,))
     assert combine(sample, residual, 0.95).weight == pytest.approx(1 / (1 + 100 * 9))
 
 
@@ -123,7 +123,7 @@ def test_coverage_over_seeds(function):
     answer = read_sample_join(whole, function, {}, 0.95).value
     totals = {
         name: [float(each.weights.sum()) for each in whole.whole_relations(term)]
-        for name, term in shape.terms.items()
+        for name, term in shape.quantities.items()
     }
     held, errors, alone = 0, [], []
     for seed in range(60):

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.sample_calibration import relation_gaps
-from eddyline.answer.sample_joins import read_sample_join
-from eddyline.answer.sample_values import SampledTerm, SampledValues
+from eddyline.answer.joins.calibration import relation_gaps
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
 from eddyline.sample.messages import Join, exact_total
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
-from eddyline.sample.spec import Shape, Term
+from eddyline.sample.spec import Quantity, Shape
 from eddyline.sample.state import SampleState
-from tests import naive_sample as naive
+from tests.oracles import sample_joins as naive
 
 FUNCTIONS = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
@@ -48,7 +48,7 @@ def chains(draw, lengths=(2, 3, 4), function="count"):
 def totals_of(join):
     return {
         name: [float(each.weights.sum()) for each in join.whole_relations(term)]
-        for name, term in join.shape.terms.items()
+        for name, term in join.shape.quantities.items()
     }
 
 
@@ -56,9 +56,9 @@ def totals_of(join):
 @settings(max_examples=150, deadline=None)
 def test_total_counts_every_distinct_value_once(join):
     sampled = SampledValues(join)
-    for term in join.shape.terms.values():
+    for term in join.shape.quantities.values():
         slow = naive.slow_join(join, term)
-        assert SampledTerm.of(sampled, term).total == pytest.approx(slow, rel=1e-9, abs=1e-6)
+        assert SampledQuantity.of(sampled, term).total == pytest.approx(slow, rel=1e-9, abs=1e-6)
 
 
 def without(join, link, value):
@@ -77,12 +77,12 @@ def without(join, link, value):
 @settings(max_examples=80, deadline=None)
 def test_a_value_adds_what_is_gone_without_it(join):
     sampled = SampledValues(join)
-    term = SampledTerm.of(sampled, join.shape.terms["count"])
-    whole = naive.slow_join(join, join.shape.terms["count"])
+    term = SampledQuantity.of(sampled, join.shape.quantities["count"])
+    whole = naive.slow_join(join, join.shape.quantities["count"])
     for variable, link in enumerate(join.shape.classes):
         for value, place in zip(join.values[variable], sampled.places[variable], strict=True):
             rest = without(join, link, value)
-            gone = whole - naive.slow_join(rest, rest.shape.terms["count"])
+            gone = whole - naive.slow_join(rest, rest.shape.quantities["count"])
             assert term.added[place] == pytest.approx(gone, rel=1e-9, abs=1e-6)
 
 
@@ -90,16 +90,16 @@ def test_a_value_adds_what_is_gone_without_it(join):
 @settings(max_examples=60, deadline=None)
 def test_gaps_are_of_the_estimated_totals(join):
     sampled = SampledValues(join)
-    term = join.shape.terms["sum"]
-    gaps = relation_gaps(SampledTerm.of(sampled, term), [100.0] * len(term.nodes))
+    term = join.shape.quantities["sum"]
+    gaps = relation_gaps(SampledQuantity.of(sampled, term), [100.0] * len(term.nodes))
     for node, gap in zip(term.nodes, gaps, strict=True):
         alone = Join(join.state, replace_nodes(join.shape, (node,)))
-        slow = naive.slow_join(alone, Term((node,)))
+        slow = naive.slow_join(alone, Quantity((node,)))
         assert gap.short == pytest.approx(1 - slow / 100.0, abs=1e-9)
 
 
 def replace_nodes(shape, nodes):
-    return Shape(shape.name, shape.kind, shape.classes, {"count": Term(nodes)})
+    return Shape(shape.name, shape.kind, shape.classes, {"count": Quantity(nodes)})
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -109,7 +109,7 @@ def test_everything_followed_is_exact(function, data):
     join = data.draw(chains(lengths=(2, 3), function=function))
     join = Join(whole_state(join), join.shape)
     found = read_sample_join(join, function, totals_of(join), 0.95)
-    sums = {name: exact_total(join, term) for name, term in join.shape.terms.items()}
+    sums = {name: exact_total(join, term) for name, term in join.shape.quantities.items()}
     expected = plain_aggregate(function, sums)
     assert found.exact
     assert found.value == pytest.approx(expected, nan_ok=True)
@@ -156,7 +156,7 @@ def test_scaling_the_measure_scales_the_answer(join, factor):
         total[1] = total[1].astype(np.int64) * factor
         scaled.append(replace(held, totals=tuple(total), _indexes={}))
     other = Join(replace(join.state, dictionaries=tuple(scaled)), join.shape)
-    totals = {name: [5.0] * len(term.nodes) for name, term in join.shape.terms.items()}
+    totals = {name: [5.0] * len(term.nodes) for name, term in join.shape.quantities.items()}
     larger = {"sum": [5.0 * factor, *totals["sum"][1:]], "count": totals["count"]}
     one = read_sample_join(join, "sum", totals, 0.95)
     more = read_sample_join(other, "sum", larger, 0.95)
@@ -167,15 +167,15 @@ def test_scaling_the_measure_scales_the_answer(join, factor):
 @given(chains(function="sum"), st.randoms())
 @settings(max_examples=60, deadline=None)
 def test_the_order_of_relations_does_not_matter(join, random):
-    order = list(range(len(next(iter(join.shape.terms.values())).nodes)))
+    order = list(range(len(next(iter(join.shape.quantities.values())).nodes)))
     random.shuffle(order)
     shape = Shape(
         "q",
         "join",
         join.shape.classes,
-        {name: Term(tuple(term.nodes[k] for k in order)) for name, term in join.shape.terms.items()},
+        {name: Quantity(tuple(term.nodes[k] for k in order)) for name, term in join.shape.quantities.items()},
     )
-    totals = {name: [7.0 + k for k in order] for name in shape.terms}
+    totals = {name: [7.0 + k for k in order] for name in shape.quantities}
     straight = {name: sorted(each) for name, each in totals.items()}
     one = read_sample_join(join, "sum", straight, 0.95)
     other = read_sample_join(Join(join.state, shape), "sum", totals, 0.95)
@@ -224,7 +224,7 @@ def test_coverage_and_unbiasedness_over_seeds():
     """
     spec, shape, made = zipf_chain(3)
     whole = naive.sample(spec, made, [(1.0, {}), (1.0, {})])
-    answer = exact_total(Join(whole, shape), shape.terms["count"])
+    answer = exact_total(Join(whole, shape), shape.quantities["count"])
     totals = totals_of(Join(whole, shape))
     held, plain, errors = 0, [], []
     for seed in range(120):

@@ -1,9 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.set_condition import (
+from eddyline.answer.sets.condition import (
     Except,
-    Intersect,
     Member,
     Union,
     holds,
@@ -14,13 +13,9 @@ from eddyline.answer.set_condition import (
     truth_table,
     without,
 )
-from tests.naive_sets import evaluate
+from tests.data.set_conditions import EXPRESSIONS
+from tests.oracles.sets import evaluate
 
-EXPRESSIONS = st.recursive(
-    st.integers(0, 3).map(Member),
-    lambda inner: st.one_of(*(st.builds(kind, inner, inner) for kind in (Union, Intersect, Except))),
-    max_leaves=8,
-)
 STREAMS = st.lists(st.sets(st.integers(0, 20)), min_size=4, max_size=4)
 
 

@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer import set_expression
-from eddyline.answer.set_condition import Except, Intersect, Member, Union
-from eddyline.answer.set_expression import distinct_count, set_cardinality
+from eddyline.answer.sets import expression as set_expression
+from eddyline.answer.sets.condition import Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import distinct_count, set_cardinality
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.sketch.distinct import DistinctSpec
-from tests.answer.test_set_condition import EXPRESSIONS
-from tests.naive_sets import counters_of, evaluate, net_set
+from tests.data.set_conditions import EXPRESSIONS
+from tests.oracles.sets import counters_of, evaluate, net_set
 
 A, B, C = Member(0), Member(1), Member(2)
 SMALL = DistinctSpec(cells=64, levels=5, seed=3)

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import csv
 
-from eddyline.answer.set_condition import Except, Intersect, Member, Union
-from eddyline.answer.set_expression import distinct_count, set_cardinality
+from eddyline.answer.sets.condition import Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import distinct_count, set_cardinality
 from eddyline.sketch.distinct import DistinctSpec
-from tests.naive_sets import counters_of, evaluate
+from tests.oracles.sets import counters_of, evaluate
 
 SPEC = DistinctSpec.for_budget(194 * 1024, 2**30, seed=13)
 

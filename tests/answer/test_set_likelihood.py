@@ -3,11 +3,11 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from eddyline.answer.set_likelihood import Observation, _likelihood_at, _moves, element_rates, fit, observe
+from eddyline.answer.sets.likelihood import Observation, _likelihood_at, _moves, element_rates, fit, observe
 from eddyline.errors import SketchError
 from eddyline.kernels.set_likelihood import log_likelihood
 from eddyline.sketch.distinct import DistinctSpec
-from tests.naive_sets import counters_of, pattern_chances
+from tests.oracles.sets import counters_of, pattern_chances
 
 
 def pattern_chance(rates, pattern, streams, resolvable):

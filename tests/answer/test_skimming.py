@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.skimming import (
+from eddyline.answer.joins.skimming import (
     LARGEST_SCAN,
     dense_in_range,
     places,
@@ -14,8 +14,8 @@ from eddyline.errors import SketchError
 from eddyline.kernels.skimming import noise_level
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests import naive_skimmed as naive
-from tests.answer.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf
+from tests.oracles import skimmed as naive
 
 SPEC = HashSketchSpec(width=256, depth=7, seeds=(11,))
 VALUES = zipf(1.1)

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.agms import est_join_size
-from eddyline.answer.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.join import Side
-from eddyline.answer.tree import hash_tree, joined_through, skimmed_tree
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
+from eddyline.answer.joins.tree import hash_tree, joined_through, skimmed_tree
+from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.specs import Settings, spec_for
+from eddyline.plan.size.specs import PlanSettings, spec_for
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.synopsis import Synopsis
-from tests import naive_multijoin as naive
+from tests.oracles import multi_joins as naive
 
 CHAIN = ((0,), (0, 1), (1,))
 STAR = ((0, 1, 2), (0,), (1,), (2,))
@@ -26,15 +26,15 @@ SHAPES = pytest.mark.parametrize(
 )
 
 
-def specs(links, words, seed, family="hash"):
-    """The specs that a plan gives the relations: one family per link, members of a link in a row."""
-    settings = Settings(budget=0, seed=seed)
+def specs(links, words, seed, kind="hash"):
+    """The specs that a plan gives the relations: one kind per link, members of a link in a row."""
+    settings = PlanSettings(budget=0, seed=seed)
     members = JoinTree(links).members
     return [
         spec_for(
             Demand(
                 "s",
-                family,
+                kind,
                 places=tuple(
                     Place(link, members[link].index(r) if len(members[link]) > 2 else 0, len(members[link]))
                     for link in of
@@ -62,7 +62,7 @@ def sides(links, data, words, seed, *, skim):
     for spec, keys in zip(specs(links, words, seed), data, strict=True):
         tuples = np.unique(keys, axis=1).view(np.uint64)
         candidates = tuples if skim else tuples[:, :0]
-        made.append(Side(spec, Synopsis(spec).update(*keys).counters, candidates))
+        made.append(SketchedRelation(spec, Synopsis(spec).update(*keys).counters, candidates))
     return made
 
 

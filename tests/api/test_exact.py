@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline as el
-from tests.oracle import exact, net_rows
+from tests.oracles.duckdb_sql import exact, net_rows
 
 QUERIES = {
     "rows": "SELECT COUNT(*) FROM s",

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
-from eddyline.plan.demands import terms_of
-from eddyline.plan.sizing import parse_bytes
+from eddyline.plan.demands import quantities_of
+from eddyline.plan.size.shapes import parse_bytes
 from eddyline.sql.query import Query
-from tests.api.test_multijoin import QUERIES, SCHEMAS, filled, tables, workload
-from tests.oracle import exact
+from tests.data.multi_joins import QUERIES, SCHEMAS, filled, tables, workload
+from tests.oracles.duckdb_sql import exact
 
 POOL = {
     **QUERIES,
@@ -48,27 +48,27 @@ def test_plans_keep_the_budget_are_well_formed_and_ignore_the_order(names, budge
     assert planned(names, budget, objective=objective).layout == plan.layout
     for each in plan.layout.queries:
         if isinstance(each.query, Query) and each.query.links:
-            for term in each.terms.values():
+            for term in each.quantities.values():
                 demands = [plan.layout.by_id[name].demand for name in term.sketches[0]]
-                families = {}
+                slots = {}
                 for relation, demand in zip(
-                    terms_of(each.query, "skimmed")[_first(each)].parts[0], demands, strict=True
+                    quantities_of(each.query, "skimmed")[_first(each)].parts[0], demands, strict=True
                 ):
                     assert relation.keys == demand.keys
                     for key, place in zip(demand.keys, demand.places, strict=True):
-                        families.setdefault(place.family, set()).add(key)
-                assert len(families) == len(each.query.links)
+                        slots.setdefault(place.slot, set()).add(key)
+                assert len(slots) == len(each.query.links)
 
 
 def _first(each):
-    return next(iter(each.terms))
+    return next(iter(each.quantities))
 
 
 def test_relations_that_several_queries_sketch_alike_are_kept_once():
     together = planned(["chain", "pairs", "meeting"]).layout
     alone = [planned([name]).layout for name in ("chain", "pairs", "meeting")]
-    sketches = [kept for kept in together.kept if kept.demand.family == "hash"]
-    assert len(sketches) < sum(k.demand.family == "hash" for layout in alone for k in layout.kept)
+    sketches = [kept for kept in together.kept if kept.demand.kind == "hash"]
+    assert len(sketches) < sum(k.demand.kind == "hash" for layout in alone for k in layout.kept)
     customers = [kept.id for kept in sketches if kept.stream == "customers"]
     assert len(customers) == 1
     readers = [each.name for each in together.queries if customers[0] in each.ids]
@@ -79,7 +79,7 @@ def test_the_first_of_three_on_one_key_shares_with_a_join_of_two():
     three = "SELECT COUNT(*) FROM customers c, nations n, customers d WHERE c.nation = n.nation AND d.nation = n.nation"
     two = "SELECT COUNT(*) FROM customers c JOIN nations n ON c.nation = n.nation"
     layout = workload(queries={"three": three, "two": two}).plan().layout
-    sketches = {kept.id for kept in layout.kept if kept.demand.family == "hash"}
+    sketches = {kept.id for kept in layout.kept if kept.demand.kind == "hash"}
     shared = [set(each.ids) & sketches for each in layout.queries]
     assert len(shared[0] & shared[1]) == 1
     data = tables()
@@ -92,9 +92,9 @@ def test_the_first_of_three_on_one_key_shares_with_a_join_of_two():
 def test_a_relation_in_two_roles_of_one_query_has_two_families():
     text = "SELECT COUNT(*) FROM orders o, orders p, orders q WHERE o.day = p.ck AND p.day = q.ck"
     made = workload(queries={"path": text})
-    demands = [kept.demand for kept in made.plan().layout.kept if kept.demand.family == "hash"]
-    families = {place.family for demand in demands for place in demand.places}
-    assert len(families) == 2
+    demands = [kept.demand for kept in made.plan().layout.kept if kept.demand.kind == "hash"]
+    slots = {place.slot for demand in demands for place in demand.places}
+    assert len(slots) == 2
     assert len(demands) == 3
 
 
@@ -227,7 +227,7 @@ def test_a_join_of_values_ranked_differently_is_partitioned_and_gains(method):
             blunt = el.Statistics(statistics.relations, statistics.sizes, statistics.rows)
         for parted in (True, False):
             plan = made.plan(statistics=statistics if parted else blunt)
-            (term,) = plan.layout.queries[0].terms.values()
+            (term,) = plan.layout.queries[0].quantities.values()
             assert (len(term.sketches) > 1) == parted
             assert ("times less memory for the same error" in plan.explain()) == parted
             state = plan.empty()

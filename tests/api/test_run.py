@@ -6,7 +6,7 @@ import pytest
 import eddyline as el
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.api.durable import from_epoch, stamp
-from eddyline.api.start import Settings, open_store
+from eddyline.api.start import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 
 
@@ -34,7 +34,7 @@ def deliver(store, plan, stream, batch, keys, weight=1, **counts):
 
 def test_answers_from_a_store_tell_how_fresh_they_are(tmp_path):
     plan = workload().plan()
-    with open_store(plan.layout, str(tmp_path), Settings()) as store:
+    with open_store(plan.layout, str(tmp_path), StartOptions()) as store:
         assert el.open(tmp_path).answer("n").freshness.lag is None
         assert "no batch yet" in repr(el.open(tmp_path).answer("n"))
         assert deliver(store, plan, "a", 0, [1, 2, 3])
@@ -55,7 +55,7 @@ def test_answers_from_a_store_tell_how_fresh_they_are(tmp_path):
 
 def test_deletes_of_rows_never_seen_are_told(tmp_path):
     plan = workload().plan()
-    with open_store(plan.layout, str(tmp_path), Settings()) as store:
+    with open_store(plan.layout, str(tmp_path), StartOptions()) as store:
         deliver(store, plan, "a", 0, [5, 6], weight=-1)
     answer = el.open(tmp_path).answer("n")
     assert answer.value == -2
@@ -64,14 +64,14 @@ def test_deletes_of_rows_never_seen_are_told(tmp_path):
 
 def test_a_changed_plan_is_refused_with_the_difference_and_keeps_what_is_unchanged(tmp_path):
     old = workload().plan()
-    with open_store(old.layout, str(tmp_path), Settings()) as store:
+    with open_store(old.layout, str(tmp_path), StartOptions()) as store:
         deliver(store, old, "a", 0, [1, 1, 2])
     kept = el.open(tmp_path)
     assert workload().plan(keep=kept.snapshot.layout).layout == old.layout
     new = workload(added=True).plan(keep=kept.snapshot.layout)
     with pytest.raises(el.WrongRun, match=r"\+ kinds"):
-        open_store(new.layout, str(tmp_path), Settings())
-    open_store(new.layout, str(tmp_path), Settings(change_plan=True)).close()
+        open_store(new.layout, str(tmp_path), StartOptions())
+    open_store(new.layout, str(tmp_path), StartOptions(change_plan=True)).close()
     state = el.open(tmp_path)
     assert state.answer("n").value == 3
     assert state.answer("kinds").value == 5  # the sketch of "pairs" serves it, and has counted all along
@@ -83,7 +83,7 @@ def test_a_changed_plan_is_refused_with_the_difference_and_keeps_what_is_unchang
         .plan()
     )
     with pytest.raises(el.WrongRun, match="- b-"):
-        open_store(other.layout, str(tmp_path), Settings())
+        open_store(other.layout, str(tmp_path), StartOptions())
 
 
 def test_a_budget_that_is_used_up_says_what_is_missing():

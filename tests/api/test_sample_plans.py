@@ -4,9 +4,9 @@ import pytest
 
 import eddyline as el
 from eddyline.api.durable import from_epoch
-from eddyline.api.start import Settings, open_store
+from eddyline.api.start import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
-from tests.stream_samples import CHAIN, PAIRS, STREAMS, filled, in_second_stage, rows, workload
+from tests.data.stream_samples import CHAIN, PAIRS, STREAMS, filled, in_second_stage, rows, workload
 
 ADDED = {
     "another partner": "SELECT COUNT(*) FROM a JOIN c ON a.k = c.k",
@@ -76,7 +76,7 @@ CHANGES = {
 def test_a_store_in_its_second_stage_survives_a_change_of_plan(tmp_path, case):
     added, removed = CHANGES[case]
     asked = {"pairs": PAIRS, "chain": CHAIN}
-    with open_store(workload(asked, "48 KB").plan().layout, str(tmp_path), Settings()) as store:
+    with open_store(workload(asked, "48 KB").plan().layout, str(tmp_path), StartOptions()) as store:
         for seed, name in enumerate(STREAMS):
             deliver(store, name, 0, rows(seed, 30_000, 20_000))
     before = el.open(tmp_path)
@@ -84,7 +84,7 @@ def test_a_store_in_its_second_stage_survives_a_change_of_plan(tmp_path, case):
     assert before.snapshot.layout.samples[0].sketches
     wanted = {name: text for name, text in (asked | added).items() if name not in removed}
     new = workload(wanted, "128 KB").plan(keep=before.snapshot.layout)
-    open_store(new.layout, str(tmp_path), Settings(change_plan=True)).close()
+    open_store(new.layout, str(tmp_path), StartOptions(change_plan=True)).close()
     after = el.open(tmp_path)
     for name in wanted.keys() - added.keys():
         assert after.answer(name).value == before.answer(name).value
@@ -96,22 +96,29 @@ def test_a_store_in_its_second_stage_survives_a_change_of_plan(tmp_path, case):
 
 
 def test_a_plan_of_another_size_starts_anew_without_keep(tmp_path):
-    with open_store(workload({"q": PAIRS}, "48 KB").plan().layout, str(tmp_path), Settings()) as store:
+    with open_store(workload({"q": PAIRS}, "48 KB").plan().layout, str(tmp_path), StartOptions()) as store:
         for seed, name in enumerate(STREAMS):
             deliver(store, name, 0, rows(seed, 30_000, 20_000))
     other = workload({"q": PAIRS}, "96 KB").plan()
-    open_store(other.layout, str(tmp_path), Settings(change_plan=True)).close()
+    open_store(other.layout, str(tmp_path), StartOptions(change_plan=True)).close()
     answer = el.open(tmp_path).answer("q")
     assert "earlier rows are not in it" in answer.notes[-1]
 
 
 def test_a_smaller_budget_holds_from_the_change_of_plan_on(tmp_path):
-    with open_store(workload({"q": CHAIN}, "48 KB").plan().layout, str(tmp_path), Settings()) as store:
+    with open_store(workload({"q": CHAIN}, "48 KB").plan().layout, str(tmp_path), StartOptions()) as store:
         for seed, name in enumerate(STREAMS):
             deliver(store, name, 0, rows(seed, 10_000, 20_000))
     smaller = workload({"q": CHAIN}, "8 KB").plan(keep=el.open(tmp_path).snapshot.layout)
-    open_store(smaller.layout, str(tmp_path), Settings(change_plan=True)).close()
+    open_store(smaller.layout, str(tmp_path), StartOptions(change_plan=True)).close()
     assert el.open(tmp_path).nbytes <= smaller.nbytes
+
+
+def test_a_query_that_stays_takes_its_new_weight():
+    old = workload({"pairs": PAIRS}).plan()
+    heavier = workload({}).query("pairs", PAIRS, weight=5)
+    kept = heavier.plan(keep=old)
+    assert [shape.weight for shape in kept.layout.samples[0].spec.shapes] == [5.0]
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from tests.oracle import exact_answers, net_rows
-from tests.windows import DDL, MINUTE, PANES, SLIDE, START
+from tests.data.windows import DDL, MINUTE, PANES, SLIDE, START
+from tests.oracles.duckdb_sql import exact_answers, net_rows
 
 WINDOW = {"window": "15 minutes", "slide": "5 minutes"}
 QUERIES = {

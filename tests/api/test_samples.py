@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
-from tests.nasty import REFUSED, ROW, SCHEMA, STREAMS, TEXTS, for_duckdb, workload
-from tests.oracle import exact_answers, net_rows
+from tests.data.nasty import REFUSED, ROW, SCHEMA, STREAMS, TEXTS, for_duckdb, workload
+from tests.oracles.duckdb_sql import exact_answers, net_rows
 
 BATCHES = st.lists(
     st.tuples(st.sampled_from(STREAMS), st.lists(st.tuples(ROW, st.integers(1, 3)), max_size=5)), max_size=6

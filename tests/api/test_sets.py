@@ -10,27 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline as el
-from tests.oracle import exact, net_rows
+from tests.data.sets import DDL, SCHEMA, SETS
+from tests.oracles.duckdb_sql import exact, net_rows
 
-SETS = {
-    "distinct": "SELECT COUNT(DISTINCT a) FROM r",
-    "pairs": "SELECT COUNT(DISTINCT b, a) FROM r WHERE a > 1",
-    "rows": "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM r)",
-    "both": "SELECT COUNT(*) FROM (SELECT a FROM r INTERSECT SELECT a FROM s)",
-    "either": "SELECT COUNT(*) FROM (SELECT a, b FROM r UNION SELECT a, b FROM s) u",
-    "seen_not_there": (
-        "SELECT COUNT(*) FROM ((SELECT a FROM r UNION SELECT a FROM s) EXCEPT SELECT a FROM t WHERE b <> 'x')"
-    ),
-    "precedence": "SELECT COUNT(*) FROM (SELECT a FROM r UNION SELECT a FROM s INTERSECT SELECT a FROM t)",
-    "twice": "SELECT COUNT(*) FROM (SELECT a FROM r WHERE b = 'x' EXCEPT (SELECT a FROM r WHERE b = 'y'))",
-    "scales": "SELECT COUNT(*) FROM (SELECT a FROM r INTERSECT SELECT d FROM t)",
-}
 # DuckDB counts one expression only; Spark runs the very text in tests/spark/test_sets.py.
 FOR_DUCKDB = SETS | {
     "pairs": "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM r WHERE a > 1 AND b IS NOT NULL)"
 }
-DDL = "a INT, b STRING, d DECIMAL(6,1)"
-SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.string()), ("d", pa.decimal128(6, 1))])
 ROW = st.fixed_dictionaries(
     {
         "a": st.none() | st.integers(0, 6),
@@ -99,7 +85,7 @@ def test_equal_members_share_one_synopsis_with_joins_and_all_keep_the_budget(pla
     ids = [kept.id for kept in plan.layout.kept]
     assert len(ids) == len(set(ids))
     reads_a_of_r = {
-        planned.terms["set"].sketches[0][0]
+        planned.quantities["set"].sketches[0][0]
         for planned in plan.layout.queries
         if planned.name in ("both", "precedence", "scales")
     }

@@ -35,7 +35,7 @@ def filled(queries, budget, method="skimmed"):
 def depths(state, name):
     planned = next(each for each in state.snapshot.layout.queries if each.name == name)
     specs = state.snapshot.layout.by_id
-    return {min(specs[each].spec.depth for each in term.sketches[0]) for term in planned.terms.values()}
+    return {min(specs[each].spec.depth for each in term.sketches[0]) for term in planned.quantities.values()}
 
 
 @pytest.mark.parametrize(("queries", "budget"), CASES)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.plan.windows import parse_window
-from tests.windows import MINUTE, TABLES, oracle, plan, rows
+from eddyline.plan.windows.window import parse_window
+from tests.data.windows import MINUTE, TABLES, oracle, plan, rows
 
 
 def test_answers_are_those_of_the_last_complete_window():

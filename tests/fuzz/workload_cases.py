@@ -25,7 +25,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Asked:
+class WorkloadQuery:
     """One query of a random workload: its kind, its text, and how it is answered exactly."""
 
     kind: str
@@ -38,7 +38,7 @@ class Asked:
 class Case:
     """A workload and its data: net rows by stream, and batches (stream, rows, weights) that come to them."""
 
-    queries: dict[str, Asked]
+    queries: dict[str, WorkloadQuery]
     net: dict[str, pa.Table]
     batches: list[tuple[str, pa.Table, np.ndarray]] = field(default_factory=list)
 
@@ -87,7 +87,7 @@ def _query(rng, names):
     makers = (_single, _pair, _pair, _chain, _chain, _set, _distinct, _join_distinct, _semi)
     made = makers[rng.integers(len(makers))](rng, names)
     windowed = made.chain is None and rng.random() < 0.15
-    return Asked(made.kind + (" in a window" if windowed else ""), made.sql, made.chain, windowed)
+    return WorkloadQuery(made.kind + (" in a window" if windowed else ""), made.sql, made.chain, windowed)
 
 
 def _one(rng, names):
@@ -113,7 +113,7 @@ def _where(rng, alias):
 
 def _single(rng, names):
     aggregate = _aggregate(rng, "a")
-    return Asked(
+    return WorkloadQuery(
         f"{_function(aggregate)} of a stream",
         f"SELECT {aggregate} FROM {_one(rng, names)} a{_where(rng, 'a')}",
     )
@@ -122,7 +122,9 @@ def _single(rng, names):
 def _pair(rng, names):
     aggregate = _aggregate(rng, "a")
     joined = f"{_one(rng, names)} a JOIN {_one(rng, names)} b ON a.{_column(rng)} = b.{_column(rng)}"
-    return Asked(f"{_function(aggregate)} of a join", f"SELECT {aggregate} FROM {joined}{_where(rng, 'b')}")
+    return WorkloadQuery(
+        f"{_function(aggregate)} of a join", f"SELECT {aggregate} FROM {joined}{_where(rng, 'b')}"
+    )
 
 
 def _chain(rng, names):
@@ -134,7 +136,7 @@ def _chain(rng, names):
     for i, (left, right) in enumerate(columns):
         text += f" JOIN {streams[i + 1]} r{i + 1} ON r{i}.{left} = r{i + 1}.{right}"
     chain = Chain(streams, columns, measured, _function(aggregate))
-    return Asked(f"{chain.function} of a chain", text, chain)
+    return WorkloadQuery(f"{chain.function} of a chain", text, chain)
 
 
 def _set(rng, names):
@@ -142,23 +144,25 @@ def _set(rng, names):
     text = f"SELECT {column} FROM {parts[0]}"
     for name in parts[1:]:
         text += f" {('UNION', 'INTERSECT', 'EXCEPT')[rng.integers(3)]} SELECT {column} FROM {name}"
-    return Asked("set expression", f"SELECT COUNT(*) FROM ({text})")
+    return WorkloadQuery("set expression", f"SELECT COUNT(*) FROM ({text})")
 
 
 def _distinct(rng, names):
     columns = ("k", "j", "k, j")[rng.integers(3)]
-    return Asked("distinct", f"SELECT COUNT(DISTINCT {columns}) FROM {_one(rng, names)} a{_where(rng, 'a')}")
+    return WorkloadQuery(
+        "distinct", f"SELECT COUNT(DISTINCT {columns}) FROM {_one(rng, names)} a{_where(rng, 'a')}"
+    )
 
 
 def _join_distinct(rng, names):
     columns = ("a.j, b.v", "a.j", "a.j, a.k, b.j")[rng.integers(3)]
     joined = f"{_one(rng, names)} a JOIN {_one(rng, names)} b ON a.k = b.k"
-    return Asked("distinct over a join", f"SELECT COUNT(DISTINCT {columns}) FROM {joined}")
+    return WorkloadQuery("distinct over a join", f"SELECT COUNT(DISTINCT {columns}) FROM {joined}")
 
 
 def _semi(rng, names):
     inner = f"SELECT {_column(rng)} FROM {_one(rng, names)}"
-    return Asked(
+    return WorkloadQuery(
         "distinct over a semi-join",
         f"SELECT COUNT(DISTINCT a.j) FROM {_one(rng, names)} a WHERE a.k IN ({inner})",
     )

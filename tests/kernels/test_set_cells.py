@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from eddyline.kernels.distinct import LANE_PRIME
 from eddyline.kernels.set_cells import MOST_COUNT, cell_patterns, small_inverses
 from eddyline.sketch.distinct import DistinctSpec
-from tests.naive_sets import counters_of, pattern_of
+from tests.oracles.sets import counters_of, pattern_of
 
 ONE_CELL = DistinctSpec(cells=64, levels=1, seed=9)
 LOOK_ALIKE = [  # keys that all fall into one cell

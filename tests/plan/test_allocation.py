@@ -1,28 +1,28 @@
-"""Shares of the budget: never over it, every demand served, families in steps all of one size where the average counts."""
+"""Shares of the budget: never over it, every demand served, kinds in steps all of one size where the average counts."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.allocation import Bundle, Reader, share_words
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.specs import Settings, least_words, spec_for
+from eddyline.plan.size.allocation import Bundle, Reader, share_words
+from eddyline.plan.size.specs import PlanSettings, least_words, spec_for
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 
 KEY = Key((Expression("`k`", SqlType("bigint")),))
-FAMILIES = st.lists(
+HASH_FAMILIES = st.lists(
     st.sampled_from(["total", "hash", "agms", "distinct", "join-distinct", "peeling"]),
     min_size=1,
     max_size=12,
 )
 
 
-def demand(index, family):
-    places = (Place(),) if family in ("hash", "agms") else ()
+def demand(index, kind):
+    places = (Place(),) if kind in ("hash", "agms") else ()
     keys = (KEY,) if places else ()
-    return Demand(f"s{index}", family, keys, sample=100 if family == "peeling" else 0, places=places)
+    return Demand(f"s{index}", kind, keys, sample=100 if kind == "peeling" else 0, places=places)
 
 
 def readers_of(demands, weights):
@@ -30,20 +30,20 @@ def readers_of(demands, weights):
     return [
         Reader(f"q{i}", weight, (Bundle(((each, 1.0),)),))
         for i, (each, weight) in enumerate(pairs)
-        if each.family not in ("total", "peeling")
+        if each.kind not in ("total", "peeling")
     ]
 
 
 @given(
-    FAMILIES,
+    HASH_FAMILIES,
     st.integers(10_000, 50_000_000),
     st.sampled_from([1 << 12, 1 << 20, 1 << 30]),
     st.sampled_from(["average", "largest"]),
     st.lists(st.floats(0.01, 1000), min_size=12, max_size=12),
 )
-def test_shares_keep_the_budget_and_the_least(families, budget, most, objective, weights):
-    demands, settings = [demand(*each) for each in enumerate(families)], Settings(budget, max_distinct=most)
-    fixed = {each: least_words(each, settings) for each in demands if each.family in ("total", "peeling")}
+def test_shares_keep_the_budget_and_the_least(kinds, budget, most, objective, weights):
+    demands, settings = [demand(*each) for each in enumerate(kinds)], PlanSettings(budget, max_distinct=most)
+    fixed = {each: least_words(each, settings) for each in demands if each.kind in ("total", "peeling")}
     readers = readers_of(demands, weights[: len(demands)])
     if 8 * sum(least_words(each, settings) for each in demands) > budget:
         with pytest.raises(PlanError, match="at least"):
@@ -55,15 +55,15 @@ def test_shares_keep_the_budget_and_the_least(families, budget, most, objective,
     for each, words in shares.items():
         assert words >= least_words(each, settings)
         assert spec_for(each, words, settings).words <= words
-    for family in ("distinct", "join-distinct") if objective == "average" else ():
-        assert len({words for each, words in shares.items() if each.family == family}) <= 1
+    for kind in ("distinct", "join-distinct") if objective == "average" else ():
+        assert len({words for each, words in shares.items() if each.kind == kind}) <= 1
 
 
 def test_heavier_queries_get_more_and_shared_sketches_the_most():
     a, b, c = (demand(i, "hash") for i in range(3))
     one = Reader("one", 9.0, (Bundle(((a, 1.0),)), Bundle(((b, 1.0),))))
     other = Reader("other", 1.0, (Bundle(((b, 1.0),)), Bundle(((c, 1.0),))))
-    shares = share_words([one, other], {}, Settings(800_000))
+    shares = share_words([one, other], {}, PlanSettings(800_000))
     assert shares[a] == pytest.approx(shares[b], rel=0.01)
     assert shares[a] == pytest.approx(
         (9 / 2) ** 0.5 * shares[c], rel=0.01
@@ -72,6 +72,6 @@ def test_heavier_queries_get_more_and_shared_sketches_the_most():
 
 def test_the_parts_of_a_relation_keep_their_shares():
     a, b = demand(0, "hash"), demand(1, "hash")
-    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (b, 3.0))),))], {}, Settings(8_000_000))
+    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (b, 3.0))),))], {}, PlanSettings(8_000_000))
     assert shares[b] == pytest.approx(3 * shares[a], rel=0.01)
     assert shares[a] + shares[b] == pytest.approx(1_000_000, rel=0.01)

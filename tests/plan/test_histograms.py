@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.histograms import Histogram, aligned, equi_depth
+from eddyline.plan.partition.histograms import Histogram, aligned, equi_depth
 
 COLUMNS = st.dictionaries(st.integers(-50, 200), st.integers(1, 1000), min_size=1, max_size=60)
 

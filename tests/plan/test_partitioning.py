@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.histograms import Histogram, equi_depth
-from eddyline.plan.link_statistics import LinkStatistics, link_statistics
-from eddyline.plan.partitioning import (
+from eddyline.plan.partition.histograms import Histogram, equi_depth
+from eddyline.plan.partition.link_statistics import LinkStatistics, link_statistics
+from eddyline.plan.partition.partitioning import (
     Partitioning,
     allocate_space,
     cell_self_joins,
@@ -23,10 +23,10 @@ from eddyline.plan.partitioning import (
     partition_link,
     partition_links,
 )
-from eddyline.plan.value_ranges import literal
+from eddyline.plan.partition.value_ranges import literal
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.types import Column, SqlType
-from tests import naive_partitioning as naive
+from tests.oracles import partitioning as naive
 
 FREQUENCY = st.one_of(st.just(0), st.integers(1, 9), st.integers(10, 100_000))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs, coalescing_steps
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.link_classes import is_well_formed
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 OBJECTIVES = ("average", "largest")
 seeds = st.integers(0, 2**32 - 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eddyline.plan.sharing.average_gain import AverageGain
 from eddyline.plan.sharing.join_graph import JoinGraph
 from eddyline.plan.sharing.largest_gain import LargestGain
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 GAINS = {"average": AverageGain, "largest": LargestGain}
 WEIGHTS = ((1.0,), (1.0, 3.0, 0.1, 9.0), tuple(10.0 ** np.arange(-12, 13, 3)))

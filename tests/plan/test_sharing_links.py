@@ -1,4 +1,4 @@
-"""Classes of links, conflicts and hash families."""
+"""Classes of links, conflicts and hash slots."""
 
 from itertools import combinations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.plan.sharing.coalesce import coalesce_join_graphs
-from eddyline.plan.sharing.families import families
+from eddyline.plan.sharing.hash_slots import hash_slots
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.link_classes import (
     Conflict,
@@ -17,7 +17,7 @@ from eddyline.plan.sharing.link_classes import (
     is_well_formed,
     link_classes,
 )
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -62,7 +62,7 @@ def test_conflict_names_the_query_and_its_links():
 
 
 def test_conflict_between_two_keys_of_one_pair():
-    """Each key alone may use one family; both together would tie the two links of a query."""
+    """Each key alone may use one slot; both together would tie the two links of a query."""
     crossed = Query("Q1", 1.0, (Vertex("R", (End("a"), End("b"))), Vertex("S", (End("a"), End("b")))))
     swapped = Query("Q2", 1.0, (Vertex("R", (End("c"), End("d"))), Vertex("S", (End("d"), End("c")))))
     graph = JoinGraph.separate([crossed, swapped]).coalesced(("Q1", 0), ("Q2", 0))
@@ -122,12 +122,12 @@ def test_families_agree_within_a_class_and_differ_within_a_query(seed, queries):
     graph, _ = coalesce_join_graphs(
         JoinGraph.separate(naive.random_workload(np.random.default_rng(seed), queries)), 9.0
     )
-    family = families(graph)
+    slot = hash_slots(graph)
     for own in link_classes(graph):
-        assert len({family[link] for link in own}) == 1
+        assert len({slot[link] for link in own}) == 1
     for name, query in graph.queries.items():
         links = query.link_sizes()
-        assert len({family[name, link] for link in links}) == len(links)
+        assert len({slot[name, link] for link in links}) == len(links)
 
 
 def test_families_are_reused_where_nothing_forbids_it():
@@ -135,4 +135,4 @@ def test_families_are_reused_where_nothing_forbids_it():
         Query(f"Q{number}", 1.0, (Vertex(("R", number), (End("a"),)), Vertex(("S", number), (End("a"),))))
         for number in range(5)
     ]
-    assert set(families(JoinGraph.separate(queries)).values()) == {0}
+    assert set(hash_slots(JoinGraph.separate(queries)).values()) == {0}

@@ -14,7 +14,7 @@ from eddyline.plan.sharing.flow_graph import FlowGraph, max_flow, whole_numbers
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
 from eddyline.plan.sharing.max_error import minimise_largest_error
 from eddyline.plan.sharing.select_edges import backward_mark, forward_mark, select_edges
-from tests import naive_sharing as naive
+from tests.oracles import sharing as naive
 
 # Paragraph 0074: V(Q1) = {v1, v2, v4}, V(Q2) = {v2, v3}, V(Q3) = {v4, v5}, weights 3, 3, 9; from zero on here.
 FIGURE_5 = FlowGraph(
@@ -32,7 +32,7 @@ def figure_5():
 
 
 def random_graph(seed, **options):
-    """A workload with vertices coalesced at random, without regard to hash families: space does not ask for them."""
+    """A workload with vertices coalesced at random, without regard to hash slots: space does not ask for them."""
     rng = np.random.default_rng(seed)
     graph = JoinGraph.separate(naive.random_workload(rng, int(rng.integers(1, 7)), **options))
     for _ in range(int(rng.integers(12))):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import eddyline as el
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.spec import DictionarySpec
-from tests import naive_samples as naive
-from tests.sample.build import dictionary, matrices, plain
+from tests.data.dictionaries import dictionary, matrices, plain
+from tests.oracles import stream_samples as naive
 
 SPEC = DictionarySpec((0, -1), flags=3, measures=1)
 LEAST, MOST = -(2**63), 2**63 - 1

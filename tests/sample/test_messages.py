@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.sample.messages import Join, exact_total, sampled_messages, set_values
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, SampleSpec, Shape, Term, View
+from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from eddyline.sample.state import SampleState
-from tests import naive_samples as naive
-from tests.sample.build import dictionary
+from tests.data.dictionaries import dictionary
+from tests.oracles import stream_samples as naive
 
 KEYS = st.none() | st.integers(0, 3)
 ROWS = st.lists(
@@ -51,7 +51,7 @@ def made(case, tables, *, flagged=False):
         Node(View(stream, keys, (0,) if flagged else (), measure), None, variables)
         for stream, keys, variables, measure in relations
     )
-    term = Term(nodes)
+    term = Quantity(nodes)
     shape = Shape("q", "join", (0,) * links, {"count": term})
     spec = SampleSpec((PART, PART), (), (), (3,), (shape,), 1 << 20, 1 << 20)
     empty = SampleState.empty(spec)
@@ -140,7 +140,7 @@ EXPRESSIONS = {
 @given(ROWS, ROWS, st.sampled_from(list(EXPRESSIONS)))
 def test_sets_hold_the_values_whose_net_count_is_above_zero(left, right, expression):
     nodes = tuple(Node(View(stream, (0,)), None, (0,)) for stream in range(2))
-    shape = Shape("q", "set", (0,), {"set": Term(nodes)}, 1.0, expression)
+    shape = Shape("q", "set", (0,), {"set": Quantity(nodes)}, 1.0, expression)
     spec = SampleSpec((PART, PART), (), (), (3,), (shape,), 1 << 20, 1 << 20)
     held = tuple(dictionary(PART, rows) for rows in (left, right))
     join = Join(SampleState(spec, False, held, SampleState.empty(spec).rosters), shape)

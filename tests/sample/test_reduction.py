@@ -6,13 +6,13 @@ The tests of bias take fixed seeds. With other seeds each would fail once in 370
 import numpy as np
 import pytest
 
-from eddyline.answer.sample_values import SampledTerm, SampledValues
+from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
 from eddyline.sample.messages import Join, exact_total, set_values
 from eddyline.sample.reduction import bytes_of, reduced, shrink_to_fit
 from eddyline.sample.roster import Roster, make_roster
-from eddyline.sample.spec import COUNT, DictionarySpec, Node, Regrouped, SampleSpec, Shape, Term, View
+from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, Regrouped, SampleSpec, Shape, View
 from eddyline.sample.state import SampleState
-from tests.sample.build import dictionary
+from tests.data.dictionaries import dictionary
 
 ONE, TWO = DictionarySpec((0,), 0, 0), DictionarySpec((0, 1), 0, 0)
 
@@ -34,15 +34,20 @@ def sample_spec(parts, shapes, seed, budget=1 << 30):
     return SampleSpec(parts, parts, same_columns(parts), seeds, shapes, budget, budget)
 
 
-PAIRS = Shape("pairs", "join", (0,), {"count": Term((node(0, (0,), (0,)), node(1, (0,), (0,))))})
+PAIRS = Shape("pairs", "join", (0,), {"count": Quantity((node(0, (0,), (0,)), node(1, (0,), (0,))))})
 DISTINCT = Shape(
-    "distinct", "set", (0,), {"set": Term((node(0, (0,), (0,)), node(1, (0,), (0,))))}, 1.0, (0, 1, "union")
+    "distinct",
+    "set",
+    (0,),
+    {"set": Quantity((node(0, (0,), (0,)), node(1, (0,), (0,))))},
+    1.0,
+    (0, 1, "union"),
 )
 CHAIN = Shape(
     "chain",
     "join",
     (0, 1),
-    {"count": Term((node(0, (0,), (0,)), node(1, (0, 1), (0, 1)), node(2, (0,), (1,))))},
+    {"count": Quantity((node(0, (0,), (0,)), node(1, (0, 1), (0, 1)), node(2, (0,), (1,))))},
 )
 CLASS_ONE = DictionarySpec((1,), 0, 0)
 EDGES = DictionarySpec((0, 0), 0, 0)
@@ -51,7 +56,7 @@ PATH = Shape(
     "path",
     "join",
     (0, 0),
-    {"count": Term((node(1, (0,), (0,)), node(0, (0, 1), (0, 1)), node(2, (0,), (1,))))},
+    {"count": Quantity((node(1, (0,), (0,)), node(0, (0, 1), (0, 1)), node(2, (0,), (1,))))},
 )
 
 
@@ -99,12 +104,14 @@ def estimate(state, shape):
     join = Join(state, shape)
     if shape.kind == "set":
         return float((1.0 / join.probabilities[0][set_values(join)]).sum())
-    return SampledTerm.of(SampledValues(join), shape.terms["count"]).total
+    return SampledQuantity.of(SampledValues(join), shape.quantities["count"]).total
 
 
 def exactly(state, shape):
     join = Join(state, shape)
-    return float(set_values(join).sum()) if shape.kind == "set" else exact_total(join, shape.terms["count"])
+    return (
+        float(set_values(join).sum()) if shape.kind == "set" else exact_total(join, shape.quantities["count"])
+    )
 
 
 def halves(tables):
@@ -246,7 +253,7 @@ def test_queries_without_rows_and_samples_without_queries_are_reduced():
 
 
 def test_a_class_that_no_query_asks_about_is_dropped_first():
-    shape = Shape("pairs", "join", (0,), {"count": Term((node(0, (0,), (0,)), node(0, (0,), (0,))))})
+    shape = Shape("pairs", "join", (0,), {"count": Quantity((node(0, (0,), (0,)), node(0, (0,), (0,))))})
     spec = sample_spec((ONE, CLASS_ONE), (shape,), 3)
     rng = np.random.default_rng(1)
     before = in_second(spec, [zipf_rows(rng, 100), zipf_rows(rng, 100)])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from eddyline.sample.roster import Roster, make_roster
 from eddyline.sample.state import SampleState, followed, under_one_roster
-from tests import naive_samples as naive
-from tests.sample.build import dictionary, one_stream_spec, plain, state
+from tests.data.dictionaries import dictionary, one_stream_spec, plain, state
+from tests.oracles import stream_samples as naive
 
 SPEC = one_stream_spec(links=2)
 KEYS = st.none() | st.integers(-4, 4)

@@ -7,7 +7,7 @@ from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels.candidates import decode_votes, encode_votes
 from eddyline.sketch import candidates
 from eddyline.sketch.candidates import CandidateSpec
-from tests.answer.zipf import zipf
+from tests.data.zipf import zipf
 
 SMALL = CandidateSpec(slots=16, seed=1)
 KEYS = st.lists(st.integers(0, 2**64 - 1), max_size=60)
@@ -142,15 +142,6 @@ def test_inserts_and_deletes_seen_apart_cancel_in_a_merge():
     held = candidates.keys(spec, table)
     heavy = np.abs(candidates.votes(spec, table)) > 500
     assert not np.isin(held[heavy], gone.astype(np.uint64)).any()
-
-
-def test_revote_frees_the_slots_of_keys_that_are_gone():
-    table = table_of(SMALL, [1, 2, 3])
-    estimates = np.where(candidates.keys(SMALL, table) == 2, 0.2, 40.0)
-    revoted = candidates.revote(SMALL, table, estimates)
-    assert set(candidates.keys(SMALL, revoted).tolist()) == {1, 3}
-    assert candidates.votes(SMALL, revoted).tolist() == [40, 40]
-    assert candidates.key_range(SMALL, revoted) == (1, 3)
 
 
 def test_another_size_is_refused():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels.distinct import LANE_PRIME, PURE, distinct_add
 from eddyline.sketch.distinct import DistinctSpec, at_common_size
-from tests.naive_sets import counters_of, true_kinds
+from tests.oracles.sets import counters_of, true_kinds
 
 SPEC = DistinctSpec(cells=64, levels=6, seed=11)
 KEYS = st.integers(-(2**63), 2**63 - 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import SketchError
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from tests.naive_join_distinct import counters_of, net_tuples
+from tests.oracles.join_distinct import counters_of, net_tuples
 
 SPEC = JoinDistinctSpec(cells=192, levels=3, seed=5)
 KEYS = st.integers(-(2**63), 2**63 - 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import SketchError
 from eddyline.sketch.peeling import PeelingSpec
-from tests.naive_sets import counters_of
+from tests.oracles.sets import counters_of
 
 SPEC = PeelingSpec(cells=96, levels=4, seed=5, sample_seed=6)
 KEYS = st.integers(-(2**63), 2**63 - 1)

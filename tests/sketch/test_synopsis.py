@@ -10,16 +10,20 @@ from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
 from eddyline.sketch.total import TotalSpec
-from tests import naive
+from tests.oracles import sketches as naive
 
 KEYS = st.integers(-(2**63), 2**63 - 1)
 WEIGHTS = st.integers(-1000, 1000)
-FAMILIES = st.sampled_from(["mix", "poly4"])
+HASH_FAMILIES = st.sampled_from(["mix", "poly4"])
 ONE_EDGE = st.one_of(
     st.builds(
-        HashSketchSpec, st.sampled_from([2, 8, 32]), st.integers(1, 4), st.tuples(st.integers(0, 9)), FAMILIES
+        HashSketchSpec,
+        st.sampled_from([2, 8, 32]),
+        st.integers(1, 4),
+        st.tuples(st.integers(0, 9)),
+        HASH_FAMILIES,
     ),
-    st.builds(AgmsSpec, st.integers(1, 6), st.integers(1, 3), st.tuples(st.integers(0, 9)), FAMILIES),
+    st.builds(AgmsSpec, st.integers(1, 6), st.integers(1, 3), st.tuples(st.integers(0, 9)), HASH_FAMILIES),
 )
 ROWS = st.lists(st.tuples(KEYS, WEIGHTS), max_size=30)
 
@@ -36,7 +40,7 @@ def test_counters_equal_the_naive_oracle(spec, rows):
     assert build(spec, rows).counters.tolist() == oracle(spec, [((key,), weight) for key, weight in rows])
 
 
-@given(FAMILIES, st.lists(st.tuples(KEYS, KEYS, WEIGHTS), max_size=20))
+@given(HASH_FAMILIES, st.lists(st.tuples(KEYS, KEYS, WEIGHTS), max_size=20))
 def test_two_edges_equal_the_naive_oracle(family, rows):
     for spec, oracle in (
         (HashSketchSpec(8, 3, (1, 2), family), naive.hash_sketch),
@@ -69,7 +73,7 @@ def test_bytes_round_trip(spec, rows):
     assert Synopsis.from_bytes(built.to_bytes()) == built
 
 
-@given(st.sampled_from([4, 16, 64]), st.integers(1, 3), FAMILIES, ROWS)
+@given(st.sampled_from([4, 16, 64]), st.integers(1, 3), HASH_FAMILIES, ROWS)
 def test_folding_gives_the_sketch_of_half_the_width(width, depth, family, rows):
     spec = HashSketchSpec(width, depth, (3,), family)
     assert build(spec, rows).fold() == build(spec.folded(), rows)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eddyline as el
+from tests.data.clusters import plan
 
 pytestmark = pytest.mark.spark
 
@@ -16,7 +17,7 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 import numpy as np
 from pyspark.sql import SparkSession
-from tests.spark.test_clusters import plan
+from tests.data.clusters import plan
 {session}
 frame = spark.range(0, 5000, 1, 6).selectExpr("id % 97 AS k", "CAST(id AS STRING) AS s", "1 AS n")
 state = plan().sketch(spark, {{"t": frame}})
@@ -32,16 +33,6 @@ SESSIONS = {
     ),
     "connect": 'spark = SparkSession.builder.remote("local[2]").getOrCreate()',
 }
-
-
-def plan():
-    return (
-        el.Workload(budget="100 KB", seed=1, samples=False)
-        .stream("t", "k BIGINT, s STRING, n INT")
-        .query("pairs", "SELECT COUNT(*) FROM t a JOIN t b USING (k)")
-        .query("texts", "SELECT SUM(a.n) FROM t a JOIN t b ON a.s = b.s WHERE b.s LIKE '1%'")
-        .plan()
-    )
 
 
 @pytest.mark.parametrize("session", SESSIONS)

@@ -9,7 +9,7 @@ from eddyline.spark.schema import from_spark
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema
-from tests.spark.frames import ALL_TYPES_DDL, all_types
+from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark
 COLUMNS = parse_schema("t", ALL_TYPES_DDL)

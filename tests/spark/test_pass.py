@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 import eddyline as el
 from eddyline.ingest.projection import project
 from eddyline.spark.projection import project_frame
-from tests.spark.frames import ALL_TYPES_DDL, all_types
+from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark
 KEYS = ["b", "i8", "i16", "i32", "i64", "dec", "big", "whole", "s", "bin", "d", "ts", "nts"]

@@ -10,7 +10,7 @@ from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.projection import TIME
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.spark.partials import Merger, Report, partial_rows, report_row
-from tests.oracle import exact, net_rows
+from tests.oracles.duckdb_sql import exact, net_rows
 
 pytestmark = pytest.mark.spark
 

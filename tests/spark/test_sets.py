@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from tests.api.test_join_distinct import FORMS, R_SCHEMA, S_SCHEMA, R, S
-from tests.api.test_sets import DDL, SCHEMA, SETS
-from tests.spark.frames import ALL_TYPES_DDL, all_types
+from tests.data.distinct_joins import FORMS, R_SCHEMA, S_SCHEMA, R, S
+from tests.data.frames import ALL_TYPES_DDL, all_types
+from tests.data.sets import DDL, SCHEMA, SETS
 
 pytestmark = pytest.mark.spark
 

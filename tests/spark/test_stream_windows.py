@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as el
-from tests.windows import TABLES, oracle, plan, rows
+from tests.data.windows import TABLES, oracle, plan, rows
 
 pytestmark = pytest.mark.spark
 LATE = 1

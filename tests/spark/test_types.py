@@ -11,7 +11,7 @@ import eddyline as el
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema
-from tests.spark.frames import ALL_TYPES_DDL
+from tests.data.frames import ALL_TYPES_DDL
 
 pytestmark = pytest.mark.spark
 COLUMNS = parse_schema("t", ALL_TYPES_DDL)

@@ -5,11 +5,11 @@ import pytest
 
 import eddyline as el
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
-from eddyline.plan.value_ranges import ValueRange
+from eddyline.plan.partition.value_ranges import ValueRange
 from eddyline.sql.compose import equal
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema
-from tests.oracle import exact
+from tests.oracles.duckdb_sql import exact
 
 STREAMS = {
     "t": parse_schema("t", "a BIGINT, b BIGINT, c STRING, p BOOLEAN, q BOOLEAN, m DECIMAL(12,2), x DOUBLE"),

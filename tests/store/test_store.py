@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import StoreError, WrongRun
 from eddyline.store import Options, Reader, SourcePosition, Store
-from tests.naive_store import NaiveStore
+from tests.oracles.store import NaiveStore
 from tests.store.runs import EMPTY, PLAN, add_batch, batch_counters, deliver, new_store, open_store
 
 

@@ -1,20 +1,21 @@
-"""SQL's aggregates from their terms: count, sum and sum of squares, in the fixed point of the measures."""
+"""SQL's aggregates from their quantities: count, sum and sum of squares, in the fixed point of the measures."""
 
 from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, floor, inf, isnan, sqrt
 
+from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.sketched import Interval
-from eddyline.plan.layout import Measure, Planned
+from eddyline.answer.interval import Interval
+from eddyline.plan.layout import Measure, PlannedQuery
 from eddyline.sql.query import Query
 
 _POWERS = {"count": 0, "sum": 1, "squares": 2}
 
 
-def whole_digits(query: Query, term: str) -> int:
-    """Return the decimal digits that the fixed-point measures of a term carry together."""
-    power = _POWERS[term]
+def whole_digits(query: Query, quantity: str) -> int:
+    """Return the decimal digits that the fixed-point measures of a quantity carry together."""
+    power = _POWERS[quantity]
     return sum(Measure(factor.expression, power).scale for factor in query.aggregate.factors) if power else 0
 
 
@@ -38,32 +39,18 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | No
 
 
 def told(
-    planned: Planned, query: Query, interval: Interval, confidence: float, method: str, notes: list[str]
+    planned: PlannedQuery, query: Query, interval: Interval, confidence: float, method: str, about: list[str]
 ) -> Estimate:
     """Return the estimate of an aggregate from its interval, within what counting allows."""
     value, low, high = interval
     function = query.aggregate.function
     if isnan(value):
-        notes = [*notes, "no rows of the join are seen: it may be empty, or too small for what is kept."]
-        return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(notes))
+        about = [*about, notes.NO_ROWS_SEEN]
+        return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(about))
     if function == "count":
         high = ceil(high) if high < inf else high
         value, low, high = max(round(value), 0), floor(max(low, 0)), max(high, 0)
     if function not in ("sum", "avg"):
         low = max(low, 0)
-    notes = [*notes, *_width_notes(value, low, high)]
-    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(notes))
-
-
-def _width_notes(value: float, low: float, high: float) -> list[str]:
-    half = (high - low) / 2
-    if half <= abs(value):
-        return []
-    if half == inf or value == 0:
-        return [
-            "the interval is wider than the estimate: the join may be empty or far smaller than the noise."
-        ]
-    factor = (half / (0.1 * abs(value))) ** 2
-    return [
-        f"the interval is wider than the estimate; about {factor:,.0f} times the memory would bring it to 10%."
-    ]
+    about = [*about, *notes.wide_interval(value, low, high)]
+    return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(about))

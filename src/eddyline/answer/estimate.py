@@ -1,7 +1,7 @@
 """The estimate: what a reader is told, and nothing that was not earned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from math import inf, isfinite
 
@@ -14,7 +14,8 @@ Number = int | float
 class Estimate:
     """An answer with its interval.
 
-    value is None where SQL's answer is NULL (a SUM or AVG over no rows). `exact` answers have
+    value is None where SQL's answer is NULL (a SUM or AVG over no rows), and, without `exact`, where what is kept
+    cannot tell it: a note says why. `exact` answers have
     low = value = high. `notes` tell what a careful reader should know. `freshness` is there for answers
     from a store: how far the streams behind them had come.
     """
@@ -29,6 +30,13 @@ class Estimate:
     notes: tuple[str, ...] = ()
     freshness: Freshness | None = None
 
+    @classmethod
+    def exactly(
+        cls, query: str, value: Number | None, confidence: float, notes: Sequence[str] = ()
+    ) -> "Estimate":
+        """Return an exact answer."""
+        return cls(query, value, value, value, confidence, "exact", exact=True, notes=tuple(notes))
+
     @property
     def relative_error(self) -> float:
         """Half the interval's width relative to the value: 0.03 reads "within 3%"."""
@@ -40,7 +48,7 @@ class Estimate:
 
     def __str__(self) -> str:
         if self.value is None:
-            return "NULL (no rows)"
+            return "NULL (no rows)" if self.exact else "not known"
         if self.exact:
             return f"{show(self.value)} (exact)"
         return f"{show(self.value)}  [{show(self.low)} .. {show(self.high)}] at {self.confidence:.0%}, {self.method}"
@@ -58,7 +66,7 @@ class Estimate:
                 f"{show(self.low)} to {show(self.high)} at {self.confidence:.0%} ({escape(self.method)})"
             )
         notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = "NULL" if self.value is None else show(self.value)
+        value = show(self.value) if self.value is not None else "NULL" if self.exact else "not known"
         return (
             f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
             f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
@@ -76,11 +84,3 @@ def show(number: Number | None) -> str:
     if abs(number) >= 1000 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:,.4g}"
-
-
-def window_note(bounds: tuple[int, int] | None) -> str:
-    """Return what a reader is told of the window, given in microseconds since 1970."""
-    if bounds is None:
-        return "no row has an event time yet: the window is empty."
-    start, end = (datetime.fromtimestamp(each / 1e6, UTC).isoformat(" ") for each in bounds)
-    return f"over event times from {start} to before {end}."

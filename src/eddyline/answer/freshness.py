@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
+from eddyline.answer import notes
+
 
 @dataclass(frozen=True)
 class StreamFreshness:
@@ -75,11 +77,9 @@ class Freshness:
         told = []
         for each in self.streams:
             if each.bad:
-                told.append(
-                    f"{each.bad:,} rows of stream {each.stream!r} could not be read and were skipped."
-                )
+                told.append(notes.skipped_rows(each.stream, each.bad))
             if each.late:
-                told.append(f"{each.late:,} rows of stream {each.stream!r} came too late for any window.")
+                told.append(notes.late_rows(each.stream, each.late))
         return tuple(told)
 
     def __str__(self) -> str:

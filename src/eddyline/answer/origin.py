@@ -4,9 +4,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
-from eddyline.plan.layout import Layout, Planned
+from eddyline.plan.layout import Layout, PlannedQuery
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,14 @@ class Origin:
     freshness: Freshness
     since: Mapping[str, Since] = field(default_factory=dict)
 
-    def told(self, estimate: Estimate, planned: Planned, layout: Layout) -> Estimate:
+    def told(self, estimate: Estimate, planned: PlannedQuery, layout: Layout) -> Estimate:
         """Return an estimate with its freshness, and notes on rows that what it was read from does not hold."""
         freshness = self.freshness.of(set(planned.streams), time.time())
-        notes = [*estimate.notes, *freshness.notes()]
+        about = [*estimate.notes, *freshness.notes()]
         read = {name: layout.by_id[name].stream for name in planned.ids}
         read |= {f"{planned.sample}/{stream}": stream for stream in planned.streams}
         for stream, since in {
             stream: self.since[name] for name, stream in read.items() if name in self.since
         }.items():
-            notes.append(
-                f"it counts stream {stream!r} only since epoch {since.epoch}, when the query was added: "
-                f"{since.rows:,} earlier rows are not in it."
-            )
-        return replace(estimate, notes=tuple(notes), freshness=freshness)
+            about.append(notes.counted_since(stream, since.epoch, since.rows))
+        return replace(estimate, notes=tuple(about), freshness=freshness)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from eddyline.answer.join_terms import read_terms, self_join
-from eddyline.answer.key_values import holds_value, value_of
-from eddyline.answer.set_condition import Member
-from eddyline.answer.set_expression import set_cardinality
+from eddyline.answer.joins.quantities import read_quantities, self_join
+from eddyline.answer.lookups.key_values import holds_value, value_of
+from eddyline.answer.sets.condition import Member
+from eddyline.answer.sets.expression import set_cardinality
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.histograms import Histogram, equi_depth
-from eddyline.plan.layout import Demand, Kept, Planned
+from eddyline.plan.layout import Demand, KeptSynopsis, PlannedQuery
+from eddyline.plan.partition.histograms import Histogram, equi_depth
 from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
 from eddyline.sample.messages import Join, sampled_messages
 from eddyline.sketch.agms import AgmsSpec
@@ -35,7 +35,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     totals = {
         kept.demand: float(snapshot.counters[kept.id][0])
         for kept in snapshot.layout.kept
-        if kept.demand.family == "total"
+        if kept.demand.kind == "total"
     }
     for kept in _fed(snapshot):
         if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
@@ -45,7 +45,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
             relations[name] = RelationStatistics(
                 self_join(snapshot, kept.id),
                 known if len(known) == len(distinct) else (),
-                totals.get(replace(kept.demand, family="total", keys=(), places=())),
+                totals.get(replace(kept.demand, kind="total", keys=(), places=())),
             )
         elif isinstance(kept.spec, PeelingSpec):
             histogram = _histogram(snapshot, kept)
@@ -60,7 +60,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     return Statistics(relations, sizes, rows, histograms)
 
 
-def _fed(snapshot: Snapshot) -> list[Kept]:
+def _fed(snapshot: Snapshot) -> list[KeptSynopsis]:
     """Return the synopses that hold counters now."""
     return [kept for kept in snapshot.layout.by_id.values() if kept.id in snapshot.counters]
 
@@ -80,21 +80,21 @@ def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
             yield relation_name(kept.demand), found.value
 
 
-def _sizes(snapshot: Snapshot, planned: Planned) -> Iterator[tuple[str, float]]:
-    """Yield the size of each term of a join, as its sketches tell it; none where it is noise."""
+def _sizes(snapshot: Snapshot, planned: PlannedQuery) -> Iterator[tuple[str, float]]:
+    """Yield the size of each quantity of a join, as its sketches tell it; none where it is noise."""
     query = planned.query
     assert isinstance(query, Query)
     if planned.sample is not None and planned.shape is not None:
         join = Join(snapshot.samples[planned.sample], planned.shape)
-        for name, term in planned.shape.terms.items():
-            yield name, sampled_messages(join, term).total()
+        for name, quantity in planned.shape.quantities.items():
+            yield name, sampled_messages(join, quantity).total()
         return
-    for name, reading in read_terms(snapshot, query, planned.terms, planned.method).items():
+    for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items():
         if abs(reading.value) > reading.half_width(0.95):
             yield name, reading.value
 
 
-def _histogram(snapshot: Snapshot, kept: Kept) -> Histogram | None:
+def _histogram(snapshot: Snapshot, kept: KeptSynopsis) -> Histogram | None:
     """Return the histogram of a sampled key column; None where keys do not hold their values."""
     (key,) = kept.demand.keys
     if not holds_value(key) or not isinstance(kept.spec, PeelingSpec):

@@ -13,8 +13,8 @@ from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
 from eddyline.ingest.snapshot import Snapshot, Tally
-from eddyline.plan.explain import describe, describe_sample
 from eddyline.plan.layout import Layout
+from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
 _SINCE = "/since"

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from eddyline.api.run import OnBad, Run
-from eddyline.api.start import Settings, start_run
+from eddyline.api.start import StartOptions, start_run
 from eddyline.api.state import State
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.demands import Asked
-from eddyline.plan.drawing import as_mermaid, as_svg
-from eddyline.plan.explain import explain
+from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Layout
-from eddyline.plan.outlook import expected_errors, partition_gains
-from eddyline.plan.picture import picture_of
-from eddyline.plan.sketches import Known
-from eddyline.plan.specs import Settings as Budget
+from eddyline.plan.show.drawing import as_mermaid, as_svg
+from eddyline.plan.show.expected_errors import expected_errors, partition_gains
+from eddyline.plan.show.explain import explain
+from eddyline.plan.show.picture import picture_of
+from eddyline.plan.size.sketches import PlanningInputs
+from eddyline.plan.size.specs import PlanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,46 +25,46 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Form = Literal["text", "mermaid", "svg"]
+ExplainFormat = Literal["text", "mermaid", "svg"]
 
 
 @dataclass(frozen=True)
-class Outlook:
+class MadeFrom:
     """What a plan was made by: knowledge, settings, the queries and, if one was asked for, the error."""
 
-    known: Known
-    settings: Budget
-    asked: tuple[Asked, ...]
+    known: PlanningInputs
+    settings: PlanSettings
+    asked: tuple[WorkloadQuery, ...]
     error: float | None
 
 
 class Plan:
     """What a workload keeps, within its budget."""
 
-    def __init__(self, layout: Layout, outlook: Outlook) -> None:
+    def __init__(self, layout: Layout, made_from: MadeFrom) -> None:
         self.layout = layout
-        self._outlook = outlook
+        self._made_from = made_from
 
     @property
     def nbytes(self) -> int:
         """Bytes of all counters and hints that the plan keeps."""
         return self.layout.nbytes
 
-    def explain(self, form: Form = "text") -> str:
+    def explain(self, form: ExplainFormat = "text") -> str:
         """Return what is kept, who shares it, what rows cost and which errors are expected.
 
         form: "text" for a terminal, "mermaid" for documents, "svg" for a browser.
         """
-        if form not in get_args(Form):
-            raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(Form))}.")
+        if form not in get_args(ExplainFormat):
+            raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(ExplainFormat))}.")
         if form != "text":
             picture = picture_of(self.layout, self.expected_errors())
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
-        known = self._outlook.known.statistics
+        known = self._made_from.known.statistics
         return explain(
             self.layout,
             self.expected_errors(),
-            self._outlook.error,
+            self._made_from.error,
             gains=partition_gains(self.layout, known),
             informed=bool(known.sizes),
         )
@@ -74,8 +74,8 @@ class Plan:
 
         Infinite where it is not known: the statistics saw no rows of the join, or fewer than their noise.
         """
-        most = self._outlook.settings.max_distinct
-        return expected_errors(self.layout, self._outlook.known.statistics, most)
+        most = self._made_from.settings.max_distinct
+        return expected_errors(self.layout, self._made_from.known.statistics, most)
 
     def empty(self) -> State:
         """Return the state before any row."""
@@ -112,9 +112,9 @@ class Plan:
         "available now" to end when everything that is there was taken; by default a batch follows the last.
         checkpoint: where Spark keeps its place, by default in the store's directory. on_bad: what to do with
         rows whose change cannot be read: "fail", "skip" (and count), or "dead-letter" to the path
-        `dead_letter`. adopt, change_plan, refresh: see `eddyline.api.start.Settings`.
+        `dead_letter`. adopt, change_plan, refresh: see `eddyline.api.start.StartOptions`.
         """
-        settings = Settings(
+        settings = StartOptions(
             trigger,
             checkpoint,
             adopt,

@@ -22,7 +22,7 @@ CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
-class Settings:
+class StartOptions:
     """How to run.
 
     adopt: take over a store whose streams another checkpoint fed. change_plan: keep what is unchanged of a
@@ -49,7 +49,11 @@ class Settings:
 
 
 def start_run(
-    spark: "SparkSession", layout: Layout, frames: "Mapping[str, DataFrame]", where: str, settings: Settings
+    spark: "SparkSession",
+    layout: Layout,
+    frames: "Mapping[str, DataFrame]",
+    where: str,
+    settings: StartOptions,
 ) -> Run:
     """Return the run of a layout on one frame per stream, its queries started and batch frames taken."""
     from eddyline.spark.stream import check_session  # noqa: PLC0415 - Spark only where it is used
@@ -69,7 +73,7 @@ def start_run(
     return run
 
 
-def open_store(layout: Layout, where: str, settings: Settings) -> Store:
+def open_store(layout: Layout, where: str, settings: StartOptions) -> Store:
     """Return the store of a run, open for writing: a new one, or the one that is there if it fits."""
     run_id = f"run-{secrets.token_hex(4)}"
     options = Options(keep=settings.keep, adopt=settings.adopt, break_lock=settings.break_lock)

@@ -7,21 +7,22 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, window_note
-from eddyline.answer.followed_keys import find_followed
-from eddyline.answer.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
-from eddyline.answer.fullness import explain_state
+from eddyline.answer import notes
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.explain import explain_state
+from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
+from eddyline.answer.lookups.followed_keys import find_followed
+from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
-from eddyline.answer.sample import Sample, find_sample, read_sample
 from eddyline.answer.statistics import statistics_of
 from eddyline.errors import PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.plan.coverage import declared, find_planned, key_of_columns
-from eddyline.plan.layout import Kept
+from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
@@ -69,7 +70,7 @@ class State:
         snapshot, note = self.snapshot, ""
         panes = self.snapshot.panes_of(query)
         if panes is not None:
-            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), window_note(panes.bounds)
+            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), notes.window(panes.bounds)
         planned = find_planned(snapshot.layout, query, method)
         estimate = answer(snapshot, planned, self._confidence(confidence))
         if note:
@@ -150,7 +151,7 @@ class State:
         """Return the estimate of every query of the plan."""
         return {name: self.answer(name) for name in self.snapshot.layout.query_names}
 
-    def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> Kept:
+    def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         return find_sketch(self.snapshot, stream, key, predicates)
 

@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from msgspec.structs import replace
 
-from eddyline.api.plan import Outlook, Plan
+from eddyline.api.plan import MadeFrom, Plan
 from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
-from eddyline.plan.analysis import analysis_of
-from eddyline.plan.coverage import key_of_columns
-from eddyline.plan.demands import METHODS, Asked, Method
+from eddyline.plan.decide.analysis import analysis_of
+from eddyline.plan.decide.coverage import key_of_columns
+from eddyline.plan.decide.planner import make_layout
+from eddyline.plan.decide.timezone import check_same_zone, with_timezone
+from eddyline.plan.demands import METHODS, Method, WorkloadQuery
 from eddyline.plan.layout import Demand, Layout, Stream, Window
-from eddyline.plan.outlook import budget_for_error, expected_errors
-from eddyline.plan.planner import make_layout
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.sizing import parse_bytes
-from eddyline.plan.sketches import Known
-from eddyline.plan.specs import MOST_DISTINCT, Settings
+from eddyline.plan.show.expected_errors import budget_for_error, expected_errors
+from eddyline.plan.size.shapes import parse_bytes
+from eddyline.plan.size.sketches import PlanningInputs
+from eddyline.plan.size.specs import MOST_DISTINCT, PlanSettings
 from eddyline.plan.statistics import Statistics
-from eddyline.plan.timezone import check_same_zone, with_timezone
-from eddyline.plan.window_planner import check_event_times, layout_with_windows
-from eddyline.plan.windows import parse_window
-from eddyline.sketch.families import FAMILIES, Family
+from eddyline.plan.windows.planner import check_event_times, layout_with_windows
+from eddyline.plan.windows.window import parse_window
+from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import NAME, parse_schema
 from eddyline.sql.timezones import machine_zone, normal_zone
@@ -56,7 +56,7 @@ class Workload:
         error: float | None = None,
         confidence: float = 0.95,
         seed: int = 0,
-        hash: Family = "mix",  # noqa: A002 - the word that users know
+        hash: HashFamily = "mix",  # noqa: A002 - the word that users know
         max_distinct: int = MOST_DISTINCT,
         objective: Objective = "average",
         samples: bool = True,
@@ -66,17 +66,17 @@ class Workload:
             raise PlanError("give a budget or an error, not both.")
         if not 0.5 <= confidence < 1:
             raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
-        if hash not in FAMILIES:
-            raise PlanError(f"hash={hash!r} is not one of {', '.join(FAMILIES)}.")
+        if hash not in HASH_FAMILIES:
+            raise PlanError(f"hash={hash!r} is not one of {', '.join(HASH_FAMILIES)}.")
         if objective not in get_args(Objective):
             raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
-        self._settings = Settings(size, seed, confidence, hash, max_distinct, samples)
+        self._settings = PlanSettings(size, seed, confidence, hash, max_distinct, samples)
         self._error = error
         self._objective: Objective = objective
         self._timezone = normal_zone(timezone) if timezone is not None else None
         self._streams: dict[str, Stream] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, WorkloadQuery] = {}
         self._distinct_samples: list[Demand] = []
         self._windows: dict[str, Window] = {}
 
@@ -123,7 +123,7 @@ class Workload:
             raise type(error)(f"query {name!r}: {error}") from error
         if not (isfinite(weight) and weight > 0):
             raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
-        asked = Asked(name, parsed, method, weight)
+        asked = WorkloadQuery(name, parsed, method, weight)
         if window is not None:
             check_event_times(asked, self._streams)
             self._windows[name] = parse_window(window, slide)
@@ -156,13 +156,13 @@ class Workload:
             raise PlanError(
                 "plan() takes statistics= of el.Statistics (from_json reads a file) and keep= of a plan."
             )
-        known = Known(statistics if statistics is not None else Statistics(), self._objective)
+        known = PlanningInputs(statistics if statistics is not None else Statistics(), self._objective)
         settings = self._settings
         if self._error is not None:
             settings = replace(settings, budget=self._budget_for(self._error, known, old))
-        return Plan(self._layout(settings, known, old), self._outlook(settings, known))
+        return Plan(self._layout(settings, known, old), self._made_from(settings, known))
 
-    def _layout(self, settings: Settings, known: Known, keep: Layout | None = None) -> Layout:
+    def _layout(self, settings: PlanSettings, known: PlanningInputs, keep: Layout | None = None) -> Layout:
         layout = layout_with_windows(
             self._streams,
             list(self._asked.values()),
@@ -182,7 +182,7 @@ class Workload:
         check_same_zone(keep, zone)
         return zone
 
-    def _budget_for(self, error: float, known: Known, keep: Layout | None) -> int:
+    def _budget_for(self, error: float, known: PlanningInputs, keep: Layout | None) -> int:
         """Return the smallest budget that is expected to reach an error on every query."""
         if self._windows:
             raise PlanError("windows are planned within a budget, not for an error: give a budget.")
@@ -193,8 +193,8 @@ class Workload:
 
         return budget_for_error(error, errors_at)
 
-    def _outlook(self, settings: Settings, known: Known) -> Outlook:
-        return Outlook(known, settings, tuple(self._asked.values()), self._error)
+    def _made_from(self, settings: PlanSettings, known: PlanningInputs) -> MadeFrom:
+        return MadeFrom(known, settings, tuple(self._asked.values()), self._error)
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
         """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`.
@@ -205,10 +205,10 @@ class Workload:
         asked, samples = analysis_of(list(self._asked.values()), settings)
         if not self._asked and not self._distinct_samples:
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
-        known = Known()
+        known = PlanningInputs()
         layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
         layout = with_timezone(layout, self._zone())
-        return Plan(layout, Outlook(known, settings, tuple(asked), None))
+        return Plan(layout, MadeFrom(known, settings, tuple(asked), None))
 
     def analyze(
         self,

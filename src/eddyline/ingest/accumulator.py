@@ -9,14 +9,14 @@ from eddyline.ingest.projection import Prepared, Projection, prepare
 from eddyline.ingest.sample_pass import SamplePass
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_spec import SampleTask
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 
 
 class Accumulator:
     """Counters, hints, elements and row counts of one stream while its batches go by."""
 
     def __init__(
-        self, kept: Sequence[Kept], projection: Projection, samples: Sequence[SampleTask] = ()
+        self, kept: Sequence[KeptSynopsis], projection: Projection, samples: Sequence[SampleTask] = ()
     ) -> None:
         self.projection = projection
         self.sketches = Sketches(kept)

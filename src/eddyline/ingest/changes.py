@@ -29,13 +29,13 @@ FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
 SHOWN_ROWS = 3
 
-Form = Literal["insert", "weight", "words", "debezium"]
+ChangeEncoding = Literal["insert", "weight", "words", "debezium"]
 
 
 class ChangeFormat(msgspec.Struct, frozen=True):
     """A spelling of changes: its form, the column that carries it and what each word weighs."""
 
-    form: Form
+    form: ChangeEncoding
     column: str = ""
     words: dict[str, int] = msgspec.field(default_factory=dict)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import PipelineError
-from eddyline.plan.layout import Elements, Kept, Measure
+from eddyline.plan.layout import Elements, KeptSynopsis, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
 from eddyline.sql.query import Expression, Key
@@ -34,7 +34,7 @@ class Projection:
 
 
 def project(
-    kept: Sequence[Kept], elements: Sequence[Elements] = (), event_time: str | None = None
+    kept: Sequence[KeptSynopsis], elements: Sequence[Elements] = (), event_time: str | None = None
 ) -> Projection:
     """Return the projection that serves all synopses and dictionaries of a stream, and its rows' event time."""
     flags = [flag for each in elements for flag in each.flags]

@@ -16,8 +16,8 @@ from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Prepared
 from eddyline.ingest.sketching import Sketches, check_row_weights
 from eddyline.ingest.stream_spec import SampleTask
-from eddyline.plan.elements import flags_of
-from eddyline.plan.layout import Elements, Kept
+from eddyline.plan.decide.elements import flags_of
+from eddyline.plan.layout import Elements, KeptSynopsis
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
@@ -26,7 +26,7 @@ from eddyline.sketch.hashed_keys import key_array
 
 
 def sketch_elements(
-    sketches: Iterable[Kept], elements: Elements, dictionary: Dictionary, into: Sketches
+    sketches: Iterable[KeptSynopsis], elements: Elements, dictionary: Dictionary, into: Sketches
 ) -> None:
     """Add the net rows of an exact dictionary to sketches: they become what they would be from the first row."""
     for kept in sketches:

@@ -19,7 +19,7 @@ from eddyline.errors import CorruptState
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.snapshot import Snapshot, Tally
 from eddyline.ingest.stream_spec import RosterSpec
-from eddyline.plan.layout import Kept, Layout, PlannedSample, WindowGroup
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
@@ -65,7 +65,7 @@ def to_sections(snapshot: Snapshot, *, is_pane: bool = False) -> dict[str, bytes
     return sections
 
 
-def _all_kept(layout: Layout) -> list[Kept]:
+def _all_kept(layout: Layout) -> list[KeptSynopsis]:
     return [*layout.kept, *(kept for sample in layout.samples for kept in sample.sketches)]
 
 
@@ -73,7 +73,7 @@ def _bytes(words: Int64Array) -> bytes:
     return words.astype("<i8", copy=False).tobytes()
 
 
-def synopsis_sections(snapshot: Snapshot, kept: Kept) -> dict[str, bytes]:
+def synopsis_sections(snapshot: Snapshot, kept: KeptSynopsis) -> dict[str, bytes]:
     """Return the sections of one synopsis."""
     on = kept.id in snapshot.counters
     sections = {kept.id: _bytes(snapshot.counters[kept.id]) if on else b""}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from eddyline.ingest.projection import Prepared
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -18,7 +18,7 @@ from eddyline.sketch.synopsis import empty_counters
 class Sketches:
     """The counters and hints of some synopses of a stream."""
 
-    def __init__(self, kept: Iterable[Kept]) -> None:
+    def __init__(self, kept: Iterable[KeptSynopsis]) -> None:
         self.kept = tuple(kept)
         self._groups = _grouped(self.kept)
         self.counters: dict[str, Int64Array] = {each.id: empty_counters(each.spec) for each in self.kept}
@@ -35,7 +35,7 @@ class Sketches:
             else:
                 self._add_one(together[0], prepared)
 
-    def add(self, kept: Kept, keys: KeyArray, weights: Int64Array, rows: Int64Array) -> None:
+    def add(self, kept: KeptSynopsis, keys: KeyArray, weights: Int64Array, rows: Int64Array) -> None:
         """Add weighted keys to one synopsis; rows: how many rows each stands for, which candidates go by."""
         if len(weights) == 0:
             return
@@ -46,7 +46,7 @@ class Sketches:
         if kept.candidates is not None:
             candidates.observe(kept.candidates, self.hints[kept.id], keys, rows)
 
-    def _add_one(self, kept: Kept, prepared: Prepared) -> None:
+    def _add_one(self, kept: KeptSynopsis, prepared: Prepared) -> None:
         weights, counted = _weights(kept, prepared)
         keys, rows = [prepared.keys[key][0] for key in kept.demand.keys], prepared.weights
         if counted is not None:
@@ -55,7 +55,7 @@ class Sketches:
         hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
         self.add(kept, hashed, weights, rows)
 
-    def _add_group(self, together: list[Kept], prepared: Prepared) -> None:
+    def _add_group(self, together: list[KeptSynopsis], prepared: Prepared) -> None:
         """Add a batch to sketches of one spec on one key: hashed once, whatever their predicates and measures."""
         spec = together[0].spec
         assert isinstance(spec, HashSketchSpec)
@@ -68,7 +68,7 @@ class Sketches:
             spec.accumulate_at(self.counters[kept.id], places, weights)
             self._observe(kept, prepared, counted)
 
-    def _observe(self, kept: Kept, prepared: Prepared, counted: BoolArray | None) -> None:
+    def _observe(self, kept: KeptSynopsis, prepared: Prepared, counted: BoolArray | None) -> None:
         """Show the candidate table the rows that count, weighed as rows: its votes are too small for measures."""
         if kept.candidates is None:
             return
@@ -78,22 +78,22 @@ class Sketches:
         candidates.observe(kept.candidates, self.hints[kept.id], key_array(*keys), weights)
 
 
-def check_row_weights(kept: Iterable[Kept], prepared: Prepared) -> None:
+def check_row_weights(kept: Iterable[KeptSynopsis], prepared: Prepared) -> None:
     """Raise SketchError where a row's weight is too large for a synopsis that is, or will be, fed with it."""
     if any(isinstance(each.spec, JoinDistinctSpec) for each in kept):
         check_weights(prepared.weights)
 
 
-def _grouped(kept: Iterable[Kept]) -> list[list[Kept]]:
+def _grouped(kept: Iterable[KeptSynopsis]) -> list[list[KeptSynopsis]]:
     """Return the synopses that can share their hashing, together."""
-    groups: dict[object, list[Kept]] = {}
+    groups: dict[object, list[KeptSynopsis]] = {}
     for each in kept:
         shared = isinstance(each.spec, HashSketchSpec)
         groups.setdefault((each.spec, each.demand.keys) if shared else each.id, []).append(each)
     return list(groups.values())
 
 
-def _weights(kept: Kept, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:
+def _weights(kept: KeptSynopsis, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:
     """Return (weights, rows that count), the latter None where all do."""
     masks = [prepared.keys[key][1] for key in kept.demand.keys]
     masks += [prepared.presence[part] for part in kept.demand.presence]

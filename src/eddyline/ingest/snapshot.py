@@ -21,7 +21,7 @@ from eddyline.ingest.settling import settle
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import StreamSpec, stream_spec
-from eddyline.plan.layout import Kept, Layout
+from eddyline.plan.layout import KeptSynopsis, Layout
 from eddyline.sample.state import SampleState
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
@@ -36,11 +36,11 @@ class Tally(msgspec.Struct, frozen=True):
     deletes: int = 0
 
 
-def _add(kept: Kept, left: Int64Array, right: Int64Array) -> Int64Array:
+def _add(kept: KeptSynopsis, left: Int64Array, right: Int64Array) -> Int64Array:
     return kept.spec.add(left, right)
 
 
-def _subtract(kept: Kept, left: Int64Array, right: Int64Array) -> Int64Array:
+def _subtract(kept: KeptSynopsis, left: Int64Array, right: Int64Array) -> Int64Array:
     return kept.spec.subtract(left, right)
 
 
@@ -148,7 +148,10 @@ class Snapshot:
         return settle([self])[0]
 
     def with_words(
-        self, counters: Words, hints: Words, combine: Callable[[Kept, Int64Array, Int64Array], Int64Array]
+        self,
+        counters: Words,
+        hints: Words,
+        combine: Callable[[KeptSynopsis, Int64Array, Int64Array], Int64Array],
     ) -> "Snapshot":
         """Return the snapshot after combining counters and hints with its own, by id."""
         by_id = self.layout.by_id

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from eddyline.errors import CorruptState
-from eddyline.plan.layout import Kept, Layout, PlannedSample, Window
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, Window
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 
@@ -44,7 +44,7 @@ class SampleTask(msgspec.Struct, frozen=True):
     rosters: tuple[RosterSpec, ...] = ()
 
     @property
-    def sketches(self) -> tuple[Kept, ...]:
+    def sketches(self) -> tuple[KeptSynopsis, ...]:
         """The sketches of the stream that stand beside the sample in its second stage."""
         return tuple(kept for kept in self.sample.sketches if kept.stream == self.stream)
 
@@ -66,14 +66,14 @@ class PaneSpec(msgspec.Struct, frozen=True):
 
     group: str
     window: Window
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptSynopsis, ...]
     samples: tuple[SampleTask, ...] = ()
 
 
 class StreamSpec(msgspec.Struct, frozen=True):
     """Everything that a pass over one stream fills; rows with an event time before `floor` are late."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptSynopsis, ...]
     panes: tuple[PaneSpec, ...] = ()
     floor: int | None = None
     samples: tuple[SampleTask, ...] = ()

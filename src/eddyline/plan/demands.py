@@ -1,9 +1,9 @@
-"""What a query asks to be kept: for each of its terms, one demand per relation.
+"""What a query asks to be kept: for each of its quantities, one demand per relation.
 
-A term is a quantity that is read from synopses of one family: COUNT and SUM have one, AVG has both, VARIANCE
+A quantity is what is read from synopses of one kind: COUNT and SUM have one, AVG has both, VARIANCE
 the sum of squares too. A demand says what of a stream a synopsis must hold; equal demands of different
-queries share one synopsis. Which hash family a link of a query takes is the planner's choice: queries that
-give equal keys equal families share.
+queries share one synopsis. Which hash slot a link of a query takes is the planner's choice: queries that
+give equal keys equal slots share.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,14 @@ from typing import Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.errors import PlanError
-from eddyline.plan.layout import Demand, Measure, Place, SynopsisFamily
+from eddyline.plan.layout import Demand, Measure, Place, SynopsisKind
 from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
-Method = Literal["skimmed", "hash", "skimmed-paper", "agms"]
+Method = Literal["skimmed", "hash", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class WorkloadQuery(msgspec.Struct, frozen=True):
     """A named query of the workload, the method that is to answer it, and how much its error matters."""
 
     name: str
@@ -30,8 +29,8 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class TermDemands:
-    """What one term of a query keeps of each relation.
+class QuantityDemands:
+    """What one quantity of a query keeps of each relation.
 
     parts: a row of sketches for each part of a partitioned join, one row without partitions.
     """
@@ -40,49 +39,47 @@ class TermDemands:
 
     @property
     def all(self) -> tuple[Demand, ...]:
-        """Every demand of the term."""
+        """Every demand of the quantity."""
         return tuple(demand for part in self.parts for demand in part)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What the planner chose for a query: the hash family of each link, and its parts.
+    """What the planner chose for a query: the hash slot of each link, and its parts.
 
     parts: for each part of a partitioned join the predicates of each relation that cut it out; shares: of the
     words of a relation, the part's.
     """
 
-    families: tuple[int, ...] = ()
+    hash_slots: tuple[int, ...] = ()
     parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
     shares: tuple[float, ...] = (1.0,)
 
 
 def _plain_choice(query: AnyQuery) -> Choice:
-    """Return the choice without any knowledge: families 0, 1, 2, ..., and no parts."""
+    """Return the choice without any knowledge: slots 0, 1, 2, ..., and no parts."""
     return Choice(tuple(range(len(query.links)))) if isinstance(query, Query) else Choice()
 
 
 def demands_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> set[Demand]:
     """Return everything that a query asks to be kept."""
-    return {demand for term in terms_of(query, method, choice).values() for demand in term.all}
+    return {demand for quantity in quantities_of(query, method, choice).values() for demand in quantity.all}
 
 
-def terms_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> dict[str, TermDemands]:
-    """Return the terms of a query under a choice of the planner, by default the plain one."""
+def quantities_of(
+    query: AnyQuery, method: Method, choice: Choice | None = None
+) -> dict[str, QuantityDemands]:
+    """Return the quantities of a query under a choice of the planner, by default the plain one."""
     if isinstance(query, SetQuery):
         members = (Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
-        return {"set": TermDemands((tuple(members),))}
+        return {"set": QuantityDemands((tuple(members),))}
     if isinstance(query, JoinDistinctQuery):
-        return {"pairs": TermDemands((_sides(query),))}
-    if method == "skimmed-paper" and len(query.relations) > 2:
-        raise PlanError(
-            "method 'skimmed-paper' joins two relations: use 'skimmed', 'hash' or 'agms' for more."
-        )
+        return {"pairs": QuantityDemands((pair_demands(query),))}
     chosen = choice if choice is not None else _plain_choice(query)
-    return {name: _term(query, method, power, chosen) for name, power in _powers(query).items()}
+    return {name: _quantity(query, method, power, chosen) for name, power in _powers(query).items()}
 
 
 def _powers(query: Query) -> dict[str, int]:
-    """Return the terms of an aggregate, and to which power each takes the measure; 0: it must not be NULL."""
+    """Return the quantities of an aggregate, and to which power each takes the measure; 0: it must not be NULL."""
     function = query.aggregate.function
     if function == "count":
         return {"count": 1}
@@ -91,7 +88,7 @@ def _powers(query: Query) -> dict[str, int]:
     return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"sum": 1, "count": 0, "squares": 2}
 
 
-def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
+def pair_demands(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     """Return what a distinct count over a join keeps: of either side, its projected columns and its join key."""
     keys = ((query.left, query.join.left_key), (query.right, query.join.right_key))
     return tuple(
@@ -100,37 +97,35 @@ def _sides(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     )
 
 
-def _term(query: Query, method: Method, power: int, choice: Choice) -> TermDemands:
+def _quantity(query: Query, method: Method, power: int, choice: Choice) -> QuantityDemands:
     if not query.links:
-        family: SynopsisFamily = "total"
+        kind: SynopsisKind = "total"
     else:
-        family = "agms" if method == "agms" else "hash"
-    sketches = _relations(query, family, power, choice)
+        kind = "agms" if method == "agms" else "hash"
+    sketches = _relations(query, kind, power, choice)
     parts = tuple(
         tuple(_restricted(demand, more) for demand, more in zip(sketches, part, strict=True))
         for part in choice.parts
     )
-    return TermDemands(parts or (sketches,))
+    return QuantityDemands(parts or (sketches,))
 
 
 def _restricted(demand: Demand, predicates: tuple[str, ...]) -> Demand:
     return replace(demand, predicates=tuple(sorted({*demand.predicates, *predicates})))
 
 
-def _relations(query: Query, family: SynopsisFamily, power: int, choice: Choice) -> tuple[Demand, ...]:
-    return tuple(_demand(query, i, family, power, choice.families) for i in range(len(query.relations)))
+def _relations(query: Query, kind: SynopsisKind, power: int, choice: Choice) -> tuple[Demand, ...]:
+    return tuple(_demand(query, i, kind, power, choice.hash_slots) for i in range(len(query.relations)))
 
 
-def _demand(
-    query: Query, index: int, family: SynopsisFamily, power: int, families: tuple[int, ...]
-) -> Demand:
+def _demand(query: Query, index: int, kind: SynopsisKind, power: int, slots: tuple[int, ...]) -> Demand:
     """Return what a relation keeps: with its measure as weight, or with it only required to be there."""
     relation = query.relations[index]
     factors = {factor.relation: factor.expression for factor in query.aggregate.factors}
-    met = sorted((key, _place(query, link, index, families[link])) for link, key in _keys(query, index))
+    met = sorted((key, _place(query, link, index, slots[link])) for link, key in _keys(query, index))
     return Demand(
         stream=relation.stream,
-        family=family,
+        kind=kind,
         keys=tuple(key for key, _ in met),
         predicates=relation.predicates,
         measure=Measure(factors[index], power) if power and index in factors else None,
@@ -149,17 +144,17 @@ def _keys(query: Query, relation: int) -> list[tuple[int, Key]]:
     ]
 
 
-def _place(query: Query, link: int, relation: int, family: int) -> Place:
+def _place(query: Query, link: int, relation: int, slot: int) -> Place:
     """Return a relation's place in a link. Where only two meet, both places are alike.
 
     The first of three or more hashes as one of two does, and may share its sketch with a join of two.
     """
     members = query.links[link].members
     if len(members) == 2:
-        return Place(family)
+        return Place(slot)
     order = sorted(members, key=lambda m: (query.relations[m.relation].stream, str(m.key), m.relation))
     member = [m.relation for m in order].index(relation)
-    return Place(family, member, len(members)) if member > 0 else Place(family)
+    return Place(slot, member, len(members)) if member > 0 else Place(slot)
 
 
 def links_of(query: Query, relation: int) -> tuple[int, ...]:

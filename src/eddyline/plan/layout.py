@@ -49,18 +49,18 @@ class Measure(msgspec.Struct, frozen=True, order=True):
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A key's place in a link: which hash family, and which member it is of how many that meet there."""
+    """A key's place in a link: which hash slot, and which member it is of how many that meet there."""
 
-    family: int = 0
+    slot: int = 0
     member: int = 0
     members: int = 2
 
 
-SynopsisFamily = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
+SynopsisKind = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
 
 
 class Demand(msgspec.Struct, frozen=True, order=True):
-    """What of a stream a synopsis must hold, and in which family. Equal demands share one synopsis.
+    """What of a stream a synopsis must hold, and in which kind. Equal demands share one synopsis.
 
     keys: one for each link of the sketched relation, with their places. presence: expressions that must not be
     NULL for a row to count (the measure of an AVG, seen by its COUNT). sample: keys that a sample was asked for.
@@ -68,7 +68,7 @@ class Demand(msgspec.Struct, frozen=True, order=True):
     """
 
     stream: str
-    family: SynopsisFamily
+    kind: SynopsisKind
     keys: tuple[Key, ...] = ()
     predicates: tuple[str, ...] = ()
     measure: Measure | None = None
@@ -83,7 +83,7 @@ class Demand(msgspec.Struct, frozen=True, order=True):
         return f"{self.stream}-{hashlib.blake2b(msgspec.json.encode(self), digest_size=4).hexdigest()}"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptSynopsis(msgspec.Struct, frozen=True):
     """A synopsis that the plan keeps: what of a stream goes into it, its spec and its candidate table."""
 
     id: str
@@ -102,7 +102,7 @@ class Kept(msgspec.Struct, frozen=True):
         return 8 * (self.spec.words + (self.candidates.words if self.candidates else 0))
 
 
-class Term(msgspec.Struct, frozen=True):
+class SketchedQuantity(msgspec.Struct, frozen=True):
     """The synopses of one quantity of a query (count, sum, squares), one for each relation.
 
     sketches: a row for each part of a partitioned join, one row without partitions.
@@ -112,7 +112,7 @@ class Term(msgspec.Struct, frozen=True):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """All synopses of the term, each once."""
+        """All synopses of the quantity, each once."""
         return tuple(dict.fromkeys(name for part in self.sketches for name in part))
 
 
@@ -147,24 +147,24 @@ class PlannedSample(msgspec.Struct, frozen=True):
     exact: tuple[Elements, ...]
     kept: tuple[Elements, ...]
     spec: SampleSpec
-    sketches: tuple[Kept, ...] = ()
+    sketches: tuple[KeptSynopsis, ...] = ()
 
     def position(self, stream: str) -> int | None:
         """Return which exact dictionary is a stream's, None where the sample holds none of it."""
         return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
 
 
-class Planned(msgspec.Struct, frozen=True):
-    """A query, the method that answers it, the terms that it reads, and its stream sample, if it has one.
+class PlannedQuery(msgspec.Struct, frozen=True):
+    """A query, the method that answers it, the quantities that it reads, and its stream sample, if it has one.
 
-    A term of a query with a sample has no sketches where the sample alone answers it. totals: for each term the
+    A quantity of a query with a sample has no sketches where the sample alone answers it. totals: for each quantity the
     exact total of every relation. shape: how it reads the sample's dictionaries.
     """
 
     name: str
     query: AnyQuery
     method: str
-    terms: dict[str, Term]
+    quantities: dict[str, SketchedQuantity]
     sample: str | None = None
     totals: dict[str, tuple[str, ...]] = {}
     shape: Shape | None = None
@@ -178,8 +178,10 @@ class Planned(msgspec.Struct, frozen=True):
     @property
     def ids(self) -> tuple[str, ...]:
         """All synopses that the query reads, each once."""
-        read = [name for term in self.terms.values() for name in term.ids]
-        return tuple(dict.fromkeys([*read, *(name for term in self.totals.values() for name in term)]))
+        read = [name for quantity in self.quantities.values() for name in quantity.ids]
+        return tuple(
+            dict.fromkeys([*read, *(name for quantity in self.totals.values() for name in quantity)])
+        )
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
@@ -213,8 +215,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     seed: int
     confidence: float
     streams: tuple[Stream, ...]
-    kept: tuple[Kept, ...]
-    queries: tuple[Planned, ...]
+    kept: tuple[KeptSynopsis, ...]
+    queries: tuple[PlannedQuery, ...]
     windows: tuple[WindowGroup, ...] = ()
     samples: tuple[PlannedSample, ...] = ()
     timezone: str | None = None
@@ -238,7 +240,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return [*(planned.name for planned in self.queries), *windowed]
 
     @cached_property
-    def by_id(self) -> dict[str, Kept]:
+    def by_id(self) -> dict[str, KeptSynopsis]:
         """The synopses by their ids."""
         return {kept.id: kept for kept in (*self.kept, *(k for s in self.samples for k in s.sketches))}
 
@@ -255,6 +257,6 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         """Return the stream of that name."""
         return next(stream for stream in self.streams if stream.name == name)
 
-    def kept_for(self, stream: str) -> tuple[Kept, ...]:
+    def kept_for(self, stream: str) -> tuple[KeptSynopsis, ...]:
         """Return the synopses on a stream."""
         return tuple(kept for kept in self.kept if kept.stream == stream)

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.histograms import Histogram
 from eddyline.plan.layout import Demand
+from eddyline.plan.partition.histograms import Histogram
 from eddyline.sql.query import AnyQuery, Key
 
 
@@ -26,7 +26,7 @@ class RelationStatistics(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Relations and histograms by description, join sizes by query text and term, rows by stream."""
+    """Relations and histograms by description, join sizes by query text and quantity, rows by stream."""
 
     relations: dict[str, RelationStatistics] = {}
     sizes: dict[str, dict[str, float]] = {}
@@ -37,14 +37,14 @@ class Statistics(msgspec.Struct, frozen=True):
         """Return what is known of the relation that a demand sketches."""
         return self.relations.get(relation_name(demand))
 
-    def size(self, query: AnyQuery, term: str) -> float | None:
-        """Return the expected size of a term of a query."""
-        return self.sizes.get(query_name(query), {}).get(term)
+    def size(self, query: AnyQuery, quantity: str) -> float | None:
+        """Return the expected size of a quantity of a query."""
+        return self.sizes.get(query_name(query), {}).get(quantity)
 
-    def below_noise(self, query: AnyQuery, term: str) -> bool:
-        """Return whether a term was measured and no size was seen: nothing joins, or less than the noise."""
+    def below_noise(self, query: AnyQuery, quantity: str) -> bool:
+        """Return whether a quantity was measured and no size was seen: nothing joins, or less than the noise."""
         sizes = self.sizes.get(query_name(query))
-        return sizes is not None and not sizes.get(term)
+        return sizes is not None and not sizes.get(quantity)
 
     def histogram(self, demand: Demand, key: Key) -> Histogram | None:
         """Return the histogram of one key of the relation that a demand sketches."""

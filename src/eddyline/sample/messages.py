@@ -13,7 +13,8 @@ import numpy as np
 
 from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
 from eddyline.sample.roster import FloatArray
-from eddyline.sample.spec import Node, Shape, Term, View
+from eddyline.sample.sorting import distinct
+from eddyline.sample.spec import Node, Quantity, Shape, View
 from eddyline.sample.state import SampleState
 
 _WHOLE = 2.0**62
@@ -29,12 +30,12 @@ class Relation:
 
 
 class Join:
-    """A query over a state: the values of each link, their probabilities, and the relations of each term."""
+    """A query over a state: the values of each link, their probabilities, and the relations of each quantity."""
 
     def __init__(self, state: SampleState, shape: Shape) -> None:
         self.state = state
         self.shape = shape
-        self._first = next(iter(shape.terms.values()))
+        self._first = next(iter(shape.quantities.values()))
 
     @property
     def follows_all(self) -> bool:
@@ -60,7 +61,7 @@ class Join:
         for node in self._first.nodes:
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
                 found[variable].append(self.dictionary(node).index(key)[0])
-        return tuple(np.unique(np.concatenate(each)) for each in found)
+        return tuple(distinct(each) for each in found)
 
     @cached_property
     def probabilities(self) -> tuple[FloatArray, ...]:
@@ -91,21 +92,21 @@ class Join:
             counted &= dictionary.flag(flag)
         return counted
 
-    def whole_relations(self, term: Term) -> list[Relation]:
-        """Return the relations of a term with their net integer weights, nothing scaled up."""
+    def whole_relations(self, quantity: Quantity) -> list[Relation]:
+        """Return the relations of a quantity with their net integer weights, nothing scaled up."""
         relations = []
-        for node, places in zip(term.nodes, self._places, strict=True):
+        for node, places in zip(quantity.nodes, self._places, strict=True):
             weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
             relations.append(Relation(weights, node.variables, places))
         return relations
 
-    def relations(self, term: Term) -> list[Relation]:
-        """Return the relations of a term in floats, corrected where an element holds one value twice.
+    def relations(self, quantity: Quantity) -> list[Relation]:
+        """Return the relations of a quantity in floats, corrected where an element holds one value twice.
 
         Such a value is included once and not once for each of the links that it stands in.
         """
         made = []
-        for relation in self.whole_relations(term):
+        for relation in self.whole_relations(quantity):
             weights = relation.weights.astype(np.float64)
             for i, variable in enumerate(relation.variables):
                 again = self.repeated(relation, i)
@@ -138,7 +139,7 @@ Raise = Callable[[FloatArray], FloatArray]
 
 
 class Messages:
-    """What the relations of a term send to its links, and the links to its relations."""
+    """What the relations of a quantity send to its links, and the links to its relations."""
 
     def __init__(
         self,
@@ -198,15 +199,15 @@ class Messages:
         return float(self.met(0) @ self.factors[0])
 
 
-def sampled_messages(join: Join, term: Term) -> Messages:
-    """Return the messages of a term in which each sampled value counts 1/pi times."""
+def sampled_messages(join: Join, quantity: Quantity) -> Messages:
+    """Return the messages of a quantity in which each sampled value counts 1/pi times."""
     factors = [1.0 / each for each in join.probabilities]
-    return Messages(join.relations(term), [len(each) for each in join.values], factors)
+    return Messages(join.relations(quantity), [len(each) for each in join.values], factors)
 
 
-def exact_total(join: Join, term: Term) -> int:
+def exact_total(join: Join, quantity: Quantity) -> int:
     """Return the sum over the join of everything that is held, as an integer of any size."""
-    relations, sizes = join.whole_relations(term), [len(each) for each in join.values]
+    relations, sizes = join.whole_relations(quantity), [len(each) for each in join.values]
     bound = Messages(
         [
             Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places)
@@ -255,7 +256,7 @@ def added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
 def set_members(join: Join) -> list[BoolArray]:
     """Return for each member of a set query which values of its variable it holds: net count above 0."""
     present = []
-    for relation in join.whole_relations(join._first):  # noqa: SLF001 - a set has one term
+    for relation in join.whole_relations(join._first):  # noqa: SLF001 - a set has one quantity
         counts = added(relation.weights, relation.places[0], len(join.values[0]))
         present.append(counts > 0)
     return present

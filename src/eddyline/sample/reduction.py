@@ -14,7 +14,8 @@ import numpy as np
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.messages import Join, Messages, Relation, set_values
 from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
-from eddyline.sample.spec import Shape, Term
+from eddyline.sample.sorting import distinct
+from eddyline.sample.spec import Quantity, Shape
 from eddyline.sample.state import SampleState
 
 FILL = 0.9
@@ -63,7 +64,7 @@ class _Class:
         """Return the class with the bytes of the elements that hold each value."""
         parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
         found = [d.index(key)[0] for d, key in parts]
-        values = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        values = distinct(found)
         costs = np.full(len(values), float(ENTRY_BYTES))
         for dictionary, key in parts:
             own, places = dictionary.index(key)
@@ -146,8 +147,8 @@ def _raise(message: FloatArray) -> FloatArray:
     return size + _RAISED * float(size[sent].mean()) if sent.any() else np.ones(len(message))
 
 
-def _raised_messages(join: Join, term: Term) -> Messages:
-    relations = [Relation(np.abs(r.weights), r.variables, r.places) for r in join.relations(term)]
+def _raised_messages(join: Join, quantity: Quantity) -> Messages:
+    relations = [Relation(np.abs(r.weights), r.variables, r.places) for r in join.relations(quantity)]
     factors = [1.0 / each for each in join.probabilities]
     return Messages(relations, [len(each) for each in join.values], factors, _raise)
 
@@ -165,11 +166,11 @@ def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:
         return None
     if shape.kind == "set":
         return _normalized(np.where(set_values(join), 1.0, 0.1), join, variable)
-    terms = list(shape.terms.values())
-    first = _normalized(_raised_messages(join, terms[0]).met(variable), join, variable)
+    quantities = list(shape.quantities.values())
+    first = _normalized(_raised_messages(join, quantities[0]).met(variable), join, variable)
     if shape.kind == "join":
         return first
-    other = _normalized(_raised_messages(join, terms[1]).met(variable), join, variable)
+    other = _normalized(_raised_messages(join, quantities[1]).met(variable), join, variable)
     return np.abs(first - other) + _RATIO_SHARE * first
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.kernels.following import drop_unfollowed, lookup_table, unit_hashes
+from eddyline.sample.sorting import distinct
 
 ENTRY_BYTES = 9
 HASH_STEP = 2.0**-53
@@ -92,7 +93,7 @@ class Roster:
         if self.follows_all:
             return other
         base = min(self.base, other.base)
-        values = np.union1d(self.values, other.values)
+        values = distinct([self.values, other.values])
         lower = np.minimum(self.probabilities(values), other.probabilities(values))
         return Roster(self.seed, base, *_entries(values, lower, base))
 

@@ -62,7 +62,7 @@ class Node(msgspec.Struct, frozen=True):
     variables: tuple[int, ...]
 
 
-class Term(msgspec.Struct, frozen=True):
+class Quantity(msgspec.Struct, frozen=True):
     """A quantity of a query: the sum over the join of the product of its relations' weights."""
 
     nodes: tuple[Node, ...]
@@ -71,14 +71,14 @@ class Term(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True):
     """A query as the sample sees it.
 
-    kind: "join" sums products; "ratio" divides by its second term; "set" counts values of its only variable.
+    kind: "join" sums products; "ratio" divides by its second quantity; "set" counts values of its only variable.
     variables: the link class of each link. members: for a set, what makes a value count: see `messages.set_values`.
     """
 
     name: str
     kind: str
     classes: tuple[int, ...]
-    terms: dict[str, Term]
+    quantities: dict[str, Quantity]
     weight: float = 1.0
     expression: tuple["int | str", ...] = ()
 

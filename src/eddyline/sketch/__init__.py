@@ -1,1 +1,1 @@
-"""Synopses: one file per family, each a frozen spec with what updates and reads its counters."""
+"""Synopses: one file per kind, each a frozen spec with what updates and reads its counters."""

@@ -14,11 +14,11 @@ import numpy as np
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import agms_add
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
-from eddyline.sketch.families import Family, kernel_id, parameters
+from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 
-class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
+class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
     """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means.
 
     reads: which key each sign family reads, by default family i key i; a key in several joins has several.
@@ -27,7 +27,7 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="family", tag="agms"):
     width: int
     depth: int
     seeds: tuple[int, ...]
-    hash: Family = "poly4"
+    hash: HashFamily = "poly4"
     reads: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

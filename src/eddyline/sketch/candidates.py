@@ -11,8 +11,7 @@ A relation of several join keys has tuples in place of keys: a slot then holds a
 tuple's parts follow the votes.
 
 Deletes are votes against, so a key that was inserted and deleted again loses its slot; where partial
-tables saw the inserts and the deletes apart, merging them settles it; and `revote` replaces votes by
-what the sketch says of the keys.
+tables saw the inserts and the deletes apart, merging them settles it.
 """
 
 from typing import Self
@@ -23,7 +22,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels import candidates as kernel
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import derive_seed, parameters
+from eddyline.sketch.hash_families import derive_seed, parameters
 
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -33,7 +32,7 @@ _FIRST_STATE = 0x9E3779B97F4A7C15
 _FOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class CandidateSpec(msgspec.Struct, frozen=True, tag_field="family", tag="candidates"):
+class CandidateSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="candidates"):
     """Size and seed of a candidate table; slots is a multiple of 8, edges the keys of a tuple."""
 
     slots: int
@@ -142,16 +141,6 @@ def votes(spec: CandidateSpec, table: Int64Array) -> Int64Array:
     codes = codes[codes != 0]
     out = np.empty(len(codes), dtype=np.int64)
     kernel.decode_votes(codes, out)
-    return out
-
-
-def revote(spec: CandidateSpec, table: Int64Array, new_votes: np.ndarray) -> Int64Array:
-    """Return the table with other votes for its keys, in the order of `keys`; votes of 0 free the slot.
-
-    With the sketch's point estimates as votes, keys that are gone make room at once.
-    """
-    out = _filled(spec, tuples(spec, table), np.rint(new_votes).astype(np.int64))
-    out[:HEADER] = table[:HEADER]
     return out
 
 

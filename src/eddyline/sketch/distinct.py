@@ -7,7 +7,7 @@ one (and then which, by a 21-bit fingerprint), or many. Beside them stands a sma
 `cells` of them.
 
 Guarantee: the count of distinct elements has a relative RMS error of 0.46/sqrt(cells), and is exact up to
-`cells` elements; see `eddyline.answer.set_expression` for set expressions.
+`cells` elements; see `eddyline.answer.sets.expression` for set expressions.
 Paper: set expressions, FIG. 2 and 3. Deviation: one word a cell in place of 65 counters, because a count, a
 sum and a hashed check recognise a lone element as well.
 
@@ -37,7 +37,7 @@ from eddyline.kernels.distinct import (
     distinct_remove,
 )
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import parameters
+from eddyline.sketch.hash_families import parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 MOST_LEVELS = 43
@@ -67,7 +67,7 @@ class Elements(NamedTuple):
     counts: Int64Array
 
 
-class DistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="distinct"):
+class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"):
     """Shape and seed of a distinct sketch; streams of one expression share the seed."""
 
     cells: int

@@ -13,7 +13,7 @@ import numpy as np
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import hash_sketch_add, hash_sketch_add_at, hash_sketch_places
 from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
-from eddyline.sketch.families import Family, kernel_id, parameters
+from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 
@@ -25,7 +25,7 @@ class Use(msgspec.Struct, frozen=True):
     sign: bool = True
 
 
-class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"):
+class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
     """Shape and seeds of a hash sketch, with one hash function for each seed.
 
     uses: what each function reads and gives. By default function i reads key i and gives both its bucket and
@@ -35,7 +35,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="family", tag="hash"
     width: int
     depth: int
     seeds: tuple[int, ...]
-    hash: Family = "mix"
+    hash: HashFamily = "mix"
     uses: tuple[Use, ...] = ()
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ from eddyline.kernels.join_distinct import (
     tuple_keys,
 )
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import derive_seed, parameters
+from eddyline.sketch.hash_families import derive_seed, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 from eddyline.sketch.peeling import MOST_LEVELS, DistinctSample, PeelingSpec
 
@@ -74,7 +74,7 @@ def check_weights(weights: Int64Array) -> None:
         )
 
 
-class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="family", tag="join-distinct"):
+class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-distinct"):
     """Shape and seed of the samples of one side: `cells` a level (three times a power of two), `levels`."""
 
     cells: int

@@ -29,7 +29,7 @@ from eddyline.kernels.peeling import (
     peeling_levels,
 )
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.families import parameters
+from eddyline.sketch.hash_families import parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
 MOST_LEVELS = 60
@@ -46,7 +46,7 @@ class DistinctSample(NamedTuple):
     rate: float
 
 
-class PeelingSpec(msgspec.Struct, frozen=True, tag_field="family", tag="peeling"):
+class PeelingSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="peeling"):
     """Shape and seeds of levelled peeling tables.
 
     `cells` (a level) is three times a power of two. With `edges` 2 an update takes the keys and, as a

@@ -1,6 +1,6 @@
 """A synopsis: a frozen spec and its counters, as a value.
 
-Every family keeps one contract: counters are a flat int64 array of `spec.words` words, zero for the
+Every kind keeps one contract: counters are a flat int64 array of `spec.words` words, zero for the
 empty stream; `accumulate` adds weighted keys in place; `add` and `subtract` combine blocks of counters,
 so that partial results of tasks, batches and sites merge in any order and an undone batch leaves no trace.
 """
@@ -25,7 +25,7 @@ Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | Join
 
 
 class LinearSpec(Protocol):
-    """What the rest of the house needs to know of a family."""
+    """What the rest of the house needs to know of a kind."""
 
     @property
     def words(self) -> int:
@@ -89,13 +89,13 @@ class Synopsis:
     def fold(self) -> Self:
         """Return the synopsis at half its width (or cells): exactly the one built at that size."""
         if not isinstance(self.spec, HashSketchSpec | DistinctSpec | PeelingSpec):
-            raise SketchError("this family of synopses has no width to fold.")
+            raise SketchError("this kind of synopses has no width to fold.")
         return type(self)(self.spec.folded(), self.spec.fold(self.counters))
 
     def _check(self, other: Self) -> None:
         if self.spec != other.spec:
             raise IncompatibleSpecs(
-                f"these synopses differ in family, shape or seeds and cannot be combined: {self.spec} and "
+                f"these synopses differ in kind, shape or seeds and cannot be combined: {self.spec} and "
                 f"{other.spec}; build both from one plan."
             )
 

@@ -6,7 +6,7 @@ from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
 from eddyline.sketch.hashed_keys import KeyArray
 
 
-class TotalSpec(msgspec.Struct, frozen=True, tag_field="family", tag="total"):
+class TotalSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="total"):
     """One exact int64 counter."""
 
     @property

@@ -17,7 +17,7 @@ from eddyline.ingest.sections import decode_sample, encode_sample
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import SampleTask, StreamSpec
-from eddyline.plan.layout import Kept
+from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
 
@@ -151,7 +151,7 @@ class Merger:
         return added
 
 
-def _all_kept(kept: Iterable[Kept], tasks: Iterable[SampleTask]) -> list[Kept]:
+def _all_kept(kept: Iterable[KeptSynopsis], tasks: Iterable[SampleTask]) -> list[KeptSynopsis]:
     return [*kept, *(each for task in tasks for each in task.sketches)]
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of
 from eddyline.sql.key_columns import key_column
-from eddyline.sql.query import Expression, Form, Join, JoinDistinctQuery, Key, Link, Relation
+from eddyline.sql.query import Expression, Join, JoinDistinctQuery, Key, Link, ProjectionForm, Relation
 
 
 def read_join_distinct(
@@ -41,7 +41,7 @@ def read_join_distinct(
     }
     whole_key = len(matched) == len(join.left_key.columns)
     if own[0] and own[1]:
-        form: Form = "full" if whole_key else "two-sided"
+        form: ProjectionForm = "full" if whole_key else "two-sided"
         extra = [] if whole_key else [join.left_key.columns[index] for index in sorted(matched)]
         projected = [own[0] + extra, own[1]]
     else:

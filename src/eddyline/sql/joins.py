@@ -16,7 +16,7 @@ from eddyline.sql.expressions import (
     text,
 )
 from eddyline.sql.key_columns import check_meet, key_column
-from eddyline.sql.links import Side, find_links
+from eddyline.sql.links import LinkEnd, find_links
 from eddyline.sql.query import Link, Relation
 from eddyline.sql.typing import check_predicate
 from eddyline.types import Column
@@ -32,7 +32,7 @@ def read_from(
     where = select.args.get("where")
     conditions.extend(conjuncts(where.this if where else None))
     predicates: dict[int, set[str]] = {i: set() for i in range(len(sources))}
-    equalities: list[tuple[Side, Side]] = []
+    equalities: list[tuple[LinkEnd, LinkEnd]] = []
     for condition in conditions:
         check_allowed(condition)
         used = sorted(relations_of(condition, sources))
@@ -134,7 +134,7 @@ def _using(join: exp.Join, lefts: list[Source], right: Source, merged: dict[str,
         )
 
 
-def _equality(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]) -> tuple[Side, Side]:
+def _equality(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]) -> tuple[LinkEnd, LinkEnd]:
     """Return the two sides of an equality between two relations."""
     if isinstance(condition, exp.EQ) and len(used) == 2:
         sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}

@@ -17,12 +17,12 @@ from eddyline.errors import UnsupportedQuery
 from eddyline.sql.compose import equal
 from eddyline.sql.query import Expression, Key, Link, Member
 
-Side = tuple[int, Expression]
+LinkEnd = tuple[int, Expression]
 """A relation, by index, and a key column of it."""
 
 
 def find_links(
-    aliases: Sequence[str], equalities: Sequence[tuple[Side, Side]]
+    aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkEnd]]
 ) -> tuple[tuple[Link, ...], list[tuple[int, str]]]:
     """Return (links, predicates): columns of one relation that must be equal become a predicate of it.
 
@@ -42,10 +42,10 @@ def find_links(
 
 
 def _classes(
-    equalities: Sequence[tuple[Side, Side]],
+    equalities: Sequence[tuple[LinkEnd, LinkEnd]],
 ) -> tuple[list[dict[int, Expression]], list[tuple[int, str]]]:
     """Return the classes of equal columns, one column for each relation, and the predicates that this needs."""
-    groups: list[set[Side]] = []
+    groups: list[set[LinkEnd]] = []
     for pair in equalities:
         joined = set(pair).union(*(group for group in groups if group & set(pair)))
         groups = [group for group in groups if not group & set(pair)] + [joined]

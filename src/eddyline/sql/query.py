@@ -113,7 +113,7 @@ class SetQuery(msgspec.Struct, frozen=True, tag="set"):
     expression: SetExpression
 
 
-Form = Literal["two-sided", "semi", "full"]
+ProjectionForm = Literal["two-sided", "semi", "full"]
 
 
 class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
@@ -123,7 +123,7 @@ class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
     """
 
     text: str
-    form: Form
+    form: ProjectionForm
     relations: tuple[Relation, ...]
     join: Join
     left: Key

@@ -48,11 +48,6 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, SourcePosition]
     sections: dict[str, int]
 
-    @property
-    def plan_hash(self) -> str:
-        """The hash of the plan that the sections belong to."""
-        return self.plan.hash
-
 
 @dataclass(frozen=True, slots=True)
 class Epoch:

@@ -1,7 +1,7 @@
-"""Which links must hash with one family, and whether two vertices may become one.
+"""Which links must hash with one slot, and whether two vertices may become one.
 
-A sketch that two queries share hashes each join key once, so that their links at that key use one family.
-The links of one query must use different families: their product would be biased otherwise.
+A sketch that two queries share hashes each join key once, so that their links at that key use one slot.
+The links of one query must use different slots: their product would be biased otherwise.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ Link = tuple[str, str]
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A query, and two of its links that would have to use one family."""
+    """A query, and two of its links that would have to use one slot."""
 
     query: str
     links: tuple[str, str]
@@ -28,7 +28,7 @@ class DifferentRoles(msgspec.Struct, frozen=True):
 
 
 class LinkClasses:
-    """The classes of links that use one family, which grow as vertices coalesce.
+    """The classes of links that use one slot, which grow as vertices coalesce.
 
     Paper: sharing, ξ-equivalence.
     """
@@ -82,7 +82,7 @@ class LinkClasses:
 
 
 def link_classes(graph: JoinGraph) -> list[tuple[Link, ...]]:
-    """Return the classes of links that use one family, in canonical order."""
+    """Return the classes of links that use one slot, in canonical order."""
     classes = LinkClasses(graph)
     found: dict[Link, list[Link]] = {}
     for name, query in graph.queries.items():

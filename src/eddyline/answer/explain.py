@@ -1,0 +1,60 @@
+"""A state as text: how full its stream samples are, whom they follow, and how sure each answer is."""
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+
+from eddyline.answer.estimate import Estimate
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedSample
+from eddyline.sample.reduction import bytes_of
+from eddyline.sample.state import SampleState
+
+
+def explain_state(snapshot: Snapshot, answers: Mapping[str, Estimate]) -> str:
+    """Return what a state holds, as a text that fits a terminal."""
+    rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
+    lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
+    for planned in snapshot.layout.samples:
+        lines += list(_sample(planned, [snapshot.samples[planned.id]]))
+    for panes in snapshot.windows.values():
+        for planned in panes.group.layout.samples:
+            states = [pane.samples[planned.id] for pane in panes.panes.values()]
+            lines += list(_sample(planned, states)) if states else []
+    lines.append("queries")
+    lines += [f"  {name}: {_sureness(estimate)}" for name, estimate in answers.items()]
+    return "\n".join(lines)
+
+
+def _sample(planned: PlannedSample, states: list[SampleState]) -> Iterator[str]:
+    """Yield how full a sample is, all panes together, and the rates of its links."""
+    held, first = bytes_of(states), states[0]
+    budget = planned.spec.kept_budget if first.grouped else planned.spec.budget
+    stage = "second stage" if first.grouped else "first stage, everything is held and exact"
+    if first.grouped and first.follows_all:
+        stage = "second stage, everything is still followed and exact"
+    yield f"{planned.id}: {held:,} of {budget:,} bytes ({held / budget:.0%}), {stage}"
+    for link, roster in enumerate(first.rosters):
+        if not roster.follows_all:
+            names = ", ".join(dict.fromkeys(_members(planned, link)))
+            yield (
+                f"  {names}: {len(roster.values):,} values followed by their weight, all others at a rate of "
+                f"{roster.base:.3g}"
+            )
+
+
+def _members(planned: PlannedSample, link: int) -> Iterator[str]:
+    for elements, spec in zip(planned.kept, planned.spec.kept, strict=True):
+        for key, own in zip(elements.keys, spec.classes, strict=True):
+            if own == link:
+                yield f"{elements.stream}{key}"
+
+
+def _sureness(estimate: Estimate) -> str:
+    """Return how sure an answer is, and by what it was read."""
+    if estimate.exact:
+        return "exact"
+    if estimate.value is None:
+        return "not known"
+    error = estimate.relative_error
+    within = f"within {error:.2g} of the answer" if isfinite(error) else "the answer may be 0"
+    return f"{within} at {estimate.confidence:.0%}, by {estimate.method}"

@@ -1,0 +1,174 @@
+"""Intervals: every interval of the product is made here, from what the readings know of their own errors.
+
+    of rows               a join by sketches: rows are independent estimates of one quantity
+    of sampled values     a join by a stream sample: what each followed value adds, and how surprising its totals are
+    of both               a two-way join by sample and sketch together
+    of a followed count   distinct values by a stream sample
+    of a relative error   set expressions by distinct sketches
+    of a factor           distinct pairs over a join, known to within a factor
+    of a frequency        one key's frequency by a sketch
+
+Factors beside the quantiles were measured: figures/ has the scripts, docs/concepts/intervals.md the reasons.
+"""
+
+from dataclasses import dataclass
+from math import exp, inf, pi, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+_ROWS_AT_95, _ROW_VARIANCE = 2.3, 1.5
+_SAFETY_ABOVE, _SAFETY_BELOW, _HEAVIEST = 1.15, 0.9, 4.0
+_RATES_CHOSEN = 1.1
+"""Rates of a sample were chosen by looking at it: the variance at fixed rates is a little too small."""
+_VARIANCE_ESTIMATED = 1.03
+"""The variance of a set expression is itself estimated: this keeps every setting of the figure above 93%."""
+_NOISE_MEASURED = 1.1
+
+
+class Interval(NamedTuple):
+    """An estimate and its ends; not a number where the join has no rows."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, value: float, half: float) -> "Interval":
+        """Return the interval that reaches as far below the value as above it."""
+        return cls(value, value - half, value + half)
+
+    def scaled(self, factor: float) -> "Interval":
+        """Return the interval of so many times the quantity; the factor is positive."""
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
+
+def two_sided_z(confidence: float) -> float:
+    """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
+    return float(ndtri(0.5 + confidence / 2))
+
+
+def student(confidence: float, degrees: float) -> float:
+    """Return the quantile of Student's distribution that leaves (1 - confidence)/2 on either side."""
+    return float(stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def half_width_of_rows(rows: FloatArray, row_variance: float, confidence: float) -> float:
+    """Return half the width of the interval of a mean of rows: 2.3 standard errors at 95%.
+
+    By the larger of the measured spread of the rows and of 1.5 times the variance that theory expects of one.
+    """
+    depth = len(rows)
+    spread = float(rows.var(ddof=1)) if depth > 1 else 0.0
+    scale = _ROWS_AT_95 * two_sided_z(confidence) / two_sided_z(0.95)
+    return scale * sqrt(max(_ROW_VARIANCE * row_variance, spread) / depth)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The variance of an estimate, by value: its sum, its largest part, how many values carry it, the skewness.
+
+    skewness: the third moment over the variance, in the units of the estimate.
+    """
+
+    variance: float
+    largest: float
+    carriers: float
+    skewness: float
+
+    @classmethod
+    def of(cls, added: FloatArray, probabilities: FloatArray) -> "Spread":
+        """Return the spread of an estimate to which each value adds so much."""
+        chance = 1.0 - probabilities
+        parts = added**2 * chance
+        variance = float(parts.sum())
+        if variance <= 0.0:
+            return cls(0.0, 0.0, 1.0, 0.0)
+        carriers = max(1.0, variance**2 / float((parts**2).sum()))
+        return cls(variance, float(parts.max()), carriers, float((parts * added * chance).sum()) / variance)
+
+    def with_hidden(self, variance: float, carriers: float) -> "Spread":
+        """Return the spread with variance that few witnesses hide, carried by at most so many values."""
+        return Spread(self.variance + variance, self.largest, min(self.carriers, carriers), self.skewness)
+
+
+def ends_of_sampled_values(
+    spread: Spread, below: float, above: float, confidence: float
+) -> tuple[float, float]:
+    """Return how far the ends lie from an estimate by sampled values: (below it, above it).
+
+    Few values carry most of a skewed join, and the sample tells nothing of heavy values that it does not follow. So
+    the quantile is Student's with as many degrees of freedom as values carry the variance, the heaviest value
+    counts twice, skewness moves the ends, and totals that the sample misses (below, above: how surprising they are)
+    widen the side that they point to.
+    """
+    if spread.variance == 0.0:
+        return 0.0, 0.0
+    t = student(confidence, spread.carriers + 1.0)
+    shift = t * t * spread.skewness / 2.0
+    ends = []
+    for surprise, safety in ((below, _SAFETY_BELOW), (above, _SAFETY_ABOVE)):
+        factor = max(1.0, surprise / 2.0)
+        wide = factor * spread.variance + min(factor, _HEAVIEST) * spread.largest
+        ends.append(sqrt(safety * t * t * wide + shift * shift))
+    return max(0.0, ends[0] - shift), max(0.0, ends[1] + shift)
+
+
+def half_width_of_both(
+    weight: float, variance: float, carriers: float, residual: float, confidence: float
+) -> float:
+    """Return half the width for a sample with so much weight and a sketch with the rest, which are uncorrelated.
+
+    variance, carriers: of the sample's part. residual: half the width for the sketch alone.
+    """
+    own = student(confidence, carriers + 1.0) * sqrt(variance) if weight else 0.0
+    return sqrt((weight * own) ** 2 + ((1.0 - weight) * residual) ** 2)
+
+
+def of_followed_count(value: float, variance: float, base: float, confidence: float) -> Interval:
+    """Return the interval of a number of values, each seen with a known rate: the sum of 1/rate is the value.
+
+    The ends are Wilson's, solved for the number of values: n with (n - value)^2 = z^2 n (1 - rate)/rate, so that few
+    witnesses, or none, give honest ends. Unseen values are taken to be followed at the base rate.
+    """
+    z = _RATES_CHOSEN * two_sided_z(confidence)
+    lower_shift = z * z * (variance / value if value else 0.0) / 2.0
+    upper_shift = z * z * ((1.0 - base) / base if base > 0.0 else inf) / 2.0
+    low = value + lower_shift - sqrt(z * z * variance + lower_shift**2)
+    high = value + upper_shift + sqrt(z * z * variance + upper_shift**2)
+    return Interval(value, low, high)
+
+
+def of_relative_error(value: float, variance: float, confidence: float) -> Interval:
+    """Return the interval of a count whose relative variance is known at the truth.
+
+    It is skewed upwards, because the variance of a count grows with it.
+    """
+    z = _VARIANCE_ESTIMATED * two_sided_z(confidence)
+    shift, half = z**2 * variance / 2, z * sqrt(variance + z**2 * variance**2 / 4)
+    return Interval(value, max(0.0, value * (1 + shift - half)), value * (1 + shift + half))
+
+
+def most_unseen(total: float, seen: float, confidence: float) -> float:
+    """Return how many of a total may be of a kind that none of so many seen elements is of."""
+    z = two_sided_z(confidence)
+    return total * z**2 / (seen + z**2)
+
+
+def most_unsampled(rate: float, confidence: float) -> float:
+    """Return how many there may be of what a sample at a rate shows none of."""
+    return two_sided_z(confidence) ** 2 / rate if rate > 0 else inf
+
+
+def of_factor(value: float, error: float, margin: float, widest: float, confidence: float) -> Interval:
+    """Return the interval of a value whose logarithm has so large an error, at most `widest` on that scale."""
+    half = min(margin * two_sided_z(confidence) * error, widest)
+    return Interval(value, value * exp(-half), value * exp(half))
+
+
+def half_width_of_frequency(noise: float, confidence: float) -> float:
+    """Return half the width for a median over rows of so much noise, which is measured, too."""
+    return _NOISE_MEASURED * two_sided_z(confidence) * sqrt(pi / 2) * noise

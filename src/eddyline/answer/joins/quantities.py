@@ -1,0 +1,161 @@
+"""The quantities of a join query: the synopses of its relations, read by the query's method."""
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from eddyline.answer.joins.agms import est_join_size
+from eddyline.answer.joins.contraction import JoinTree
+from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
+from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
+from eddyline.answer.joins.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.demands import links_of
+from eddyline.plan.layout import KeptSynopsis, SketchedQuantity
+from eddyline.sketch import candidates
+from eddyline.sketch.agms import AgmsSpec
+from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sql.query import Query
+
+WIDEST_SCAN = 1 << 20
+"""The widest range of integer keys that is scanned for dense ones where the table names none."""
+
+
+def read_quantities(
+    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+) -> dict[str, RowEstimates]:
+    """Return the readings of all quantities of a query, row by row from the same hash functions.
+
+    A quotient of two quantities correlates their rows. So all are read at one depth, and each part at one width, the
+    smallest that any of their sketches has: equal rows of sketches of one query hash alike.
+    """
+    kept = {
+        name: [[snapshot.layout.by_id[each] for each in part] for part in quantity.sketches]
+        for name, quantity in quantities.items()
+    }
+    depth = min(_shape(each)[1] for parts in kept.values() for part in parts for each in part)
+    widths = [
+        min(_shape(each)[0] for part in together for each in part)
+        for together in zip(*kept.values(), strict=True)
+    ]
+    return {
+        name: sum_of(
+            [
+                _read_part(snapshot, query, part, method, (width, depth))
+                for part, width in zip(parts, widths, strict=True)
+            ]
+        )
+        for name, parts in kept.items()
+    }
+
+
+def sides_of(
+    snapshot: Snapshot, quantities: Mapping[str, SketchedQuantity]
+) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
+    """Return the two sides of each quantity of a two-way join, all in one shape, to be read beside a sample."""
+    by_id = snapshot.layout.by_id
+    kept = {name: [by_id[each] for each in quantity.sketches[0]] for name, quantity in quantities.items()}
+    shapes = [_shape(each) for relations in kept.values() for each in relations]
+    shape = (min(width for width, _ in shapes), min(depth for _, depth in shapes))
+    made = {name: _sides(snapshot, relations, shape, skim=True) for name, relations in kept.items()}
+    return {name: (sides[0], sides[1]) for name, sides in made.items()}
+
+
+def _read_part(
+    snapshot: Snapshot, query: Query, relations: list[KeptSynopsis], method: str, shape: tuple[int, int]
+) -> RowEstimates:
+    atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
+    if len(atomic) == len(relations):
+        return est_join_size([_narrowed(each, shape[0]) for each in atomic])
+    sides = _sides(snapshot, relations, shape, skim=method == "skimmed")
+    if len(sides) == 2:
+        return _two_way(sides[0], sides[1], method)
+    tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
+    return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides)
+
+
+def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:
+    """Return atomic sketches cut to so many copies: the first ones, which hash alike."""
+    spec, counters = one
+    if width == spec.width:
+        return one
+    return msgspec.structs.replace(spec, width=width), counters[: width * spec.depth]
+
+
+def _two_way(left: SketchedRelation, right: SketchedRelation, method: str) -> RowEstimates:
+    if method == "hash":
+        return hash_join(left.spec, left.counters, right.spec, right.counters)
+    return skimmed_join(left, right)
+
+
+def _sides(
+    snapshot: Snapshot, relations: list[KeptSynopsis], shape: tuple[int, int], *, skim: bool
+) -> list[SketchedRelation]:
+    """Return all sides in a common shape (width, depth)."""
+    made: dict[str, SketchedRelation] = {}
+    for each in relations:
+        if each.id not in made:
+            made[each.id] = _side(snapshot, each, shape, skim=skim, scan=len(relations) == 2)
+    return [made[each.id] for each in relations]
+
+
+def _side(
+    snapshot: Snapshot, kept: KeptSynopsis, shape: tuple[int, int], *, skim: bool, scan: bool
+) -> SketchedRelation:
+    spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], *shape)
+    if not skim or kept.candidates is None:
+        return SketchedRelation(spec, counters)
+    if not scan:
+        return SketchedRelation(spec, counters, candidates.tuples(kept.candidates, snapshot.hints[kept.id]))
+    keys, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
+    return SketchedRelation(spec, counters, keys, population)
+
+
+def candidate_keys(
+    kept: KeptSynopsis, hints: Int64Array, spec: HashSketchSpec, counters: Int64Array
+) -> tuple[UInt64Array, int]:
+    """Return (keys that may be dense, size of the range that was scanned for them or 0)."""
+    assert kept.candidates is not None
+    named = candidates.keys(kept.candidates, hints)
+    bounds = candidates.key_range(kept.candidates, hints)
+    if len(named) or bounds is None or bounds[1] - bounds[0] >= WIDEST_SCAN:
+        return named, 0
+    low, high = bounds
+    return dense_in_range(spec, counters, low, high), high - low + 1
+
+
+def reduced(
+    spec: HashSketchSpec, counters: Int64Array, width: int, depth: int
+) -> tuple[HashSketchSpec, Int64Array]:
+    """Return the sketch at a smaller width and depth: folded, and its first rows."""
+    if depth < spec.depth:
+        spec, counters = msgspec.structs.replace(spec, depth=depth), counters[: depth * spec.width]
+    while spec.width > width:
+        spec, counters = spec.folded(), spec.fold(counters)
+    return spec, counters
+
+
+def self_join(snapshot: Snapshot, name: str) -> float:
+    """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
+    spec = snapshot.layout.by_id[name].spec
+    assert isinstance(spec, HashSketchSpec | AgmsSpec)
+    squares = float((snapshot.counters[name].astype(np.float64) ** 2).sum()) / spec.depth
+    return squares / spec.width if isinstance(spec, AgmsSpec) else squares
+
+
+def _shape(kept: KeptSynopsis) -> tuple[int, int]:
+    """Return (width, depth) of a sketch."""
+    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
+    return kept.spec.width, kept.spec.depth
+
+
+def _hash_spec(kept: KeptSynopsis) -> HashSketchSpec:
+    if not isinstance(kept.spec, HashSketchSpec):
+        raise PlanError(
+            f"synopsis {kept.id!r} is no hash sketch: ask the query by the method it was planned with."
+        )
+    return kept.spec

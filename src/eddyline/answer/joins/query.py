@@ -1,0 +1,93 @@
+"""Aggregates over joins: which reading answers, and what the reader is told of it."""
+
+from collections.abc import Mapping
+
+from eddyline.answer import notes
+from eddyline.answer.aggregates import aggregate_value, told, whole_digits
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.interval import Interval
+from eddyline.answer.joins.quantities import read_quantities, sides_of
+from eddyline.answer.joins.residual import read_residual_join
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sketched import aggregate_of
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.messages import Join, exact_total
+from eddyline.sql.query import Query
+
+SAMPLE = "sample"
+_MOSTLY = 0.9
+
+
+def answer_join(
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
+) -> Estimate:
+    """Return an aggregate over a join: exact while the sample holds everything, then by the query's method."""
+    if planned.sample is None:
+        return _by_sketches(snapshot, planned, query, confidence, about)
+    assert planned.shape is not None
+    join = Join(snapshot.samples[planned.sample], planned.shape)
+    if join.follows_all:
+        totals = {name: exact_total(join, quantity) for name, quantity in planned.shape.quantities.items()}
+        return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
+    if planned.quantities and planned.method != "skimmed":
+        interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
+        return told(planned, query, interval, confidence, planned.method, about)
+    return _by_sample(snapshot, planned, query, join, confidence, about)
+
+
+def _by_sample(
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, join: Join, confidence: float, about: list[str]
+) -> Estimate:
+    """Return an aggregate by the sample, and for two relations by sketches of the rest as well."""
+    function = query.aggregate.function
+    totals = {
+        name: [float(snapshot.counters[each][0]) for each in names] for name, names in planned.totals.items()
+    }
+    factor = _unit(query, function)
+    sample = read_sample_join(join, function, totals, confidence)
+    few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
+    if not planned.quantities:
+        interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
+        return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
+    both = read_residual_join(join, function, totals, sides_of(snapshot, planned.quantities), confidence)
+    about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
+    interval = Interval(both.value, both.low, both.high).scaled(factor)
+    return told(planned, query, interval, confidence, _method(both.weight), about)
+
+
+def _by_sketches(
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
+) -> Estimate:
+    """Return an aggregate by sketches alone."""
+    readings = _readings(snapshot, planned, query)
+    interval = aggregate_of(query.aggregate.function, readings, confidence)
+    dense = max(reading.dense for reading in readings.values())
+    method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
+    return told(planned, query, interval, confidence, method, about)
+
+
+def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:
+    """Return what the sketches tell of each quantity, in the units of the answer."""
+    return {
+        name: reading.scaled(10.0 ** -whole_digits(query, name))
+        for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
+    }
+
+
+def _unit(query: Query, function: str) -> float:
+    """Return what one unit of the dictionaries' integers is in the answer."""
+    digits = whole_digits(query, "sum") if function != "count" else 0
+    if function.startswith("var"):
+        digits = whole_digits(query, "squares")
+    elif function.startswith("stddev"):
+        return float(10.0 ** (-whole_digits(query, "squares") / 2))
+    return float(10.0**-digits)
+
+
+def _method(weight: float) -> str:
+    """Return which reading told what the sample does not follow: the sample, a sketch, or both."""
+    if weight >= _MOSTLY:
+        return SAMPLE
+    return "sample and skimmed" if weight > 1 - _MOSTLY else "skimmed"

@@ -1,0 +1,176 @@
+"""Two-way joins by a sample and a sketch together: the sketch reads what the sample does not follow.
+
+Sketches are linear and the rows of followed values are known exactly. Taken off the counters, they leave a sketch of
+the unfollowed rest alone, whose join is the residual. It is skimming with dense values that are known and not
+estimated. The rest of the join then has two estimates: A, which scales the followed values up, and B, the residual.
+A does not see what it does not follow, so its own variance cannot be trusted; B's can, and tells A's as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite, sqrt
+
+import numpy as np
+
+from eddyline.answer.interval import half_width_of_both
+from eddyline.answer.joins.ratio import combination
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
+from eddyline.answer.joins.sampled import Totals, read_sample_join
+from eddyline.answer.joins.sampled_ratios import calibrated_combination
+from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
+from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
+from eddyline.sample.messages import Join, added
+from eddyline.sketch.hashed_keys import key_array
+
+Sides = tuple[SketchedRelation, SketchedRelation]
+_BITS = 50
+
+
+@dataclass(frozen=True)
+class CombinedEstimate:
+    """An estimate by a sample and a residual sketch; weight: the part of the unfollowed rest that the sample told."""
+
+    value: float
+    low: float
+    high: float
+    weight: float
+
+
+def read_residual_join(
+    join: Join, function: str, totals: Totals, sides: Mapping[str, Sides], confidence: float
+) -> CombinedEstimate:
+    """Return the answer of an aggregate over a two-way join; sides: the sketches of each quantity, in its units."""
+    sample = read_sample_join(join, function, totals, confidence)
+    if sample.exact:
+        return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
+    if function in ("count", "sum"):
+        return combine(sample, residual_join(join, function, sides[function]), confidence)
+    reader = _Reader(join, totals, sides, confidence)
+    found = reader.mean(sample.mean)
+    return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
+
+
+class _Reader:
+    """Averages and variances by both readings: combinations of quantities over the count, linearized at the answer."""
+
+    def __init__(self, join: Join, totals: Totals, sides: Mapping[str, Sides], confidence: float) -> None:
+        self.join, self.totals, self.sides, self.confidence = join, totals, sides, confidence
+        values = SampledValues(join)
+        self.quantities = {
+            name: SampledQuantity.of(values, quantity) for name, quantity in join.shape.quantities.items()
+        }
+        self.count = self.read({"count": 1.0})
+
+    def read(
+        self, factors: Mapping[str, float], centre: float = 0.0, divisor: float = 1.0
+    ) -> CombinedEstimate:
+        """Return centre + the combination of quantities / divisor."""
+        blank = SampleEstimate(centre, centre, centre, centre=centre, divisor=divisor)
+        calibrated = calibrated_combination(self.quantities, factors, self.totals)
+        sample = with_pieces(self.join, self.quantities, factors, calibrated, blank)
+        return combine(sample, residual_combination(self.join, self.sides, factors), self.confidence)
+
+    def mean(self, start: float) -> CombinedEstimate:
+        """Return the average: linearized at the sample's, then at what that gave."""
+        if self.count.low <= 0.0 <= self.count.high:
+            return CombinedEstimate(start, -inf, inf, 1.0)
+        start = start if isfinite(start) else 0.0
+        first = self.read({"sum": 1.0, "count": -start}, start, self.count.value).value
+        return self.read({"sum": 1.0, "count": -first}, first, self.count.value)
+
+    def variance(self, function: str, mean: float) -> CombinedEstimate:
+        """Return a variance or its root: of squares about the average, which does not change with it to first order."""
+        about = {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean}
+        first = self.read(about, 0.0, self.count.value).value
+        found = self.read(about | {"count": mean * mean - first}, first, self.count.value)
+        rows = self.count.value
+        scale = rows / (rows - 1.0) if function.endswith("_samp") and rows > 1.0 else 1.0
+        ends = [scale * max(end, 0.0) for end in (found.value, found.low, found.high)]
+        if function.startswith("stddev"):
+            ends = [sqrt(end) for end in ends]
+        return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
+
+
+def residual_join(join: Join, quantity: str, sides: Sides) -> RowEstimates:
+    """Return the skimmed reading of what a quantity of a two-way join has over values that are not followed."""
+    left, right = residual_sides(join, quantity, sides)
+    return skimmed_join(left, right)
+
+
+def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
+    """Return both sketches without the followed values, which are no candidates any more either."""
+    relations = join.whole_relations(join.shape.quantities[quantity])
+    roster = join.state.rosters[join.shape.classes[0]]
+    keys = key_array(join.values[0])
+    made = []
+    for side, relation in zip(sides, relations, strict=True):
+        counters = side.counters.copy()
+        side.spec.accumulate(
+            counters, keys, -added(relation.weights, relation.places[0], len(join.values[0]))
+        )
+        followed = np.ones(len(side.candidates), dtype=np.bool_)
+        roster.drop_unfollowed(side.candidates.view(np.int64), followed)
+        made.append(replace(side, counters=counters, candidates=side.candidates[~followed]))
+    return made[0], made[1]
+
+
+def residual_combination(
+    join: Join, sides: Mapping[str, Sides], factors: Mapping[str, float]
+) -> RowEstimates:
+    """Return the residual reading of a combination of quantities.
+
+    Where the quantities differ in one relation only, as they do unless both have a measure, the combined sketch of that
+    relation is read, so that what cancels does so value by value. Else the readings of the quantities are combined, and
+    what the dense values add is bounded from above.
+    """
+    if len(factors) == 1:
+        ((name, factor),) = factors.items()
+        return residual_join(join, name, sides[name]).scaled(factor)
+    left, right = zip(*(residual_sides(join, name, sides[name]) for name in factors), strict=True)
+    weights = list(factors.values())
+    for mine, others in ((left, right), (right, left)):
+        if all(_alike(others[0], other) for other in others[1:]):
+            side, unit = _combined_side(mine, weights)
+            return skimmed_join(side, others[0]).scaled(unit)
+    readings = [skimmed_join(*pair) for pair in zip(left, right, strict=True)]
+    squares = sum(abs(f) * sqrt(r.dense_squares[0]) for f, r in zip(weights, readings, strict=True)) ** 2
+    return replace(combination(readings, weights), dense_squares=(squares,))
+
+
+def _alike(one: SketchedRelation, other: SketchedRelation) -> bool:
+    return one.spec == other.spec and np.array_equal(one.counters, other.counters)
+
+
+def _combined_side(
+    sides: Sequence[SketchedRelation], factors: Sequence[float]
+) -> tuple[SketchedRelation, float]:
+    """Return (the sketch of a combination, in units so small that integers hold it well; the unit)."""
+    mixed = sum(f * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True))
+    assert isinstance(mixed, np.ndarray)
+    largest = float(np.abs(mixed).max(initial=0.0))
+    unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
+    counters = np.rint(mixed / unit).astype(np.int64)
+    candidates = np.unique(np.concatenate([side.candidates for side in sides]))
+    population = max(side.population for side in sides)
+    return SketchedRelation(sides[0].spec, counters, candidates, population), float(unit)
+
+
+def combine(sample: SampleEstimate, residual: RowEstimates, confidence: float) -> CombinedEstimate:
+    """Return one estimate of both: followed + w A + (1 - w) B with w = VB/(VD + VB).
+
+    VB is the residual's variance. VD is A's: the larger of its cautious one and of the sum of what the followed
+    values add to it and of what the dense values that B found would add, followed at the base rate. A and B are
+    uncorrelated, because A depends on which values are followed and B on the sketch's hash functions.
+    """
+    noise = residual.row_variance / len(residual.rows)
+    dense = sum(residual.dense_squares)
+    unseen = dense * (1.0 - sample.base) / sample.base if sample.base > 0.0 else inf
+    doubt = max(sample.cautious_variance, sample.followed_variance + unseen)
+    weight = noise / (doubt + noise) if doubt + noise > 0.0 else 0.0
+    weight = weight if isfinite(doubt) else 0.0
+    rest = weight * sample.unfollowed + (1.0 - weight) * residual.value if weight else residual.value
+    half = half_width_of_both(weight, doubt, sample.carriers, residual.half_width(confidence), confidence)
+    quantity = sample.followed + rest
+    ends = [sample.centre + each / sample.divisor for each in (quantity, quantity - half, quantity + half)]
+    return CombinedEstimate(ends[0], ends[1], ends[2], weight)

@@ -1,0 +1,68 @@
+"""Answers of joins from a stream sample: the estimate, calibrated by exact totals, and its interval.
+
+`read_sample_join` puts the steps together: the sum-product of each quantity (sample/messages), what each value adds
+(sampled_values), the correction by exact totals (calibration), the interval (answer/interval, missed).
+AVG, VAR and STDDEV are in sampled_ratios.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from eddyline.answer.interval import Spread, ends_of_sampled_values
+from eddyline.answer.joins.calibration import calibrate, relation_gaps
+from eddyline.answer.joins.missed import largest_missed, unseen_join
+from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
+from eddyline.answer.joins.sampled_ratios import read_ratio
+from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
+from eddyline.sample.messages import Join
+
+Totals = Mapping[str, Sequence[float | None]]
+
+
+def read_sample_join(join: Join, function: str, totals: Totals, confidence: float) -> SampleEstimate:
+    """Return the answer of an aggregate over a join, in the units of the dictionaries' integers.
+
+    function: "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp" or "stddev_pop". totals: for each quantity the
+    exact total of each relation's weight, its predicates applied and its links not NULL; None where it is unknown,
+    and no entry for a quantity of which none is known.
+    Where SQL answers NULL (AVG over no rows), the value is nan.
+    """
+    if join.follows_all:
+        return exact_estimate(join, function)
+    sampled = SampledValues(join)
+    quantities = {
+        name: SampledQuantity.of(sampled, quantity) for name, quantity in join.shape.quantities.items()
+    }
+    if function in ("count", "sum"):
+        return _read_sum(join, quantities, function, totals, confidence)
+    return read_ratio(join, quantities, function, totals, confidence)
+
+
+def _read_sum(
+    join: Join, quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
+) -> SampleEstimate:
+    quantity = quantities[function]
+    gaps = relation_gaps(quantity, totals.get(function, ()))
+    calibrated = calibrate(quantity.added, quantity.values.probabilities, gaps)
+    value = quantity.total + calibrated.shift
+    spread = Spread.of(calibrated.residuals, quantity.values.probabilities)
+    below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
+    above = max(above, largest_missed(quantity, gaps, calibrated.above))
+    above = max(
+        above, unseen_join(quantity, totals.get(function, ()), confidence) if quantity.total == 0.0 else 0.0
+    )
+    found = SampleEstimate(value, value - below, value + above)
+    estimate = with_pieces(join, quantities, {function: 1.0}, calibrated, found)
+    if all(bool(np.all(each.weights >= 0)) for each in quantity.messages.relations):
+        at_least = estimate.followed
+        return replace(
+            estimate,
+            value=max(value, at_least),
+            low=max(estimate.low, at_least),
+            high=max(estimate.high, at_least),
+        )
+    if quantity.total == 0.0:
+        return replace(estimate, low=min(estimate.low, -above))
+    return estimate

@@ -1,0 +1,127 @@
+"""AVG, VAR and STDDEV over a join from a stream sample.
+
+They are linearized: near the estimate they are one combination of the join's quantities over a divisor, the count, and
+what each value adds to that combination tells their error. Few witnesses need care, because they always agree with
+the average that they make: a value's part is enlarged as if it were left out of the average, and what witnesses
+differ by in the relation itself stands in for what too few of them can show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, isnan, nan, sqrt
+
+import numpy as np
+
+from eddyline.answer.interval import Spread, ends_of_sampled_values
+from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
+from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
+from eddyline.answer.joins.sampled_values import SampledQuantity
+from eddyline.answer.notes import FEW_WITNESSES
+from eddyline.sample.messages import Join
+
+_LEAST_REST = 0.2
+_HIDDEN = 0.3
+
+
+def read_ratio(
+    join: Join,
+    quantities: Mapping[str, SampledQuantity],
+    function: str,
+    totals: Mapping[str, Sequence[float | None]],
+    confidence: float,
+) -> SampleEstimate:
+    """Return AVG or a variance: linearized at the estimate by the quantities as they are, calibrated by exact totals.
+
+    Totals that the sample misses do not widen the interval: they move sums and counts alike.
+    """
+    sums = {name: quantity.total for name, quantity in quantities.items()}
+    centre, count = aggregate_of(function.replace("stddev", "var"), sums), quantities["count"]
+    if isnan(centre) or sums["count"] <= 0.0:
+        return SampleEstimate(nan, -inf, inf, base=count.values.base)
+    factors = _linear_factors(function, sums)
+    rates = count.values.probabilities
+    rest = 1.0 - np.abs(count.added) * (1.0 - rates) / sums["count"]
+    calibrated = calibrated_combination(quantities, factors, totals)
+    residuals = calibrated.residuals / np.maximum(rest, _LEAST_REST)
+    calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
+    counted = Spread.of(count.added, rates)
+    hidden = _HIDDEN * _differences(quantities, factors) * counted.variance / counted.carriers
+    spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
+    below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
+    value = centre + calibrated.shift / sums["count"]
+    if below == above == 0.0 and np.count_nonzero(count.added) < FEW_WITNESSES:
+        below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
+    found = SampleEstimate(
+        value,
+        value - below / sums["count"],
+        value + above / sums["count"],
+        centre=centre,
+        divisor=sums["count"],
+        mean=sums["sum"] / sums["count"],
+    )
+    found = with_pieces(join, quantities, factors, calibrated, found)
+    if function == "avg":
+        return found
+    ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
+    if function.startswith("stddev"):
+        ends = [sqrt(end) for end in ends]
+    return replace(found, value=ends[0], low=ends[1], high=ends[2])
+
+
+def calibrated_combination(
+    quantities: Mapping[str, SampledQuantity],
+    factors: Mapping[str, float],
+    totals: Mapping[str, Sequence[float | None]],
+) -> Calibrated:
+    """Return the correction of a combination of quantities, by the totals of the first one and of the count."""
+    values = quantities["count"].values
+    added = sum((factor * quantities[name].added for name, factor in factors.items()), np.zeros(len(values)))
+    first = next(iter(factors))
+    gaps = relation_gaps(quantities[first], totals.get(first, ()))
+    if first != "count":
+        sums, counts = totals.get(first, ()), totals.get("count", ())
+        fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
+        others = relation_gaps(quantities["count"], counts) if fresh else []
+        gaps += [others[k] for k in fresh]
+    return calibrate(added, values.probabilities, gaps)
+
+
+def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float]:
+    """Return the factors of the combination of quantities that is linearized; its value at the estimate is 0.
+
+    AVG: sum - R count. Variances: squares - 2 m sum + (m^2 - V) count, with m the mean and V the variance.
+    """
+    mean = sums["sum"] / sums["count"]
+    if function == "avg":
+        return {"sum": 1.0, "count": -mean}
+    variance = sums["squares"] / sums["count"] - mean * mean
+    return {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean - variance}
+
+
+def _differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str, float]) -> float:
+    """Return the variance, between the elements of the relations, of what a row adds to the linearized quantity.
+
+    Of one relation after the other, with the others at their averages.
+    """
+    relations = range(len(quantities["count"].messages.relations))
+    means = {
+        name: [_mean(quantity, quantities["count"], k) for k in relations]
+        for name, quantity in quantities.items()
+    }
+    total = 0.0
+    for k in relations:
+        counts = quantities["count"].scaled_weights(k)
+        held = counts > 0.0
+        each = np.zeros(int(held.sum()))
+        for name, factor in factors.items():
+            others = float(np.prod([mean for j, mean in enumerate(means[name]) if j != k]))
+            each += factor * others * quantities[name].scaled_weights(k)[held] / counts[held]
+        if len(each):
+            middle = float(np.average(each, weights=counts[held]))
+            total += float(np.average((each - middle) ** 2, weights=counts[held]))
+    return total
+
+
+def _mean(quantity: SampledQuantity, count: SampledQuantity, relation: int) -> float:
+    rows = float(count.scaled_weights(relation).sum())
+    return float(quantity.scaled_weights(relation).sum()) / rows if rows else 0.0

@@ -1,0 +1,124 @@
+"""What each sampled value adds to a join, and to the totals of its relations.
+
+The inclusion of a value of a link class is one random event, whichever links of a query the value stands in. So
+everything here is by class and value: `SampledValues` numbers them, and says how much of the estimated join, and of
+each relation's estimated total, would be gone if a value were not followed.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eddyline.sample.coinciding import coinciding_pairs
+from eddyline.sample.messages import Join, Messages, sampled_messages
+from eddyline.sample.roster import FloatArray
+from eddyline.sample.sorting import distinct
+from eddyline.sample.spec import Quantity
+
+
+class SampledValues:
+    """The values of all link classes of a query that are followed, numbered; places: the number of each link's."""
+
+    def __init__(self, join: Join) -> None:
+        self.join = join
+        rates, self.places = list[FloatArray](), [np.empty(0, dtype=np.int64) for _ in join.values]
+        start = 0
+        for link in sorted(set(join.shape.classes)):
+            mine = [v for v, each in enumerate(join.shape.classes) if each == link]
+            values = distinct([join.values[v] for v in mine])
+            for v in mine:
+                self.places[v] = start + np.searchsorted(values, join.values[v])
+            rates.append(join.state.rosters[link].probabilities(values))
+            start += len(values)
+        self.probabilities: FloatArray = np.concatenate(rates)
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def base(self) -> float:
+        """The lowest base rate of the query's link classes."""
+        return min(self.join.state.rosters[link].base for link in self.join.shape.classes)
+
+
+@dataclass(frozen=True)
+class SampledQuantity:
+    """A quantity of a query as the sample sees it: its total and what each value adds to it."""
+
+    values: SampledValues
+    messages: Messages
+
+    @classmethod
+    def of(cls, values: SampledValues, quantity: Quantity) -> "SampledQuantity":
+        """Return the quantity over the sample that the values are of."""
+        return cls(values, sampled_messages(values.join, quantity))
+
+    @cached_property
+    def total(self) -> float:
+        """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
+        return self.messages.total() + sum(float(excess.sum()) for _, excess in self._coinciding)
+
+    @cached_property
+    def _coinciding(self) -> list[tuple[int, FloatArray]]:
+        return coinciding_pairs(self.values.join, self.messages)
+
+    @cached_property
+    def added(self) -> FloatArray:
+        """What each value adds to the total: the joined rows, scaled up, that stand on it.
+
+        Rows that hold a value in two links count once for it.
+        """
+        added = np.zeros(len(self.values))
+        for variable, factor in enumerate(self.messages.factors):
+            np.add.at(added, self.values.places[variable], self.messages.met(variable) * factor)
+        for relation in range(len(self.messages.relations)):
+            self._take_off_repeated(relation, added)
+        for variable, excess in self._coinciding:
+            rates = self.values.join.probabilities[variable]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rows = np.where(rates < 1.0, excess / (rates - 1.0), 0.0)
+            np.add.at(added, self.values.places[variable], excess - rows)
+        return added
+
+    def _take_off_repeated(self, relation: int, added: FloatArray) -> None:
+        mine = self.messages.relations[relation]
+        repeated = [self.values.join.repeated(mine, i) for i in range(len(mine.variables))]
+        if all(again is None for again in repeated):
+            return
+        rows = mine.weights
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            rows = rows * self.messages.passed(variable, relation)[places]
+        for again, variable, places in zip(repeated, mine.variables, mine.places, strict=True):
+            if again is not None:
+                np.subtract.at(added, self.values.places[variable][places[again]], rows[again])
+
+    def scaled_weights(self, relation: int) -> FloatArray:
+        """Return the weight of each element of a relation, 1/pi times for each value that it holds."""
+        mine = self.messages.relations[relation]
+        scaled = mine.weights.astype(np.float64)
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            scaled = scaled * self.messages.factors[variable][places]
+        return scaled
+
+    def relation_weights(self, relation: int) -> tuple[float, FloatArray]:
+        """Return (the estimated total of a relation's weight, what each value adds to it)."""
+        mine, scaled = self.messages.relations[relation], self.scaled_weights(relation)
+        added = np.zeros(len(self.values))
+        for i, (variable, places) in enumerate(zip(mine.variables, mine.places, strict=True)):
+            again = self.values.join.repeated(mine, i)
+            fresh = scaled if again is None else np.where(again, 0.0, scaled)
+            np.add.at(added, self.values.places[variable][places], fresh)
+        return float(scaled.sum()), added
+
+    def relation_size(self, relation: int) -> float:
+        """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
+        return float(np.abs(self.scaled_weights(relation)).sum())
+
+    def sent_totals(self, variable: int) -> dict[int, float]:
+        """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""
+        factor = self.messages.factors[variable]
+        return {
+            k: float(np.abs(self.messages.sent(k, variable)) @ factor)
+            for k in self.messages.members(variable)
+        }

@@ -1,0 +1,176 @@
+"""The size of an acyclic join of sketched streams: the plain reading and the skimmed one.
+
+As for two relations, each sketch row's own image of the dense tuples is replaced by their exact join:
+
+    Y_p = est_p(C) + exact join of f^ - est_p(S_p f^)
+
+with the dense frequencies f^ of every relation read off the other rows, so that Y_p stays unbiased and is
+the plain row where nothing is dense. The dense tuples of inner relations matter most: skimming the leaves
+alone does nothing.
+
+Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviation: the two together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from eddyline.answer.interval import FloatArray
+from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
+from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.skimming import (
+    UInt64Array,
+    named,
+    places,
+    refit_shrunk,
+    skim_dense,
+    standing_out,
+    strongest,
+)
+from eddyline.answer.joins.two_way import SketchedRelation
+from eddyline.errors import IncompatibleSpecs, SketchError
+
+
+def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
+    """Return the plain reading of a join size: the median over rows of the contracted sketches."""
+    rows = _common_rows(sides)
+    nothing = [np.zeros((len(rows[0]), 0)) for _ in rows]
+    return RowEstimates(
+        rows=contract(tree, rows),
+        row_variance=_row_variance(nothing, rows),
+        center="median",
+        rounding=rounding_bound(rows),
+    )
+
+
+def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
+    """Return the skimmed reading of a join size. Candidates of a side are (edges, n)."""
+    rows = _common_rows(sides)
+    if len(rows[0]) == 1:
+        return hash_tree(tree, sides)
+    skimmed = [
+        _skimmed(side, counters, tuples)
+        for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True)
+    ]
+    images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
+    through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
+    return RowEstimates(
+        rows=contract(tree, rows) + through[0].sum(axis=1) - contract(tree, images),
+        row_variance=_row_variance([each.dense for each in skimmed], [each.residual for each in skimmed]),
+        dense=max(each.standing_out for each in skimmed),
+        rounding=rounding_bound(rows),
+        dense_squares=tuple(float((sums**2).sum(axis=1).mean()) for sums in through),
+    )
+
+
+@dataclass(frozen=True)
+class _Skimmed:
+    """A relation's tuples (edges, n), their dense frequencies (depth, n) without row p in row p, and what row p
+    keeps without them (depth, width).
+    """  # noqa: D205
+
+    tuples: UInt64Array
+    dense: FloatArray
+    residual: FloatArray
+    standing_out: int
+
+
+def _skimmed(side: SketchedRelation, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
+    at = strongest(places(side.spec, tuples), rows)
+    dense, residual = np.zeros((len(rows), len(at))), rows.copy()
+    if len(at) == 0:
+        return _Skimmed(np.atleast_2d(at.keys), dense, residual, 0)
+    own = _among(at.keys, side.candidates)
+    most = 0
+    for row in range(len(rows)):
+        started = skim_dense(rows, at, row)
+        names = named(started, at, own, 0, row)
+        refitted = refit_shrunk(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
+        dense[row], residual[row] = refitted.dense, refitted.residual[row]
+        most = max(most, standing_out(refitted))
+    return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
+
+
+def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:
+    """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbours."""
+    supports = [
+        side.candidates.reshape(len(links), -1) for side, links in zip(sides, tree.links, strict=True)
+    ]
+    whole: list[UInt64Array] = list(supports)
+    for relation, links in enumerate(tree.links):
+        if len(links) == 1:
+            near = [r for r in tree.members[links[0]] if r != relation]
+            keys = [supports[r][tree.links[r].index(links[0])].reshape(1, -1) for r in near]
+            whole[relation] = np.concatenate([supports[relation], *keys], axis=1)
+    return whole
+
+
+def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
+    """Return which of the tuples are among the candidates; both (edges, n), the first distinct and sorted."""
+    if len(keys) == 1:
+        return np.isin(keys[0], candidates)
+    return np.ones(keys.shape[1], dtype=np.bool_)
+
+
+def joined_through(
+    tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
+) -> list[FloatArray]:
+    """Return for each link how much of the join of tuples goes through each of its values: (depth, n)."""
+
+    def to_link(relation: int, link: int) -> tuple[UInt64Array, FloatArray]:
+        weights = weighted(relation, link)
+        keys, index = np.unique(tuples[relation][tree.links[relation].index(link)], return_inverse=True)
+        sums = np.zeros((len(weights), len(keys)))
+        np.add.at(sums.T, index, weights.T)
+        return keys, sums
+
+    def weighted(relation: int, parent: int) -> FloatArray:
+        """Return the frequencies times the messages of all links but the parent's."""
+        weights = values[relation]
+        for position, link in enumerate(tree.links[relation]):
+            for other in tree.members[link] if link != parent else []:
+                if other != relation:
+                    weights = weights * _looked_up(tuples[relation][position], *to_link(other, link))
+        return weights
+
+    through = []
+    for link, members in sorted(tree.members.items()):
+        keys, sums = to_link(members[0], link)
+        for other in members[1:]:
+            sums = sums * _looked_up(keys, *to_link(other, link))
+        through.append(sums)
+    return through
+
+
+def _looked_up(wanted: UInt64Array, keys: UInt64Array, sums: FloatArray) -> FloatArray:
+    """Return the sums of the wanted keys, 0 where there are none."""
+    if len(keys) == 0:
+        return np.zeros((len(sums), len(wanted)))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, sums[:, at], 0.0)
+
+
+def _row_variance(dense: Sequence[FloatArray], residuals: Sequence[FloatArray]) -> float:
+    """Return the expected variance of a row: (prod (D + R) - prod D) / width over dense and residual powers."""
+    powers = [(each**2).sum(axis=1) for each in dense]
+    rest = [(each**2).sum(axis=1) for each in residuals]
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.prod([d + r for d, r in zip(powers, rest, strict=True)], axis=0)
+        variance = float(np.mean(whole - np.prod(powers, axis=0))) / residuals[0].shape[1]
+    if not isfinite(variance):
+        raise SketchError(
+            "the variance of this join is beyond what 64-bit floating point holds: ask for a smaller measure, or "
+            "join fewer relations."
+        )
+    return variance
+
+
+def _common_rows(sides: Sequence[SketchedRelation]) -> list[FloatArray]:
+    shapes = {(side.spec.width, side.spec.depth, side.spec.hash) for side in sides}
+    if len(shapes) > 1:
+        raise IncompatibleSpecs(
+            f"these sketches differ in shape or hash family and cannot be joined: {[s.spec for s in sides]}."
+        )
+    return [side.spec.rows(side.counters).astype(np.float64) for side in sides]

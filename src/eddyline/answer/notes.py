@@ -1,0 +1,121 @@
+"""What a careful reader should know of an answer: every note of the product, in its own words."""
+
+from datetime import UTC, datetime
+from math import inf
+
+FEW_WITNESSES = 30
+"""Fewer sampled values than this are few to rest an answer on."""
+
+NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
+NO_ROOM_FOR_PAIRS = (
+    "the rows no longer fit the stream sample, and the budget has no room for a synopsis of distinct pairs, which "
+    "would answer from here on: plan with a larger budget."
+)
+NO_PAIRS_SEEN = "the samples show no joining tuples: the answer is small, or unresolved with this memory."
+FEW_COMMON_VALUES = (
+    "this estimate is unresolved: the samples show too few joined pairs to tell how many join values "
+    "they have in common; more memory narrows the interval."
+)
+UNEVEN_JOIN_VALUES = (
+    "this estimate is uncertain: join values with many rows in one stream may have few or none in the other, and how "
+    "many is not told apart at this memory; more memory narrows the interval."
+)
+ROWS_NOT_SEEN = (
+    "this estimate is unresolved: the samples show only some of the rows that join. A few join values may have many "
+    "tuples, or a few rows may be repeated very often; more memory narrows the interval."
+)
+
+
+def negative_stream(stream: str, net: int) -> str:
+    """Return the note on a stream with more deletes than inserts."""
+    return f"stream {stream!r} has a net count of {net:,}: rows were deleted whose inserts are not in it."
+
+
+def negative_elements(number: int) -> str:
+    """Return the note on elements with more deletes than inserts."""
+    return f"{number} elements have a negative net count: more deletes than inserts."
+
+
+def error_not_reached(wanted: float) -> str:
+    """Return the note on an answer that is less sure than the workload asks for."""
+    return (
+        f"the error of {wanted:.2g} that the workload asks for is not reached here: plan with a larger error, or give "
+        "a budget."
+    )
+
+
+def few_joined_values(number: int, base: float) -> list[str]:
+    """Return the note on a sampled answer that rests on few values, with what to do; none if they are enough."""
+    if number >= FEW_WITNESSES:
+        return []
+    note = (
+        f"the sample holds {number} joined values, new ones followed at a rate of {base:.2g}: more memory would make "
+        "the answer steadier; after heavy deletes, building the state anew restores the rate."
+    )
+    return [note]
+
+
+def few_witnesses(number: int) -> str | None:
+    """Return the note on a set expression of which distinct sketches show few elements; None if they are enough."""
+    if number >= FEW_WITNESSES:
+        return None
+    return (
+        f"this estimate rests on {number} witnesses: the expression is a small share of the union of its "
+        "streams; more memory narrows the interval."
+    )
+
+
+def few_sampled_joins(number: int) -> str | None:
+    """Return the note on distinct pairs of which the samples show few; None if they are enough."""
+    if number >= FEW_WITNESSES:
+        return None
+    return f"this estimate rests on {number} sampled joins; more memory narrows the interval."
+
+
+def from_difference(cells: int) -> str:
+    """Return the note on a difference of nearly equal streams."""
+    return (
+        "read from the difference of the sketches: elements of both streams have equal net counts "
+        f"in all of the {cells} cells that show one."
+    )
+
+
+def wide_interval(value: float, low: float, high: float) -> list[str]:
+    """Return the note on an interval that is wider than its estimate; none if it is not."""
+    half = (high - low) / 2
+    if half <= abs(value):
+        return []
+    if half == inf or value == 0:
+        return [
+            "the interval is wider than the estimate: the join may be empty or far smaller than the noise."
+        ]
+    factor = (half / (0.1 * abs(value))) ** 2
+    return [
+        f"the interval is wider than the estimate; about {factor:,.0f} times the memory would bring it to 10%."
+    ]
+
+
+def window(bounds: tuple[int, int] | None) -> str:
+    """Return the note on the window of an answer, given in microseconds since 1970."""
+    if bounds is None:
+        return "no row has an event time yet: the window is empty."
+    start, end = (datetime.fromtimestamp(each / 1e6, UTC).isoformat(" ") for each in bounds)
+    return f"over event times from {start} to before {end}."
+
+
+def skipped_rows(stream: str, rows: int) -> str:
+    """Return the note on rows that could not be read."""
+    return f"{rows:,} rows of stream {stream!r} could not be read and were skipped."
+
+
+def late_rows(stream: str, rows: int) -> str:
+    """Return the note on rows that came too late."""
+    return f"{rows:,} rows of stream {stream!r} came too late for any window."
+
+
+def counted_since(stream: str, epoch: int, rows: int) -> str:
+    """Return the note on a query that was added to a running store."""
+    return (
+        f"it counts stream {stream!r} only since epoch {epoch}, when the query was added: "
+        f"{rows:,} earlier rows are not in it."
+    )

@@ -1,0 +1,36 @@
+"""Distinct counts and set expressions from a stream sample: followed values, each weighted by 1/pi.
+
+Of a followed value everything is known, so it is known whether it is in the expression. The count is the sum of
+1/pi over those that are; as with theta sketches, its error depends on how many there are and not on the streams.
+"""
+
+from eddyline.answer.interval import of_followed_count
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.sample.messages import Join, set_values
+
+
+def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
+    """Return how many values are in a set expression."""
+    rates = join.probabilities[0][set_values(join)]
+    witnesses = len(rates)
+    if join.follows_all:
+        return SampleEstimate(
+            witnesses, witnesses, witnesses, exact=True, followed=witnesses, witnesses=witnesses
+        )
+    base = join.state.rosters[join.shape.classes[0]].base
+    value = float((1.0 / rates).sum())
+    variance = float(((1.0 - rates) / rates**2).sum())
+    _, low, high = of_followed_count(value, variance, base, confidence)
+    return SampleEstimate(
+        value,
+        max(low, witnesses),
+        max(high, witnesses),
+        followed=witnesses,
+        unfollowed=value - witnesses,
+        variance=variance,
+        cautious_variance=variance,
+        carriers=max(1.0, witnesses),
+        witnesses=witnesses,
+        base=base,
+        lowest_rate=float(rates.min(initial=1.0)),
+    )

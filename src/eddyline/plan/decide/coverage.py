@@ -1,0 +1,163 @@
+"""Coverage: which query is meant, and whether what is kept can answer it."""
+
+from collections.abc import Iterable, Mapping
+
+from eddyline.errors import PlanError
+from eddyline.plan.decide.elements import covering_shape, facets_of, uses_sample
+from eddyline.plan.demands import METHODS, Choice, Method, WorkloadQuery, links_of, quantities_of
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, PlannedSample, SketchedQuantity
+from eddyline.plan.sharing.workload_graph import without_slots
+from eddyline.plan.show.explain import describe
+from eddyline.plan.statistics import query_name
+from eddyline.sql.parse import parse_query
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query
+from eddyline.sql.schema import NAME
+from eddyline.types import Column
+
+
+def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
+    """Return the columns of the layout's streams."""
+    return {stream.name: stream.columns for stream in layout.streams}
+
+
+def find_planned(layout: Layout, query: str, method: str | None = None) -> PlannedQuery:
+    """Return a query of the plan by name, or the binding of any SQL text that the synopses cover."""
+    if method is not None and method not in METHODS:
+        raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+    named = next((planned for planned in layout.queries if planned.name == query), None)
+    if named is not None:
+        return named if method in (None, named.method) else bind(layout, named.name, named.query.text, method)
+    same = " ".join(query.split())
+    asked = next((each for each in layout.queries if query_name(each.query) == same), None)
+    if asked is not None and method in (None, asked.method):
+        return asked
+    if " " not in query.strip():
+        raise PlanError(f"the plan has no query {query!r}: its queries are {', '.join(layout.query_names)}.")
+    return bind(layout, "query", query, method)
+
+
+def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQuery:
+    """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
+    parsed = parse_query(text, declared(layout))
+    if layout.samples and method is None and uses_sample(parsed):
+        return _bind_sampled(layout, name, parsed)
+    chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
+    ids = {kept.demand: kept.id for kept in layout.by_id.values()}
+    slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
+    choice = Choice(slots) if slots is not None else None
+    quantities = quantities_of(parsed, chosen, choice)
+    missing = [
+        demand for quantity in quantities.values() for demand in quantity.parts[0] if demand not in ids
+    ]
+    if missing:
+        raise PlanError(_missing(layout, missing[0]))
+    bound = {
+        quantity: SketchedQuantity((tuple(ids[demand] for demand in demands.parts[0]),))
+        for quantity, demands in quantities.items()
+    }
+    return PlannedQuery(name, parsed, chosen, bound)
+
+
+def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
+    """Return a query bound to the first stream sample whose dictionaries hold all that it reads."""
+    for sample in layout.samples:
+        asked = WorkloadQuery(name, query)
+        shape = covering_shape(asked, sample)
+        pairs = isinstance(query, JoinDistinctQuery)
+        quantities = _beside(query, sample)
+        if shape is None and not (pairs and quantities):
+            continue
+        totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
+        if not isinstance(query, Query) or not all(
+            each in layout.by_id for ids in totals.values() for each in ids
+        ):
+            totals = {}
+        return PlannedQuery(name, query, "skimmed", quantities, sample.id, totals, shape)
+    raise PlanError(
+        "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
+        "reads together: add the query to the workload and build the state anew."
+    )
+
+
+def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
+    """Return the sketches beside a sample that read a query too, nothing where some are missing."""
+    ids = {kept.demand: kept.id for kept in sample.sketches}
+    slots: tuple[int, ...] | None = ()
+    if isinstance(query, Query):
+        slots = _covering_slots(query, "skimmed", sample.sketches)
+    if slots is None:
+        return {}
+    quantities = quantities_of(query, "skimmed", Choice(slots))
+    if not all(demand in ids for quantity in quantities.values() for demand in quantity.parts[0]):
+        return {}
+    return {
+        name: SketchedQuantity((tuple(ids[d] for d in quantity.parts[0]),))
+        for name, quantity in quantities.items()
+    }
+
+
+def _missing(layout: Layout, demand: Demand) -> str:
+    """Return what a query would need that is not kept, or why what is kept cannot be read together."""
+    kept = {without_slots(each.demand) for each in layout.kept}
+    if without_slots(demand) in kept:
+        return (
+            f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but its "
+            "sketches hash by slots that the others of the query do not meet: add the query to the workload and "
+            "build the state anew."
+        )
+    return (
+        f"what is kept does not cover this query; missing is {describe(demand)} on stream "
+        f"{demand.stream!r}: add the query to the workload and build the state anew."
+    )
+
+
+def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) -> tuple[int, ...] | None:
+    """Return a slot for each link under which every sketch of the query is kept; None if there is none.
+
+    Links of one query need different slots. The search goes relation by relation.
+    """
+    offered: dict[Demand, list[tuple[int, ...]]] = {}
+    for each in kept:
+        slots = tuple(place.slot for place in each.demand.places)
+        offered.setdefault(without_slots(each.demand), []).append(slots)
+    relations = [
+        (links_of(query, index), offered.get(without_slots(demand), []))
+        for quantity in quantities_of(query, method).values()
+        for index, demand in enumerate(quantity.parts[0])
+    ]
+    found = _assigned(relations, {})
+    return None if found is None else tuple(found[link] for link in range(len(query.links)))
+
+
+def _assigned(
+    relations: list[tuple[tuple[int, ...], list[tuple[int, ...]]]], chosen: dict[int, int]
+) -> dict[int, int] | None:
+    """Return slots of all links that agree with those chosen and with one offer for each relation."""
+    if not relations:
+        return chosen
+    links, offers = relations[0]
+    for offer in offers:
+        extended = {**chosen, **dict(zip(links, offer, strict=True))}
+        agrees = all(extended[link] == slot for link, slot in chosen.items())
+        if agrees and len(set(extended.values())) == len(extended):
+            found = _assigned(relations[1:], extended)
+            if found is not None:
+                return found
+    return None
+
+
+def key_of_columns(
+    streams: Mapping[str, tuple[Column, ...]], stream: str, columns: tuple[str, ...], where: str | None
+) -> tuple[Key, tuple[str, ...]]:
+    """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
+    if not columns or not all(NAME.fullmatch(column) for column in columns):
+        raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
+    matches = " AND ".join(f"a.`{column}` = b.`{column}`" for column in columns)
+    predicate = f" WHERE {where}" if where else ""
+    if stream not in streams:
+        raise PlanError(f"there is no stream {stream!r}: the streams are {', '.join(streams)}.")
+    joined = parse_query(f"SELECT COUNT(*) FROM `{stream}` a JOIN `{stream}` b ON {matches}", streams)
+    single = parse_query(f"SELECT COUNT(*) FROM `{stream}`{predicate}", streams)
+    assert isinstance(joined, Query)
+    assert isinstance(single, Query)
+    return joined.links[0].members[0].key, single.relations[0].predicates

@@ -1,0 +1,80 @@
+"""The planner: streams and queries to a layout within the budget.
+
+With stream samples, the samples hold what queries need and sketches stand beside them; without, each query is given
+its choices (hash families by what it can share, parts), which say what is kept, and the budget is shared out over
+that. Equal demands share one synopsis.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from eddyline.errors import PlanError
+from eddyline.plan.decide.choices import choose
+from eddyline.plan.decide.elements import totals_of, uses_sample
+from eddyline.plan.decide.samples import plan_samples
+from eddyline.plan.demands import Choice, WorkloadQuery, demands_of
+from eddyline.plan.layout import Demand, Layout, Stream
+from eddyline.plan.size.sketches import PlanningInputs, kept_for, planned_query
+from eddyline.plan.size.specs import PlanSettings
+from eddyline.sketch.hash_sketch import HashSketchSpec
+
+
+def make_layout(
+    streams: Sequence[Stream],
+    asked: Iterable[WorkloadQuery],
+    settings: PlanSettings,
+    samples: Iterable[Demand] = (),
+    keep: Layout | None = None,
+    known: PlanningInputs = PlanningInputs(),  # noqa: B008 - a frozen value
+) -> Layout:
+    """Return the layout of a workload: never over budget, the same whatever the order of the queries.
+
+    samples: distinct samples that were asked for. keep: a layout whose synopses and stream samples stay as they
+    are, where they are still asked for; new ones share what is left of the budget.
+    """
+    queries = sorted(asked, key=lambda each: each.name)
+    old = keep if keep is not None and keep.seed == settings.seed else None
+    _check_keep(old, settings)
+    fixed = {Demand(stream.name, "total") for stream in streams} | set(samples)
+    by_name = tuple(sorted(streams, key=lambda stream: stream.name))
+    if settings.samples:
+        return _sampled_layout(by_name, queries, fixed, settings, old, known)
+    choices = choose(queries, settings, known.statistics, known.objective, old)
+    kept = kept_for(queries, choices, fixed, settings, old, known)
+    planned = tuple(planned_query(each, choices[each.name]) for each in queries)
+    return Layout(settings.seed, settings.confidence, by_name, kept, planned)
+
+
+def _sampled_layout(
+    streams: tuple[Stream, ...],
+    queries: Sequence[WorkloadQuery],
+    fixed: set[Demand],
+    settings: PlanSettings,
+    old: Layout | None,
+    known: PlanningInputs,
+) -> Layout:
+    """Return a layout with stream samples: exact counters beside them, and sketches for their second stage."""
+    plain = [each for each in queries if not uses_sample(each.query)]
+    sampled = [each for each in queries if uses_sample(each.query)]
+    totals = {demand for each in plain for demand in demands_of(each.query, each.method)}
+    totals |= {demand for each in sampled for demand in totals_of(each.query)}
+    kept = kept_for(
+        plain, dict.fromkeys((q.name for q in plain), Choice()), fixed | totals, settings, old, known
+    )
+    left = settings.budget - sum(each.nbytes for each in kept)
+    planned = {each.name: planned_query(each, Choice()) for each in plain}
+    samples = plan_samples(sampled, settings, left, old, known)
+    for sample in samples:
+        planned |= {each.name: each for each in sample.queries}
+    ordered = tuple(planned[each.name] for each in queries)
+    made = tuple(sample.planned for sample in samples)
+    return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
+
+
+def _check_keep(old: Layout | None, settings: PlanSettings) -> None:
+    """Raise PlanError where what is to stay cannot: it hashes otherwise than new synopses would."""
+    hashes = {kept.spec.hash for kept in old.kept if isinstance(kept.spec, HashSketchSpec)} if old else set()
+    if hashes - {settings.hash}:
+        raise PlanError(
+            f"the plan to keep hashes by {', '.join(sorted(hashes))} and this workload by {settings.hash}: give "
+            f"Workload(hash={min(hashes)!r})."
+        )

@@ -1,0 +1,168 @@
+"""A plan as text: what is kept, who shares it, and what each stream's rows cost."""
+
+from collections.abc import Iterator, Mapping
+from math import inf, isinf
+from types import MappingProxyType
+
+from eddyline.plan.layout import (
+    Demand,
+    Elements,
+    KeptSynopsis,
+    Layout,
+    PlannedQuery,
+    PlannedSample,
+    SketchedQuantity,
+)
+from eddyline.plan.show.picture import could_not_share
+from eddyline.plan.statistics import held_of
+from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.peeling import PeelingSpec
+from eddyline.sql.query import JoinDistinctQuery, Query
+
+
+def explain(
+    layout: Layout,
+    errors: Mapping[str, float],
+    asked_error: float | None = None,
+    *,
+    gains: Mapping[str, float] = MappingProxyType({}),
+    informed: bool = True,
+) -> str:
+    """Return the plan as a text that fits a terminal: what is kept, who shares it, what is expected."""
+    counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
+    lines = [f"plan {layout.digest[:12]}: {counts}, {layout.nbytes:,} bytes kept"]
+    if asked_error is not None:
+        lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
+    if not informed and any(
+        planned.sample is None and planned.quantities and errors.get(planned.name)
+        for planned in layout.queries
+    ):
+        lines.append(
+            "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
+            "wider intervals"
+        )
+    readers = _readers(layout)
+    for stream in layout.streams:
+        lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
+        lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
+        lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
+    for sample in layout.samples:
+        lines.append("")
+        lines += list(_sample(sample))
+    lines.append("\nqueries")
+    for planned in layout.queries:
+        lines += [f"  {line}" for line in _query(planned, errors, gains.get(planned.name))]
+    for apart in could_not_share(layout):
+        lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
+    for group in layout.windows:
+        seconds, panes = group.window.slide / 1e6, group.window.panes
+        lines.append(
+            f"\nwindow of {panes} x {seconds:g} s: {panes + 1} panes, {group.nbytes:,} bytes; each pane:"
+        )
+        lines += [f"  {line}".rstrip() for line in explain(group.layout, {}).splitlines()]
+    return "\n".join(lines)
+
+
+def _query(planned: PlannedQuery, errors: Mapping[str, float], gain: float | None) -> Iterator[str]:
+    """Yield a query's lines: how it is answered, from what, and how well."""
+    reads = "; ".join(f"{name}: {_reads(quantity)}" for name, quantity in planned.quantities.items())
+    method = planned.method if isinstance(planned.query, Query) else "distinct"
+    if isinstance(planned.query, Query) and not planned.query.links:
+        method = "exact"
+    if planned.sample is not None:
+        method = "exact while it fits" + (f", then {planned.method}" if planned.method != "skimmed" else "")
+        reads = f"{planned.sample}; then with {reads}" if reads else planned.sample
+    yield f"{planned.name} [{method}] reads {reads}"
+    if planned.query.text:
+        yield f"  {' '.join(planned.query.text.split())}"
+    error = errors.get(planned.name, 0.0)
+    if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
+        yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
+    elif isinf(error):
+        yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
+    elif error > 0 and planned.sample is not None:
+        yield f"  a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
+    elif error > 0:
+        yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
+    if 1 < error < inf:
+        yield "  warning: the interval is expected to be wider than the answer; give it more memory"
+    parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
+    if parts > 1:
+        told = f", expected to need {gain:.1f} times less memory for the same error" if gain else ""
+        yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.2g}%" if error < 1 else f"{error:.2g} times"
+
+
+def _sample(sample: PlannedSample) -> Iterator[str]:
+    """Yield what a stream sample holds, in the first stage and in the second."""
+    yield f"{sample.id}: stream sample, {sample.spec.budget:,} bytes, every answer exact while all elements fit"
+    for elements in sample.exact:
+        yield f"  {_elements(elements)}"
+    sketches = sum(kept.nbytes for kept in sample.sketches)
+    yield (
+        f"  from the first overflow on: {len(sample.kept)} dictionaries of followed values, "
+        f"{sample.spec.kept_budget:,} bytes, and {len(sample.sketches)} sketches, {sketches:,} bytes"
+    )
+    for kept in sample.sketches:
+        yield f"    {kept.id}: {describe(kept.demand)}; {_shape(kept)}, {kept.nbytes:,} bytes"
+
+
+def describe_sample(sample: PlannedSample) -> str:
+    """Return what a stream sample holds, in one line: the part of a plan that people compare."""
+    held = "; ".join(_elements(elements) for elements in sample.exact)
+    return f"stream sample of {held}; {len(sample.sketches)} sketches"
+
+
+def _elements(elements: Elements) -> str:
+    keys = ", ".join(str(key) for key in elements.keys)
+    flags = [" and ".join(f.predicates) or f"{f.presence[0].text} is not NULL" for f in elements.flags]
+    told = f" with {len(flags)} flags ({'; '.join(flags)})" if flags else ""
+    sums = ", ".join(
+        m.expression.text if m.power == 1 else f"{m.expression.text}^{m.power}" for m in elements.measures
+    )
+    return f"{elements.stream}: net counts{' and sums of ' + sums if sums else ''} by {keys}{told}"
+
+
+def describe(demand: Demand) -> str:
+    """Return what a synopsis holds, in one line: the part of a plan that people compare."""
+    slots = sorted({place.slot for place in demand.places})
+    with_slots = f" by slot {' and '.join(map(str, slots))}" if any(slots) else ""
+    return f"{demand.kind} {held_of(demand)}{with_slots}".strip()
+
+
+def _kept(kept: KeptSynopsis, readers: dict[str, list[str]]) -> list[str]:
+    names = readers.get(kept.id)
+    unread = "sample" if kept.demand.sample else "row count"
+    used = f"read by {', '.join(names)}" if names else unread
+    return [f"{kept.id}: {describe(kept.demand)}", f"  {_shape(kept)}, {kept.nbytes:,} bytes, {used}"]
+
+
+def _shape(kept: KeptSynopsis) -> str:
+    spec = kept.spec
+    if spec.words == 1:
+        return "one exact counter"
+    if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
+        return f"{spec.levels} levels of {spec.cells:,} cells"
+    shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
+    return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
+
+
+def _reads(quantity: SketchedQuantity) -> str:
+    """Return the synopses of a quantity: sketches multiplied, parts added."""
+    return " + ".join(" x ".join(part) for part in quantity.sketches)
+
+
+def _readers(layout: Layout) -> dict[str, list[str]]:
+    readers: dict[str, list[str]] = {}
+    for planned in layout.queries:
+        for identifier in planned.ids:
+            readers.setdefault(identifier, []).append(planned.name)
+    return readers
+
+
+def _touched(layout: Layout, stream: str) -> int:
+    return sum(kept.spec.touched + (2 if kept.candidates else 0) for kept in layout.kept_for(stream))

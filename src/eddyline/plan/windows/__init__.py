@@ -1,0 +1,1 @@
+"""Windows over event time: panes, and the layout of each."""

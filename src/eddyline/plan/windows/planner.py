@@ -1,0 +1,123 @@
+"""Layouts with windows: queries with one window on the same streams share panes, each pane a small layout.
+
+The budget holds all panes: a group of sketches gets its share by the number of its sketches, and a pane the
+share divided by the number of panes that are kept. Groups of exact counters take what they need.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from eddyline.errors import PlanError
+from eddyline.plan.decide.elements import totals_of, uses_sample
+from eddyline.plan.decide.planner import make_layout
+from eddyline.plan.decide.samples import LEAST_BYTES
+from eddyline.plan.demands import WorkloadQuery, demands_of
+from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
+from eddyline.plan.size.sketches import PlanningInputs
+from eddyline.plan.size.specs import PlanSettings, least_words
+from eddyline.plan.windows.window import group_id
+
+
+def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> None:
+    """Raise PlanError unless every stream that a windowed query reads has an event time."""
+    for name in sorted({demand.stream for demand in demands_of(asked.query, asked.method)}):
+        if streams[name].event_time is None:
+            raise PlanError(
+                f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
+                "w.stream(..., event_time=column)."
+            )
+
+
+def layout_with_windows(
+    streams: Mapping[str, Stream],
+    asked: Sequence[WorkloadQuery],
+    windows: Mapping[str, Window],
+    settings: PlanSettings,
+    samples: Sequence[Demand],
+    keep: Layout | None,
+    known: PlanningInputs = PlanningInputs(),  # noqa: B008 - a frozen value
+) -> Layout:
+    """Return the layout of a workload, the panes of its windowed queries (by name in `windows`) included."""
+    plain = [each for each in asked if each.name not in windows]
+    grouped: dict[tuple[Window, tuple[str, ...]], list[WorkloadQuery]] = {}
+    for each in asked:
+        if each.name in windows:
+            names = tuple(sorted({demand.stream for demand in demands_of(each.query, each.method)}))
+            grouped.setdefault((windows[each.name], names), []).append(each)
+    sketches = {key: _sketches(_all_demands(members)) for key, members in grouped.items()}
+    unit = settings.budget // max(_sketches(_all_demands(plain) | set(samples)) + sum(sketches.values()), 1)
+    groups = tuple(
+        _group(
+            window,
+            [streams[name] for name in names],
+            members,
+            unit * sketches[window, names],
+            settings,
+            keep,
+            known,
+        )
+        for (window, names), members in sorted(grouped.items(), key=lambda item: item[0])
+    )
+    rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups), 0))
+    layout = make_layout(list(streams.values()), plain, rest, samples, keep, known)
+    return replace(layout, windows=groups)
+
+
+def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
+    return {demand for each in asked for demand in demands_of(each.query, each.method)}
+
+
+def _sketches(demands: set[Demand]) -> int:
+    return sum(demand.kind != "total" for demand in demands)
+
+
+def _group(
+    window: Window,
+    streams: list[Stream],
+    asked: list[WorkloadQuery],
+    budget: int,
+    settings: PlanSettings,
+    keep: Layout | None,
+    known: PlanningInputs,
+) -> WindowGroup:
+    """Return a group of windowed queries within a budget, or the one that is kept if it has the same queries."""
+    name = group_id(window, [stream.name for stream in streams])
+    old = next((group for group in keep.windows if group.id == name), None) if keep is not None else None
+    wanted = {(each.name, each.query.text, each.method) for each in asked}
+    if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
+        return old
+    demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
+    least = _least_bytes(asked, demands, settings)
+    each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
+    if each < least:
+        panes = window.panes + 1
+        raise PlanError(
+            f"the window of {', '.join(sorted(a.name for a in asked))} keeps {panes} panes of at least {least:,} bytes "
+            f"each, {panes * least:,} together, and its share of the budget is {budget:,}: raise the budget, or "
+            "choose a longer slide."
+        )
+    layout = make_layout(streams, asked, replace(settings, budget=each), known=known)
+    return WindowGroup(name, window, replace(layout, samples=_of_all_panes(layout, window.panes + 1)))
+
+
+def _least_bytes(asked: Iterable[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:
+    """Return the bytes that a pane takes at least."""
+    if not settings.samples:
+        return 8 * sum(least_words(demand, settings) for demand in demands)
+    totals = {demand for demand in demands if demand.kind == "total"}
+    totals |= {demand for each in asked for demand in totals_of(each.query)}
+    return 8 * len(totals) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
+
+
+def _of_all_panes(layout: Layout, panes: int) -> tuple[PlannedSample, ...]:
+    """Return the samples of a pane with the budgets of all panes, which they share."""
+    return tuple(
+        replace(
+            sample,
+            spec=replace(
+                sample.spec, budget=panes * sample.spec.budget, kept_budget=panes * sample.spec.kept_budget
+            ),
+        )
+        for sample in layout.samples
+    )

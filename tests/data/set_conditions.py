@@ -1,0 +1,11 @@
+"""Random set expressions over four streams."""
+
+from hypothesis import strategies as st
+
+from eddyline.answer.sets.condition import Except, Intersect, Member, Union
+
+EXPRESSIONS = st.recursive(
+    st.integers(0, 3).map(Member),
+    lambda inner: st.one_of(*(st.builds(kind, inner, inner) for kind in (Union, Intersect, Except))),
+    max_leaves=8,
+)
