@@ -110,11 +110,7 @@ def _either(without: SetReading, by_filters: SetReading) -> SetReading:
     low, high = without.low, max(without.high, by_filters.high)
     if by_filters.value < without.value:
         low = min(low, by_filters.low)
-    note = (
-        "this estimate is unresolved: the samples show only some of the rows that join. A few join values may have "
-        "many tuples, or a few rows may be repeated very often; more memory narrows the interval."
-    )
-    return replace(without, low=low, high=high, note=note)
+    return replace(without, low=low, high=high, note=notes.ROWS_NOT_SEEN)
 
 
 def _seen(samples: Samples, form: ProjectionForm) -> int:
