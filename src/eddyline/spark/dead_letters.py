@@ -11,7 +11,7 @@ from eddyline.spark.tasks import dead_letter_task
 
 
 def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: str, batch_id: int) -> None:
-    """Write the unreadable rows of a batch as JSON lines under `path/<stream>/<query id>/batch=<n>`.
+    """Write the bad rows of a batch as JSON lines under `path/<stream>/<query id>/batch=<n>`.
 
     The same batch, if it comes again, overwrites what it wrote.
     """

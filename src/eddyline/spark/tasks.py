@@ -86,4 +86,4 @@ def _split_unreadable(table: pa.Table) -> tuple[pa.Table, Report]:
     if count == 0:
         return table, Report()
     shown = table.column(UNREADABLE).filter(bad).slice(0, SHOWN_ROWS).to_pylist()
-    return table.filter(pc.invert(bad)), Report(unreadable=count, shown=tuple(shown))
+    return table.filter(pc.invert(bad)), Report(bad=count, shown=tuple(shown))

@@ -11,7 +11,7 @@ with x the other columns; COUNT(DISTINCT a, b) is `semi` with x the pair (a, b),
 with x = b. `full` with x empty on one side is `semi` with x the pair of the other.
 Where all tuples of both sides decode the answer is exact; otherwise the estimate of the least estimated
 relative variance is taken, with the interval m exp(+-z se/m).
-Paper: join-distinct; `jd_paper` has its own estimators. algorithms.md, section 6.
+Paper: join-distinct; `papers.join_distinct_estimators` has its own. Ours: docs/concepts/join-distinct.md.
 """
 
 from dataclasses import replace
