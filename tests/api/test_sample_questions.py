@@ -22,6 +22,8 @@ COVERED = [
     "SELECT SUM(y.x) FROM a y JOIN b ON y.k = b.k WHERE b.x > 0",
     "SELECT SUM(y.x) FROM a y JOIN a z ON y.k = z.k",
     "SELECT COUNT(DISTINCT k) FROM b",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT j FROM c)",
+    "SELECT COUNT(*) FROM (SELECT k FROM a EXCEPT SELECT k FROM b)",
     "SELECT COUNT(DISTINCT b.j, a.j) FROM a JOIN b ON a.k = b.k",
 ]
 NOT_COVERED = [
@@ -30,7 +32,6 @@ NOT_COVERED = [
     "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k WHERE b.x > 1",
     "SELECT SUM(b.x) FROM a JOIN b ON a.k = b.k",
     "SELECT AVG(a.j) FROM a JOIN b ON a.k = b.k",
-    "SELECT COUNT(*) FROM (SELECT DISTINCT j FROM c)",
     "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k AND a.j = b.j",
     "SELECT COUNT(*) FROM (SELECT k FROM a INTERSECT SELECT k FROM c)",
     "SELECT COUNT(DISTINCT a.x, b.j) FROM a JOIN b ON a.k = b.k",

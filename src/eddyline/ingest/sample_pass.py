@@ -16,13 +16,14 @@ from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Prepared
 from eddyline.ingest.sketching import Sketches, check_row_weights
 from eddyline.ingest.stream_spec import SampleTask
-from eddyline.plan.decide.elements import flags_of
+from eddyline.plan.decide.elements import element_keys, flags_of
 from eddyline.plan.layout import Elements, KeptSynopsis
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.keys import NULL_KEY
 
 
 def sketch_elements(
@@ -32,10 +33,13 @@ def sketch_elements(
     for kept in sketches:
         counted = np.ones(len(dictionary), dtype=np.bool_)
         keys = []
-        for key in kept.demand.keys:
-            position = elements.keys.index(key)
+        for key, held in zip(kept.demand.keys, element_keys(kept.demand), strict=True):
+            position = elements.keys.index(held)
             values, null = dictionary.key(position), dictionary.is_null(position)
-            counted &= ~null
+            if held != key:
+                values = np.where(null, NULL_KEY, values)
+            else:
+                counted &= ~null
             keys.append(values)
         for flag in flags_of(kept.demand):
             counted &= dictionary.flag(elements.flags.index(flag))

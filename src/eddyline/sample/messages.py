@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct
-from eddyline.sample.spec import Node, Quantity, Shape, View
+from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
 from eddyline.sample.state import SampleState
 
 _WHOLE = 2.0**62
@@ -263,8 +263,25 @@ def set_members(join: Join) -> list[BoolArray]:
 
 
 def set_values(join: Join) -> BoolArray:
-    """Return which values satisfy the expression of a set query, written in postfix order."""
-    members, stack = set_members(join), list[BoolArray]()
+    """Return which values satisfy the expression of a set query."""
+    return _evaluated(join, set_members(join))
+
+
+def null_in_set(join: Join) -> bool:
+    """Return whether NULL satisfies the expression of a set query: rows with NULL are all held, always."""
+    held = []
+    for node in join._first.nodes:  # noqa: SLF001 - a set has one quantity
+        view, dictionary = join.view(node), join.dictionary(node)
+        counted = dictionary.is_null(view.keys[0]) & view.null_is_value
+        for flag in view.flags:
+            counted &= dictionary.flag(flag)
+        held.append(np.array([dictionary.total(COUNT)[counted].sum() > 0]))
+    return bool(_evaluated(join, held)[0])
+
+
+def _evaluated(join: Join, members: list[BoolArray]) -> BoolArray:
+    """Return the expression of a set query, written in postfix order, on what its members hold."""
+    stack = list[BoolArray]()
     for part in join.shape.expression:
         if isinstance(part, int):
             stack.append(members[part])

@@ -24,9 +24,12 @@ _THETA = 3.0
 """Values worth more than so many times the typical one do not count towards what an unknown value is worth."""
 _BASE_SHARE = 0.7
 _OWN_ENTRY = 1.5
-"""A value gets an entry of its own if it is worth so many times more than an unknown one."""
+"""A value gets an entry of its own if it is worth so many times more than an unknown one ..."""
+_MORE = 2.0
+"""... and if its square in the answers is so many times the mean: being cheaper alone does not pay for an entry."""
 _RAISED = 0.5
 _RATIO_SHARE = 0.3
+_OUTSIDE, _MANY = 0.1, 0.2
 
 
 def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
@@ -82,14 +85,17 @@ class _Class:
             return
         worth = np.sqrt(self.squares / self.costs)
         counted = np.ones(len(worth), dtype=np.bool_)
-        typical = 0.0
+        typical = mean = 0.0
         for _ in range(6):
+            number = float((1.0 / self.probabilities)[counted].sum())
             squares = float((self.squares / self.probabilities)[counted].sum())
             costs = float((self.costs / self.probabilities)[counted].sum())
             typical = np.sqrt(squares / costs) if costs > 0 else 0.0
+            mean = squares / number if number > 0 else 0.0
             counted = worth <= _THETA * typical
         self.typical = max(_BASE_SHARE * float(typical), 1e-300)
-        self.worth = np.where(worth < _OWN_ENTRY * self.typical, self.typical, worth)
+        plain = (worth < _OWN_ENTRY * self.typical) | (self.squares <= _MORE * mean)
+        self.worth = np.where(plain, self.typical, worth)
 
     @property
     def times(self) -> FloatArray:
@@ -165,13 +171,25 @@ def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:
     if len(join.values[variable]) == 0:
         return None
     if shape.kind == "set":
-        return _normalized(np.where(set_values(join), 1.0, 0.1), join, variable)
+        return _normalized(_set_worth(join), join, variable)
     quantities = list(shape.quantities.values())
     first = _normalized(_raised_messages(join, quantities[0]).met(variable), join, variable)
     if shape.kind == "join":
         return first
     other = _normalized(_raised_messages(join, quantities[1]).met(variable), join, variable)
     return np.abs(first - other) + _RATIO_SHARE * first
+
+
+def _set_worth(join: Join) -> FloatArray:
+    """Return what each value is worth to a set expression: those outside less, where few are inside.
+
+    Where many are, all are worth the same: rates of their own would take more memory than they save.
+    """
+    inside = set_values(join)
+    number, among = (
+        float(each.sum()) for each in (inside / join.probabilities[0], 1 / join.probabilities[0])
+    )
+    return np.where(inside, 1.0, 1.0 if number > _MANY * among else _OUTSIDE)
 
 
 def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:

@@ -43,12 +43,16 @@ class Regrouped(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed."""
+    """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed.
+
+    null_is_value: NULL is one of the values of its key, as set operations have it.
+    """
 
     dictionary: int
     keys: tuple[int, ...]
     flags: tuple[int, ...] = ()
     measure: int = COUNT
+    null_is_value: bool = False
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.messages import Join, set_values
+from eddyline.sample.messages import Join, null_in_set, set_values
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
 
@@ -31,7 +31,9 @@ def answer_set(
     assert planned.shape is not None
     join = Join(snapshot.samples[planned.sample], planned.shape)
     if join.follows_all:
-        return Estimate.exactly(planned.name, int(set_values(join).sum()), confidence, about)
+        return Estimate.exactly(
+            planned.name, int(set_values(join).sum()) + null_in_set(join), confidence, about
+        )
     sample = read_sample_set(join, confidence)
     sketched = _by_sketches_if_they_can(snapshot, planned, query, confidence, about)
     if sketched is not None and (sketched.exact or _width(sketched) < sample.high - sample.low):

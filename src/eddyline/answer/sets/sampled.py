@@ -4,14 +4,16 @@ Of a followed value everything is known, so it is known whether it is in the exp
 1/pi over those that are; as with theta sketches, its error depends on how many there are and not on the streams.
 """
 
+import numpy as np
+
 from eddyline.answer.interval import of_followed_count
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.sample.messages import Join, set_values
+from eddyline.sample.messages import Join, null_in_set, set_values
 
 
 def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
     """Return how many values are in a set expression."""
-    rates = join.probabilities[0][set_values(join)]
+    rates = np.append(join.probabilities[0][set_values(join)], [1.0] * null_in_set(join))
     witnesses = len(rates)
     if join.follows_all:
         return SampleEstimate(

@@ -30,13 +30,17 @@ from eddyline.sql.query import (
 
 @dataclass(frozen=True)
 class Facet:
-    """What one relation of a query reads of a stream; variables: the link that each key belongs to."""
+    """What one relation of a query reads of a stream; variables: the link that each key belongs to.
+
+    null_is_value: of a set expression whose key is one column, NULL counts as a value of it.
+    """
 
     stream: str
     keys: tuple[Key, ...]
     variables: tuple[int, ...]
     flags: tuple[Flag, ...] = ()
     measure: Measure | None = None
+    null_is_value: bool = False
 
     def demand(self) -> Demand:
         """Return the exact total of what the facet sums, over the rows that could join."""
@@ -54,12 +58,27 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     """Return for each quantity of a query what its relations read; nothing for an aggregate of one stream."""
     if isinstance(query, SetQuery):
         members = (
-            Facet(member.stream, (member.key,), (0,), _flags(member.predicates)) for member in query.members
+            Facet(
+                member.stream,
+                (element_key(member.key),),
+                (0,),
+                _flags(member.predicates),
+                null_is_value=member.key.null_is_value,
+            )
+            for member in query.members
         )
         return {"set": tuple(members)}
     if isinstance(query, JoinDistinctQuery) or not query.links:
         return {}
     return {name: _quantity_facets(query, power) for name, power in powers_of(query).items()}
+
+
+def element_key(key: Key) -> Key:
+    """Return the key of a set expression as elements hold it: a single column as joins have it, NULL apart.
+
+    So a column is held once, whatever queries do with it.
+    """
+    return Key(key.columns) if len(key.columns) == 1 else key
 
 
 def uses_sample(query: AnyQuery) -> bool:
@@ -170,6 +189,11 @@ def flags_of(demand: Demand) -> tuple[Flag, ...]:
     return _flags(demand.predicates, demand.presence)
 
 
+def element_keys(demand: Demand) -> tuple[Key, ...]:
+    """Return the keys of a synopsis as elements hold them."""
+    return tuple(map(element_key, demand.keys)) if demand.kind == "distinct" else demand.keys
+
+
 def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
     """Return the link class of every key of a stream: keys that a query equates are in one."""
     groups: list[set[tuple[str, Key]]] = []
@@ -188,7 +212,7 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
 def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
     """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
     parts = [(f.stream, set(f.keys), set(f.flags), {f.measure} - {None}) for f in facets]
-    parts += [(d.stream, set(d.keys), set(flags_of(d)), {d.measure} - {None}) for d in demands]
+    parts += [(d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}) for d in demands]
     return tuple(
         _merged(stream, [part[1:] for part in parts if part[0] == stream])
         for stream in sorted({part[0] for part in parts})
@@ -304,6 +328,7 @@ def _view(facet: Facet, index: int, elements: Elements) -> View:
         tuple(elements.keys.index(key) for key in facet.keys),
         tuple(elements.flags.index(flag) for flag in facet.flags),
         COUNT if facet.measure is None else elements.measures.index(facet.measure),
+        facet.null_is_value and facet.keys[0] == element_key(facet.keys[0]),
     )
 
 
