@@ -48,6 +48,7 @@ def trials(shape, seeds, repeats=1):
     return np.mean(held), np.sqrt(np.mean(np.square(errors)))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join(shape):
     held, error = trials(shape, 24)
@@ -55,6 +56,7 @@ def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join(sh
     assert error < 0.25
 
 
+@pytest.mark.calibration
 def test_repeated_rows_are_not_taken_for_more_tuples():
     held, error = trials("9000 x 100", 12, repeats=7)
     assert held >= 0.9
