@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import eddyline
 from eddyline.cli import app
 
 PIPELINE = """
@@ -109,6 +110,12 @@ def test_missing_file_is_one_sentence(tmp_path):
     result = run("plan", tmp_path / "nope.toml")
     assert result.exit_code == 1
     assert "cannot be read" in result.output
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output == f"eddyline {eddyline.__version__}\n"
 
 
 def test_every_command_is_documented():

@@ -11,7 +11,8 @@ import pytest
 import eddyline
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OUTSIDE = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "figures/README.md")]
+PAGES = [*OUTSIDE, *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(eddyline.__path__, "eddyline.")
@@ -67,3 +68,8 @@ def test_pages_and_modules_that_docstrings_name_are_there():
         assert not re.findall(r"(?<!/)\b[\w-]+\.md\b", re.sub(r"\b(?:docs|README)[\w/.-]*\.md", "", text)), (
             path.name
         )
+
+
+def test_every_public_name_is_on_the_generated_page():
+    page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+    assert [name for name in eddyline.__all__ if f"::: eddyline.{name}\n" not in page] == []

@@ -2,6 +2,10 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+import pytest
 
 import eddyline as el
 from eddyline import errors
@@ -26,3 +30,14 @@ def test_import_does_not_import_pyspark():
         "import sys, eddyline, eddyline.cli; assert not [m for m in sys.modules if m.startswith('pyspark')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_version_is_that_of_the_project():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert el.__version__ == project["version"]
+
+
+def test_version_is_looked_up_only_when_asked_for():
+    assert "__version__" not in vars(el)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        el.no_such_name  # noqa: B018 - the lookup is what is tested

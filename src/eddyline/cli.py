@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import eddyline
 from eddyline.answer.estimate import Estimate, show
 from eddyline.api import doctor as checks
 from eddyline.api.batch_job import analyze as batch_analyze
@@ -61,6 +62,21 @@ def working(what: str) -> Iterator[None]:
     with err.status(what):
         yield
     err.print(f"[dim]{what} ({perf_counter() - start:.1f} s)[/dim]")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"eddyline {eddyline.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
 
 
 @app.command()

@@ -10,6 +10,7 @@ VALUES = zipf(1.1)
 CANDIDATES = heaviest(VALUES, 500)
 
 
+@pytest.mark.calibration
 def test_intervals_of_point_frequencies_cover():
     # 10 sketches of 400 keys each, nominal 95%; neighbours share buckets, so the share varies by about 1%.
     keys, hits = np.arange(400, dtype=np.uint64), []

@@ -73,6 +73,7 @@ def test_what_scanned_and_other_sides_lose_is_what_their_residuals_miss(scanned)
         np.testing.assert_allclose(image + skimmed.residual, stream.rows, atol=1.0)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("shift", [0, 30])
 @pytest.mark.parametrize("exponent", [0.8, 1.2, 1.5])
 def test_skimming_beats_the_plain_sketch_on_skewed_streams(exponent, shift):
@@ -190,6 +191,7 @@ def test_a_scan_of_the_domain_serves_as_candidates(exponent):
     assert np.mean(errors) < 0.75 * relative_errors(plain, left, right, 10).mean()
 
 
+@pytest.mark.calibration
 def test_intervals_cover():
     # Nominal 95%, in truth about 98%: fewer than 82 of 90 has a chance below 1e-3.
     hits = 0

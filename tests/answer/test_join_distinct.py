@@ -43,6 +43,7 @@ def read(sides, cells, seed):
     return {form: join_distinct(*both, form) for form in FORMS}
 
 
+@pytest.mark.calibration
 def test_estimates_are_near_and_intervals_hold():
     # errors of 7-9%: the mean of 12 trials is off by 3%, a fifth is five of its standard errors; 36 intervals of
     # 95%, of which correlated ones miss together: fewer than 28 hold with a chance below 1e-4

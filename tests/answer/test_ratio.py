@@ -44,6 +44,7 @@ def test_exact_readings_give_an_exact_quotient():
     )
 
 
+@pytest.mark.calibration
 def test_averages_over_a_join_cover():
     # AVG(x) over a join, x by key: nominal 95%, measured 98%; fewer than 33 of 40 has a chance below 1e-4.
     counts, other = zipf(1.0), zipf(1.0, shift=10)

@@ -115,6 +115,7 @@ def test_dense_values_that_the_sample_does_not_follow_take_its_weight():
     assert combine(sample, residual, 0.95).weight == pytest.approx(1 / (1 + 100 * 9))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("function", ["sum", "avg", "stddev_samp"])
 def test_coverage_over_seeds(function):
     """Of 60 samples with a sketch beside at least 53 intervals hold the answer: at 94% that fails once in 200."""

@@ -216,6 +216,7 @@ def zipf_chain(seed):
     return spec, shape, made
 
 
+@pytest.mark.calibration
 def test_coverage_and_unbiasedness_over_seeds():
     """Of 120 samples of one chain at a sixth of its bytes, at least 106 intervals hold the answer.
 

@@ -64,6 +64,7 @@ def test_no_witness_leaves_what_would_have_been_seen():
     assert found.high == pytest.approx((1.1 * two_sided_z(0.95)) ** 2 * 99)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(("values", "base"), [(2000, 0.05), (200, 0.05), (60, 0.1)])
 def test_coverage_and_unbiasedness(values, base):
     """Of 200 samples at least 180 intervals hold the answer, from few witnesses too: at 94% that fails once in 100."""

@@ -61,6 +61,7 @@ def test_negative_net_counts_are_reported():
     assert "negative" in reading.note
 
 
+@pytest.mark.calibration
 def test_error_and_union_at_194_kib():
     # RMS over 100 seeds at E/U = 1/8: 5.2% expected with a standard error of 0.4%, 1.5% for the union
     errors, unions = [], []
@@ -74,6 +75,7 @@ def test_error_and_union_at_194_kib():
     assert np.sqrt(np.mean(np.square(unions))) <= 0.018
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("kind", ["intersection", "difference"])
 @pytest.mark.parametrize("share", [1 / 2, 1 / 8, 1 / 32, 1 / 128])
 def test_intervals_cover(kind, share):

@@ -116,6 +116,7 @@ def test_a_tree_whose_tuples_are_all_known_is_read_almost_exactly(links):
     assert abs(reading.value - exact) <= reading.half_width(0.95) + 1e-6 * exact
 
 
+@pytest.mark.calibration
 @SHAPES
 @pytest.mark.parametrize("skim", [False, True])
 def test_readings_are_unbiased_and_cover(links, skim):
@@ -135,6 +136,7 @@ def test_readings_are_unbiased_and_cover(links, skim):
     assert hits >= 66
 
 
+@pytest.mark.calibration
 @SHAPES
 def test_atomic_sketches_are_the_median_of_mean_products_and_unbiased(links):
     data = relations(links, 40, 4, 4)
@@ -168,6 +170,7 @@ def test_sketches_of_other_shapes_are_refused():
         hash_tree(JoinTree(CHAIN), [made[0], made[1], other[2]])
 
 
+@pytest.mark.calibration
 def test_guaranteed_sizes_are_those_of_the_theorem_and_hold():
     spec = AgmsSpec.guaranteed(0.5, 0.25, [100.0, 50.0, 80.0], 400.0, (1,))
     assert (spec.width, spec.depth) == (8 * 10 * 400_000 / 200**2, 4)

@@ -46,6 +46,7 @@ def test_plans_with_statistics_hold_their_intervals(data, truth):
         assert answers[name].value == pytest.approx(truth[name], rel=0.05), name
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", ["skimmed", "hash", "agms"])
 def test_every_method_holds_its_intervals(data, truth, method):
     # 95% intervals, measured to hold 97% of the time and more; fewer than 28 of 36 has a chance below 1e-5.
@@ -123,6 +124,7 @@ def test_variances_of_large_numbers_do_not_cancel():
         assert answer.low <= 0.56 <= answer.high
 
 
+@pytest.mark.calibration
 def test_averages_of_few_large_values_are_not_too_sure():
     # 20 rows of 6,000 carry the sum: an answer that misses them must not be too sure. 95% intervals; fewer
     # than 15 of 20 has a chance below 1e-3.

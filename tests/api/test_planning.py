@@ -98,6 +98,7 @@ def test_a_relation_in_two_roles_of_one_query_has_two_families():
     assert len(demands) == 3
 
 
+@pytest.mark.calibration
 def test_a_shared_sketch_reads_each_of_its_queries_without_bias():
     # The mean over 60 seeds lies within 4 standard errors of the truth: a chance of 1e-4 for each query to fail.
     data = tables(2, 900)
@@ -212,6 +213,7 @@ def crossed(seed=5, rows=8_000, domain=300):
     return {"a": pa.table({"k": left}), "b": pa.table({"k": right})}
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", ["hash", "agms"])
 def test_a_join_of_values_ranked_differently_is_partitioned_and_gains(method):
     # Mean error over 12 seeds with parts below 0.9 of that without: measured 0.6 and less.

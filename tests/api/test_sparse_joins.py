@@ -61,6 +61,7 @@ def relative_half(found):
     return max(found.high - found.value, found.value - found.low) / abs(found.value) if found.value else inf
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("seed", range(16))
 def test_streams_without_common_keys_are_planned_and_no_error_is_promised_that_is_not_kept(seed):
     rng = np.random.default_rng(seed)

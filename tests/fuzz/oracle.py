@@ -2,8 +2,9 @@
 
 import logging
 
-import duckdb
 from pyspark.errors import PySparkException
+
+from tests.oracles.duckdb_sql import database
 
 logging.getLogger("SQLQueryContextLogger").disabled = True
 logging.getLogger("DataFrameQueryContextLogger").disabled = True
@@ -76,7 +77,7 @@ def answers_of(spark, texts):
 
 def of_duckdb(text, tables):
     """The answer of DuckDB to a text, or an exception of its own where the dialects part."""
-    with duckdb.connect() as connection:
+    with database().cursor() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():
             connection.register(name, table)

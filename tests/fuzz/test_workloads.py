@@ -3,9 +3,12 @@
 Whether intervals hold as often as they say takes thousands of answers: that is the long run, `workloads.main`.
 """
 
+import pytest
+
 from tests.fuzz.workloads import LEAST, Tally, report, run
 
 
+@pytest.mark.calibration
 def test_random_workloads_plan_and_answer_and_say_exact_only_where_they_are():
     tallies = run(range(12))
     assert sum(tally.exact + tally.held for tally in tallies.values()) > 20

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass, field
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+
+from tests.oracles.duckdb_sql import database
 
 SCHEMA = "k BIGINT, j BIGINT, v BIGINT, ts TIMESTAMP"
 SECOND = 1_000_000
@@ -175,7 +176,7 @@ def exact_answer(asked, net, bounds):
         tables = {name: _within(table, *bounds) for name, table in net.items()}
     if asked.chain is not None:
         return _chain_answer(asked.chain, tables)
-    with duckdb.connect() as connection:
+    with database().cursor() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         # DuckDB counts distinct tuples as rows; without NULLs that is the same

@@ -6,6 +6,7 @@ from eddyline.papers.jd_sketch import JdSketchSpec, ThetaBSpec, composable_level
 from eddyline.papers.join_distinct_estimators import mapping_chance
 
 
+@pytest.mark.calibration
 def test_composable_hash_functions():
     # p_i = 2 * 4^-(i+1) over independent functions: 4,000 copies, five standard errors
     levels = np.array(

@@ -158,6 +158,7 @@ def check_unbiased(case, way, seeds):
     assert abs(np.mean(found) - truth) <= 3 * error, (np.mean(found), truth, error)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_estimates_are_unbiased_over_seeds(case, way):

@@ -110,6 +110,7 @@ def test_a_stream_that_shrank_decodes_again():
     assert len(elements.codes) == 200
 
 
+@pytest.mark.calibration
 def test_false_singletons_in_ten_million_cells():
     # chance of each crowded cell about 1/P for an equal fingerprint and 1/P for the check: about 10 are
     # expected; more than 35 come with a chance below 1e-9

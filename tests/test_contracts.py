@@ -1,0 +1,43 @@
+"""The import contracts in pyproject.toml cover every room of the package (`lint-imports` checks what they say)."""
+
+import pkgutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import eddyline
+
+ROOMS = {module.name for module in pkgutil.iter_modules(eddyline.__path__, "eddyline.")}
+CONTRACTS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["tool"][
+    "importlinter"
+]
+FORBIDDEN = [contract for contract in CONTRACTS["contracts"] if contract["type"] == "forbidden"]
+AT_HOME = {
+    "eddyline.papers": {"eddyline.papers"},
+    "pyspark": {"eddyline.spark"},
+    "sqlglot": {"eddyline.sql"},
+    "numba": {"eddyline.kernels", "eddyline.papers"},
+}
+
+
+@pytest.mark.parametrize("contract", FORBIDDEN, ids=lambda contract: contract["name"])
+def test_every_room_but_its_home_is_forbidden_the_module(contract):
+    (forbidden,) = contract["forbidden_modules"]
+    assert set(contract["source_modules"]) == ROOMS - AT_HOME[forbidden]
+
+
+def test_every_module_with_a_home_has_its_contract():
+    assert {contract["forbidden_modules"][0] for contract in FORBIDDEN} == set(AT_HOME)
+
+
+def test_benchmarks_examples_and_scripts_do_not_import_papers():
+    imports = ("import eddyline.papers", "from eddyline.papers", "from eddyline import papers")
+    root = Path(__file__).parent.parent
+    others = [
+        path
+        for folder in ("benchmarks", "examples", "scripts")
+        for path in (root / folder).rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and any(text in path.read_text() for text in imports)
+    ]
+    assert others == []
