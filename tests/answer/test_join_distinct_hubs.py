@@ -62,9 +62,9 @@ def trials(shape, seeds, repeats=lambda rng, keys: 1):
     return np.mean(held), np.sqrt(np.mean(np.square(errors))), np.mean(noted)
 
 
-@pytest.mark.calibration
 # 40 intervals of 95%, held by 95 to 97% over 200 seeds: fewer than 36 hold with a chance of 1 to 5% for new seeds;
 # these seeds are fixed.
+@pytest.mark.calibration
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join(shape):
     held, error, _ = trials(shape, 40)
