@@ -37,8 +37,33 @@ def test_files_that_the_docs_name_are_there(page):
         r"`((?:tests|figures|benchmarks|examples|scripts)/[\w./-]+)`", page.read_text(encoding="utf-8")
     )
     rooms = re.findall(
-        r"`((?:kernels|sketch|sql|plan|ingest|spark|store|answer|api)/\w+\.py)`",
+        r"`((?:kernels|sample|sketch|sql|plan|ingest|spark|store|answer|api|papers)/[\w/]+\.py)`",
         page.read_text(encoding="utf-8"),
     )
     for name in [*named, *(f"src/eddyline/{room}" for room in rooms)]:
         assert (ROOT / name).exists(), name
+
+
+SOURCES = sorted((ROOT / "src" / "eddyline").rglob("*.py"))
+
+
+def test_every_document_that_a_docstring_cites_is_in_the_references():
+    page = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| ([\w -]+) \|", page, re.MULTILINE))
+    cited = {
+        (match.group(1), str(path.relative_to(ROOT)))
+        for path in SOURCES
+        for match in re.finditer(r"Paper: ([\w -]+?)(?=[,.;:)]| with )", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 20
+    assert [each for each in sorted(cited) if each[0] not in known] == []
+
+
+def test_pages_and_modules_that_docstrings_name_are_there():
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        for page in re.findall(r"\b((?:docs|figures|benchmarks)/[\w/.-]+\.(?:md|py))\b", text):
+            assert (ROOT / page).exists(), f"{path.name}: {page}"
+        assert not re.findall(r"(?<!/)\b[\w-]+\.md\b", re.sub(r"\b(?:docs|README)[\w/.-]*\.md", "", text)), (
+            path.name
+        )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
-from eddyline.plan.demands import quantities_of
+from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.size.shapes import parse_bytes
 from eddyline.sql.query import Query
 from tests.data.multi_joins import QUERIES, SCHEMAS, filled, tables, workload
@@ -52,7 +52,7 @@ def test_plans_keep_the_budget_are_well_formed_and_ignore_the_order(names, budge
                 demands = [plan.layout.by_id[name].demand for name in term.sketches[0]]
                 slots = {}
                 for relation, demand in zip(
-                    quantities_of(each.query, "skimmed")[_first(each)].parts[0], demands, strict=True
+                    WorkloadQuery(each.name, each.query).quantities[_first(each)].whole, demands, strict=True
                 ):
                     assert relation.keys == demand.keys
                     for key, place in zip(demand.keys, demand.places, strict=True):

@@ -1,4 +1,4 @@
-"""Change spellings: the same net counters on frames and on tables, and unreadable rows shown."""
+"""Change spellings: the same net counters on frames and on tables, and bad rows shown."""
 
 import pyarrow as pa
 import pytest

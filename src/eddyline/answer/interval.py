@@ -27,6 +27,10 @@ _RATES_CHOSEN = 1.1
 _VARIANCE_ESTIMATED = 1.03
 """The variance of a set expression is itself estimated: this keeps every setting of the figure above 93%."""
 _NOISE_MEASURED = 1.1
+_SMALLEST_CHOSEN, _WIDEST_FACTOR = 1.25, 8.0
+"""Of several estimates of distinct pairs the one of the smallest variance is taken, and variances are estimated."""
+_FILTERS_COLLIDE = 1.05
+"""The variance by filters is that of their counters, not of the values in them."""
 
 
 class Interval(NamedTuple):
@@ -163,10 +167,15 @@ def most_unsampled(rate: float, confidence: float) -> float:
     return two_sided_z(confidence) ** 2 / rate if rate > 0 else inf
 
 
-def of_factor(value: float, error: float, margin: float, widest: float, confidence: float) -> Interval:
-    """Return the interval of a value whose logarithm has so large an error, at most `widest` on that scale."""
-    half = min(margin * two_sided_z(confidence) * error, widest)
-    return Interval(value, value * exp(-half), value * exp(half))
+def of_factor(value: float, error: float, noise: float, confidence: float) -> Interval:
+    """Return the interval of a count that samples know to within a factor, and filters to within a difference.
+
+    error: of its logarithm; noise: relative to the value. The two are independent.
+    """
+    z = two_sided_z(confidence)
+    half, noise = min(_SMALLEST_CHOSEN * z * error, _WIDEST_FACTOR), _FILTERS_COLLIDE * z * noise
+    low = value * (1 - sqrt((1 - exp(-half)) ** 2 + noise**2))
+    return Interval(value, low, value * (1 + sqrt((exp(half) - 1) ** 2 + noise**2)))
 
 
 def half_width_of_frequency(noise: float, confidence: float) -> float:

@@ -17,8 +17,8 @@ FEW_COMMON_VALUES = (
     "they have in common; more memory narrows the interval."
 )
 UNEVEN_JOIN_VALUES = (
-    "this estimate is uncertain: join values with many rows in one stream may have few or none in the other, and how "
-    "many is not told apart at this memory; more memory narrows the interval."
+    "this estimate is uncertain: join values with many rows in one stream may have few or none in the other, "
+    "and how many is not told apart at this memory; more memory narrows the interval."
 )
 ROWS_NOT_SEEN = (
     "this estimate is unresolved: the samples show only some of the rows that join. A few join values may have many "

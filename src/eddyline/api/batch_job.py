@@ -43,7 +43,7 @@ def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
     if where is None or not Store.exists(where):
         return None
     state = open_state(where)
-    if state.snapshot.layout != plan.layout:
+    if state.snapshot.layout.digest != plan.layout.digest:
         old, new = stamp(state.snapshot.layout), stamp(plan.layout)
         lines = "\n  ".join(difference(old, new))
         raise WrongRun(

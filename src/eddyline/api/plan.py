@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from eddyline.api.run import OnBad, Run
@@ -10,14 +9,10 @@ from eddyline.api.start import StartOptions, start_run
 from eddyline.api.state import State
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Layout
 from eddyline.plan.show.drawing import as_mermaid, as_svg
-from eddyline.plan.show.expected_errors import expected_errors, partition_gains
 from eddyline.plan.show.explain import explain
 from eddyline.plan.show.picture import picture_of
-from eddyline.plan.size.sketches import PlanningInputs
-from eddyline.plan.size.specs import PlanSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,22 +23,12 @@ if TYPE_CHECKING:
 ExplainFormat = Literal["text", "mermaid", "svg"]
 
 
-@dataclass(frozen=True)
-class MadeFrom:
-    """What a plan was made by: knowledge, settings, the queries and, if one was asked for, the error."""
-
-    known: PlanningInputs
-    settings: PlanSettings
-    asked: tuple[WorkloadQuery, ...]
-    error: float | None
-
-
 class Plan:
-    """What a workload keeps, within its budget."""
+    """What a workload keeps, within its budget. informed: it was planned with statistics of the streams."""
 
-    def __init__(self, layout: Layout, made_from: MadeFrom) -> None:
+    def __init__(self, layout: Layout, *, informed: bool = False) -> None:
         self.layout = layout
-        self._made_from = made_from
+        self._informed = informed
 
     @property
     def nbytes(self) -> int:
@@ -58,24 +43,16 @@ class Plan:
         if form not in get_args(ExplainFormat):
             raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(ExplainFormat))}.")
         if form != "text":
-            picture = picture_of(self.layout, self.expected_errors())
+            picture = picture_of(self.layout)
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
-        known = self._made_from.known.statistics
-        return explain(
-            self.layout,
-            self.expected_errors(),
-            self._made_from.error,
-            gains=partition_gains(self.layout, known),
-            informed=bool(known.sizes),
-        )
+        return explain(self.layout, self.layout.error, informed=self._informed)
 
     def expected_errors(self) -> dict[str, float]:
         """Return half the width of each query's interval that is expected, relative to the answer.
 
         Infinite where it is not known: the statistics saw no rows of the join, or fewer than their noise.
         """
-        most = self._made_from.settings.max_distinct
-        return expected_errors(self.layout, self._made_from.known.statistics, most)
+        return self.layout.expected_errors
 
     def empty(self) -> State:
         """Return the state before any row."""

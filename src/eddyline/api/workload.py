@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from msgspec.structs import replace
 
-from eddyline.api.plan import MadeFrom, Plan
+from eddyline.api.plan import Plan
 from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
@@ -14,11 +14,11 @@ from eddyline.plan.decide.coverage import key_of_columns
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.timezone import check_same_zone, with_timezone
 from eddyline.plan.demands import METHODS, Method, WorkloadQuery
+from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.show.expected_errors import budget_for_error, expected_errors
+from eddyline.plan.size.budget import budget_for_error
 from eddyline.plan.size.shapes import parse_bytes
-from eddyline.plan.size.sketches import PlanningInputs
 from eddyline.plan.size.specs import MOST_DISTINCT, PlanSettings
 from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows.planner import check_event_times, layout_with_windows
@@ -160,7 +160,7 @@ class Workload:
         settings = self._settings
         if self._error is not None:
             settings = replace(settings, budget=self._budget_for(self._error, known, old))
-        return Plan(self._layout(settings, known, old), self._made_from(settings, known))
+        return Plan(self._layout(settings, known, old), informed=bool(known.statistics.sizes))
 
     def _layout(self, settings: PlanSettings, known: PlanningInputs, keep: Layout | None = None) -> Layout:
         layout = layout_with_windows(
@@ -188,13 +188,9 @@ class Workload:
             raise PlanError("windows are planned within a budget, not for an error: give a budget.")
 
         def errors_at(budget: int) -> dict[str, float]:
-            layout = self._layout(replace(self._settings, budget=budget), known, keep)
-            return expected_errors(layout, known.statistics, self._settings.max_distinct)
+            return self._layout(replace(self._settings, budget=budget), known, keep).expected_errors
 
         return budget_for_error(error, errors_at)
-
-    def _made_from(self, settings: PlanSettings, known: PlanningInputs) -> MadeFrom:
-        return MadeFrom(known, settings, tuple(self._asked.values()), self._error)
 
     def analysis(self, *, budget: str | int = ANALYSIS_BUDGET) -> Plan:
         """Return a plan whose state tells what planning wants to know: `plan.sketch(...).statistics()`.
@@ -208,7 +204,7 @@ class Workload:
         known = PlanningInputs()
         layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
         layout = with_timezone(layout, self._zone())
-        return Plan(layout, MadeFrom(known, settings, tuple(asked), None))
+        return Plan(layout)
 
     def analyze(
         self,

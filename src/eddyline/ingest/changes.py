@@ -60,7 +60,7 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     return ChangeFormat("weight", name)
 
 
-def unreadable(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
+def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
     """Return the error for rows whose change cannot be read."""
     rows = "; ".join(shown[:SHOWN_ROWS])
     return ChangeError(
@@ -99,7 +99,7 @@ def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedAr
     if weights.null_count:
         bad = table.filter(pc.is_null(weights))
         shown = [str(row) for row in bad.slice(0, SHOWN_ROWS).to_pylist()]
-        raise unreadable(stream, bad.num_rows, table.num_rows, shown)
+        raise bad_rows_error(stream, bad.num_rows, table.num_rows, shown)
 
 
 def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:

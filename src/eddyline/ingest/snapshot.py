@@ -171,7 +171,7 @@ class Snapshot:
 
     def combined(self, other: "Snapshot", sign: int) -> "Snapshot":
         """Return both, or the other one subtracted: synopsis by synopsis, sample by sample, pane by pane."""
-        if self.layout != other.layout:
+        if self.layout.digest != other.layout.digest:
             raise IncompatibleSpecs(
                 f"these states belong to different plans ({self.layout.digest[:12]} and {other.layout.digest[:12]}): "
                 "only states of one plan, same queries, budget and seed, can be combined."
@@ -207,7 +207,7 @@ class Snapshot:
         if not isinstance(other, Snapshot):
             return NotImplemented
         return (
-            self.layout == other.layout
+            self.layout.digest == other.layout.digest
             and self.counters.keys() == other.counters.keys()
             and all(np.array_equal(values, other.counters[name]) for name, values in self.counters.items())
             and all(state.same(other.samples[name]) for name, state in self.samples.items())

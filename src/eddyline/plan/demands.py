@@ -2,39 +2,33 @@
 
 A quantity is what is read from synopses of one kind: COUNT and SUM have one, AVG has both, VARIANCE
 the sum of squares too. A demand says what of a stream a synopsis must hold; equal demands of different
-queries share one synopsis. Which hash slot a link of a query takes is the planner's choice: queries that
+queries share one synopsis. Which hash slot a link of a query takes is the planner's decision: queries that
 give equal keys equal slots share.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.layout import Demand, Measure, Place, SynopsisKind
+from eddyline.plan.layout import Decision, Demand, Measure, Place, SynopsisKind
 from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
 
 Method = Literal["skimmed", "hash", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
-class WorkloadQuery(msgspec.Struct, frozen=True):
-    """A named query of the workload, the method that is to answer it, and how much its error matters."""
-
-    name: str
-    query: AnyQuery
-    method: Method = "skimmed"
-    weight: float = 1.0
-
-
 @dataclass(frozen=True)
 class QuantityDemands:
     """What one quantity of a query keeps of each relation.
 
-    parts: a row of sketches for each part of a partitioned join, one row without partitions.
+    whole: of each relation as the query reads it. parts: a row of sketches for each part of a partitioned join, each
+    relation cut to the part; one row, the whole relations, without partitions.
     """
 
+    whole: tuple[Demand, ...]
     parts: tuple[tuple[Demand, ...], ...]
 
     @property
@@ -43,39 +37,56 @@ class QuantityDemands:
         return tuple(demand for part in self.parts for demand in part)
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """What the planner chose for a query: the hash slot of each link, and its parts.
-
-    parts: for each part of a partitioned join the predicates of each relation that cut it out; shares: of the
-    words of a relation, the part's.
-    """
-
-    hash_slots: tuple[int, ...] = ()
-    parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    shares: tuple[float, ...] = (1.0,)
+Quantities = dict[str, QuantityDemands]
 
 
-def _plain_choice(query: AnyQuery) -> Choice:
-    """Return the choice without any knowledge: slots 0, 1, 2, ..., and no parts."""
-    return Choice(tuple(range(len(query.links)))) if isinstance(query, Query) else Choice()
+class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
+    """A named query of the workload, the method that is to answer it, and how much its error matters."""
+
+    name: str
+    query: AnyQuery
+    method: Method = "skimmed"
+    weight: float = 1.0
+
+    @cached_property
+    def quantities(self) -> Quantities:
+        """What the query asks to be kept, before anything is decided: hash slots 0, 1, 2, ..., and no parts."""
+        slots = tuple(range(len(self.query.links))) if isinstance(self.query, Query) else ()
+        return quantities_of(self.query, self.method, Decision(slots))
+
+    @cached_property
+    def demands(self) -> frozenset[Demand]:
+        """Everything that the query asks to be kept, before anything is decided."""
+        return frozenset(demand for quantity in self.quantities.values() for demand in quantity.all)
 
 
-def demands_of(query: AnyQuery, method: Method, choice: Choice | None = None) -> set[Demand]:
-    """Return everything that a query asks to be kept."""
-    return {demand for quantity in quantities_of(query, method, choice).values() for demand in quantity.all}
+@dataclass(frozen=True)
+class DecidedQuery:
+    """A query of the workload with what was decided for it, and what it therefore keeps."""
+
+    asked: WorkloadQuery
+    decision: Decision
+
+    @cached_property
+    def quantities(self) -> Quantities:
+        """What is kept for the query."""
+        return quantities_of(self.asked.query, self.asked.method, self.decision)
+
+    @cached_property
+    def demands(self) -> frozenset[Demand]:
+        """Everything that is kept for the query."""
+        return frozenset(demand for quantity in self.quantities.values() for demand in quantity.all)
 
 
-def quantities_of(
-    query: AnyQuery, method: Method, choice: Choice | None = None
-) -> dict[str, QuantityDemands]:
-    """Return the quantities of a query under a choice of the planner, by default the plain one."""
+def quantities_of(query: AnyQuery, method: Method, decision: Decision) -> Quantities:
+    """Return the quantities of a query under a decision."""
     if isinstance(query, SetQuery):
-        members = (Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
-        return {"set": QuantityDemands((tuple(members),))}
+        members = tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
+        return {"set": QuantityDemands(members, (members,))}
     if isinstance(query, JoinDistinctQuery):
-        return {"pairs": QuantityDemands((pair_demands(query),))}
-    chosen = choice if choice is not None else _plain_choice(query)
-    return {name: _quantity(query, method, power, chosen) for name, power in _powers(query).items()}
+        sides = pair_demands(query)
+        return {"pairs": QuantityDemands(sides, (sides,))}
+    return {name: _quantity(query, method, power, decision) for name, power in _powers(query).items()}
 
 
 def _powers(query: Query) -> dict[str, int]:
@@ -97,25 +108,25 @@ def pair_demands(query: JoinDistinctQuery) -> tuple[Demand, ...]:
     )
 
 
-def _quantity(query: Query, method: Method, power: int, choice: Choice) -> QuantityDemands:
+def _quantity(query: Query, method: Method, power: int, decision: Decision) -> QuantityDemands:
     if not query.links:
         kind: SynopsisKind = "total"
     else:
         kind = "agms" if method == "agms" else "hash"
-    sketches = _relations(query, kind, power, choice)
+    sketches = _relations(query, kind, power, decision)
     parts = tuple(
         tuple(_restricted(demand, more) for demand, more in zip(sketches, part, strict=True))
-        for part in choice.parts
+        for part in decision.parts
     )
-    return QuantityDemands(parts or (sketches,))
+    return QuantityDemands(sketches, parts or (sketches,))
 
 
 def _restricted(demand: Demand, predicates: tuple[str, ...]) -> Demand:
     return replace(demand, predicates=tuple(sorted({*demand.predicates, *predicates})))
 
 
-def _relations(query: Query, kind: SynopsisKind, power: int, choice: Choice) -> tuple[Demand, ...]:
-    return tuple(_demand(query, i, kind, power, choice.hash_slots) for i in range(len(query.relations)))
+def _relations(query: Query, kind: SynopsisKind, power: int, decision: Decision) -> tuple[Demand, ...]:
+    return tuple(_demand(query, i, kind, power, decision.hash_slots) for i in range(len(query.relations)))
 
 
 def _demand(query: Query, index: int, kind: SynopsisKind, power: int, slots: tuple[int, ...]) -> Demand:

@@ -7,6 +7,7 @@ state, and two states combine only if their layouts are equal.
 import hashlib
 from collections.abc import Mapping
 from functools import cached_property
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -154,11 +155,26 @@ class PlannedSample(msgspec.Struct, frozen=True):
         return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
 
 
-class PlannedQuery(msgspec.Struct, frozen=True):
-    """A query, the method that answers it, the quantities that it reads, and its stream sample, if it has one.
+class Decision(msgspec.Struct, frozen=True):
+    """What the planner decided for a query before memory was shared out: its hash slots and its parts.
 
-    A quantity of a query with a sample has no sketches where the sample alone answers it. totals: for each quantity the
-    exact total of every relation. shape: how it reads the sample's dictionaries.
+    hash_slots: one for each link. parts: for each part of a partitioned join the predicates of each relation that cut
+    it out; shares: of the words of a relation, the part's; gain: how many times less memory the parts are expected
+    to need.
+    """
+
+    hash_slots: tuple[int, ...] = ()
+    parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    shares: tuple[float, ...] = (1.0,)
+    gain: float = 1.0
+
+
+class PlannedQuery(msgspec.Struct, frozen=True):
+    """A query, the method that answers it, what it reads, and what was decided for it.
+
+    quantities: the sketches that it reads; none where its stream sample (`sample`) alone answers it. totals: for each
+    quantity the exact total of every relation. shape: how it reads the sample's dictionaries. expected_error: half
+    the width of the interval that is expected, relative to the answer; None where it is not known.
     """
 
     name: str
@@ -168,6 +184,8 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     sample: str | None = None
     totals: dict[str, tuple[str, ...]] = {}
     shape: Shape | None = None
+    decision: Decision = Decision()
+    expected_error: float | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -239,6 +257,13 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         windowed = [planned.name for group in self.windows for planned in group.layout.queries]
         return [*(planned.name for planned in self.queries), *windowed]
 
+    @property
+    def expected_errors(self) -> dict[str, float]:
+        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known."""
+        return {
+            each.name: inf if each.expected_error is None else each.expected_error for each in self.queries
+        }
+
     @cached_property
     def by_id(self) -> dict[str, KeptSynopsis]:
         """The synopses by their ids."""
@@ -250,12 +275,18 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the layout: equal digests mean equal layouts."""
-        return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+        """A hash of what is kept and who reads it, whatever errors are expected: equal ones can be combined."""
+        queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
+        content = msgspec.structs.replace(self, queries=queries)
+        return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
 
     def stream(self, name: str) -> Stream:
         """Return the stream of that name."""
         return next(stream for stream in self.streams if stream.name == name)
+
+    def update_cost(self, stream: str) -> int:
+        """Return how many words a row of a stream touches in the synopses that are fed from the first row."""
+        return sum(kept.spec.touched + (2 if kept.candidates else 0) for kept in self.kept_for(stream))
 
     def kept_for(self, stream: str) -> tuple[KeptSynopsis, ...]:
         """Return the synopses on a stream."""

@@ -18,7 +18,7 @@ import struct
 from eddyline.errors import CorruptState, FormatVersion
 
 MAGIC = b"EDDY"
-VERSION = 2
+VERSION = 3
 KIND_SYNOPSIS = 1
 KIND_STATE = 2
 KIND_EPOCH = 3

@@ -16,7 +16,7 @@ Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples ar
 Limit: counts are kept modulo 2^32 beside sums modulo 2^61 - 1, so that a tuple is recognised only while its net
 count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one by
 one is not recognised, and its level counts as not decoded: the sample gets smaller and stays right.
-Paper: join-distinct; see `jd_sketch` for its own synopsis. This one is algorithms.md, section 6.
+Paper: join-distinct; `papers.jd_sketch` is its own synopsis. Ours: docs/concepts/join-distinct.md.
 Deviation from there: no tables of distinct b and (x, b), which no estimate used; fingerprints of 32 bits.
 """
 

@@ -7,7 +7,7 @@ same values, so that their samples can be joined and compared.
 
 Guarantee: the decoded levels together hold each key with the chance `rate`, independently of its count; a
 stream of fewer than about `cells` keys comes back whole, with rate 1.
-Paper: join-distinct and set expressions have no such table; see algorithms.md, sections 5 and 6.
+Paper: IBLT, Goodrich and Mitzenmacher; levels by hash are ours.
 
 What wrapping means: counts are kept modulo 2^32 and sums modulo primes, which add and cancel exactly in any
 order. A key whose net count does not fit 32 bits is not recognised, so its level is not decoded: the sample

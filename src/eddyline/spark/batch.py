@@ -11,7 +11,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.changes import unreadable
+from eddyline.ingest.changes import bad_rows_error
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout
@@ -60,7 +60,7 @@ def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: 
     for row in from_batch(collected):
         merger.take(*row)
     merger.report.raise_error()
-    if merger.report.unreadable and not skip_bad:
-        total = merger.report.rows + merger.report.unreadable
-        raise unreadable(name, merger.report.unreadable, total, list(merger.report.shown))
+    if merger.report.bad and not skip_bad:
+        total = merger.report.rows + merger.report.bad
+        raise bad_rows_error(name, merger.report.bad, total, list(merger.report.shown))
     return merger.stream_pass()

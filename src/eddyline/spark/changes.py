@@ -9,20 +9,20 @@ from eddyline.errors import ChangeError
 from eddyline.ingest.changes import ChangeFormat, change_format
 from eddyline.plan.layout import Stream
 from eddyline.spark.debezium import decode_debezium
-from eddyline.spark.marks import UNREADABLE, WEIGHT
+from eddyline.spark.marks import BAD, WEIGHT
 from eddyline.spark.schema import declared_columns, from_spark
 
 CORRUPT = "_corrupt_record"
 """The column where Spark's JSON and CSV readers leave the text of a record that they could not read."""
 
 
-def may_be_unreadable(stream: Stream, frame: DataFrame) -> bool:
+def may_be_bad(stream: Stream, frame: DataFrame) -> bool:
     """Return whether a frame can hold rows that cannot be read."""
     return stream.changes is not None or CORRUPT in frame.columns
 
 
 def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return a frame of the named columns, WEIGHT (bigint) and UNREADABLE (reason and row as JSON, else NULL)."""
+    """Return a frame of the named columns, WEIGHT (bigint) and BAD (reason and row as JSON, else NULL)."""
     form = change_format(stream.name, stream.changes)
     if form.form == "debezium":
         return decode_debezium(stream, frame, form, names)
@@ -39,7 +39,7 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         ).otherwise(reason)
         told = [*(told or frame.columns[:1]), CORRUPT]
     shown = sf.to_json(sf.struct(reason.alias("reason"), *(sf.col(f"`{name}`") for name in told)))
-    return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(UNREADABLE))
+    return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
 
 
 def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:

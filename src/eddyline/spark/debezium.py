@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from eddyline.errors import ChangeError
 from eddyline.ingest.changes import DEBEZIUM_OPS, ChangeFormat
 from eddyline.plan.layout import Stream
-from eddyline.spark.marks import DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, UNREADABLE, WEIGHT
+from eddyline.spark.marks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
 from eddyline.spark.schema import declared_columns
 
 REPLICA_IDENTITY = "let the database send whole rows: ALTER TABLE ... REPLICA IDENTITY FULL"
@@ -47,9 +47,9 @@ def decode_debezium(stream: Stream, frame: DataFrame, form: ChangeFormat, names:
     )
     images = _images(sides)
     exploded = frame.select(
-        sf.explode_outer(images).alias("image"), sf.when(images.isNull(), shown).alias(UNREADABLE)
+        sf.explode_outer(images).alias("image"), sf.when(images.isNull(), shown).alias(BAD)
     )
-    return exploded.select("image.*", UNREADABLE)
+    return exploded.select("image.*", BAD)
 
 
 def _images(sides: dict[str, list[Column]], *also: Column) -> Column:
@@ -128,11 +128,11 @@ def _marked(stream: Stream, judged: DataFrame, names: Sequence[str]) -> DataFram
     )
     exploded = judged.select(
         sf.explode_outer(_images(sides, good)).alias("image"),
-        shown.alias(UNREADABLE),
+        shown.alias(BAD),
         mark.alias(MARK),
         sf.xxhash64("key").alias(MARK_KEY),
     )
-    return exploded.select("image.*", UNREADABLE, MARK, MARK_KEY)
+    return exploded.select("image.*", BAD, MARK, MARK_KEY)
 
 
 _IMAGES = "before MAP<STRING,STRING>, after MAP<STRING,STRING>"

@@ -34,14 +34,14 @@ _PANE = re.compile(r"@(-?\d+)@")
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What tasks tell beside counters: rows, deletes, unreadable and late rows, an error of ours if one struck.
+    """What tasks tell beside counters: rows, deletes, bad and late rows, an error of ours if one struck.
 
     newest: the newest pane of each window group.
     """
 
     rows: int = 0
     deletes: int = 0
-    unreadable: int = 0
+    bad: int = 0
     shown: tuple[str, ...] = ()
     error: tuple[str, str] | None = None
     late: int = 0
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True):
         return Report(
             self.rows + other.rows,
             self.deletes + other.deletes,
-            self.unreadable + other.unreadable,
+            self.bad + other.bad,
             (*self.shown, *other.shown)[:SHOWN_ROWS],
             self.error or other.error,
             self.late + other.late,
@@ -147,7 +147,7 @@ class Merger:
             if pane.group in added.newest:
                 added.drop_old(pane)
         added.whole.rows, added.whole.deletes = self.report.rows, self.report.deletes
-        added.late, added.bad = self.report.late, self.report.unreadable
+        added.late, added.bad = self.report.late, self.report.bad
         return added
 
 

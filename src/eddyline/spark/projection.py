@@ -18,7 +18,7 @@ from eddyline.types import SqlType
 
 
 def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> DataFrame:
-    """Return the projected frame of a stream: the columns of `ingest.projection`, and unreadable rows."""
+    """Return the projected frame of a stream: the columns of `ingest.projection`, and bad rows."""
     rows = changes.decode_changes(stream, frame, referenced(projection))
     _check_types(stream, rows, projection)
     columns = [sf.col(marks.WEIGHT).alias(WEIGHT)]
@@ -29,8 +29,8 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     columns += [sf.expr(part.text).isNotNull().alias(f"p{i}") for i, part in enumerate(projection.presence)]
     if projection.event_time is not None:
         columns.append(_micros(stream, projection.event_time).alias(TIME))
-    if changes.may_be_unreadable(stream, frame):
-        columns.append(sf.col(marks.UNREADABLE))
+    if changes.may_be_bad(stream, frame):
+        columns.append(sf.col(marks.BAD))
     if marks.MARK in rows.columns:
         columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
     return rows.select(*columns)

@@ -11,7 +11,7 @@ from eddyline.ingest.changes import SHOWN_ROWS
 from eddyline.ingest.projection import TIME
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import StreamSpec
-from eddyline.spark.marks import UNREADABLE
+from eddyline.spark.marks import BAD
 from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
 from eddyline.spark.tombstones import Last, drop_tombstones
 
@@ -31,7 +31,7 @@ def sketch_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     try:
         for table in _gathered(batches):
             records, last = drop_tombstones(table, last)
-            readable, seen = _split_unreadable(records)
+            readable, seen = _split_bad(records)
             report += seen
             added.feed(readable)
     except EddylineError as error:
@@ -59,7 +59,7 @@ def dead_letter_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     last: Last | None = None
     for batch in batches:
         records, last = drop_tombstones(pa.Table.from_batches([batch]), last)
-        told = records.column(UNREADABLE)
+        told = records.column(BAD)
         yield from pa.table({"value": told.filter(pc.is_valid(told))}).to_batches()
 
 
@@ -77,13 +77,13 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending).combine_chunks()
 
 
-def _split_unreadable(table: pa.Table) -> tuple[pa.Table, Report]:
+def _split_bad(table: pa.Table) -> tuple[pa.Table, Report]:
     """Return (rows whose change was read, a report of the others)."""
-    if UNREADABLE not in table.column_names:
+    if BAD not in table.column_names:
         return table, Report()
-    bad = pc.is_valid(table.column(UNREADABLE))
+    bad = pc.is_valid(table.column(BAD))
     count = pc.sum(bad).as_py() or 0
     if count == 0:
         return table, Report()
-    shown = table.column(UNREADABLE).filter(bad).slice(0, SHOWN_ROWS).to_pylist()
-    return table.filter(pc.invert(bad)), Report(unreadable=count, shown=tuple(shown))
+    shown = table.column(BAD).filter(bad).slice(0, SHOWN_ROWS).to_pylist()
+    return table.filter(pc.invert(bad)), Report(bad=count, shown=tuple(shown))

@@ -6,7 +6,7 @@ too light for it. Rows become distinct triples by the rows that sampled tuples h
 
 A join value with more tuples than a level decodes is in no sample on b. What share of a side's tuples its samples
 miss shows when they are set against all of its rows.
-Deviation: algorithms.md uses the filter for membership only.
+Deviation: the document has no filters.
 """
 
 from dataclasses import dataclass

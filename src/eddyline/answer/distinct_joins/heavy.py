@@ -4,7 +4,7 @@ How many pairs such an a forms with the c's of the other side is modelled: its j
 each tuple of a c is one of them with the same chance phi, in a share 1/rho of the pairs (rho phi there), where
 rho matches the second moment of the witnesses seen. rho = 1 is independence. Intervals allow for the model. Pairs
 of two heavy x's are counted as they are seen.
-Deviation: algorithms.md leaves these values to a fallback.
+Deviation: the document has no such values: its sketches are not split by weight.
 """
 
 from dataclasses import replace

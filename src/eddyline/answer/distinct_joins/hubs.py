@@ -4,7 +4,7 @@ Such a value may carry most of a join, 9,000 tuples on one side meeting 100 on t
 other side holds none. How many tuples the other side has of it is known exactly where its level of the sample on b
 decodes. Otherwise the filter tells: the rows that its counter has above the others, divided by the rows of a tuple,
 weighed with the sample on x by their variances.
-Deviation: algorithms.md has no such values in its estimates, and names them as where they fail.
+Deviation: the document does not treat such values apart.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Estimates of the two-sided and full forms from coordinated samples, each with its own variance.
 
 p, q: the rates of the samples on a and on c; r: that of the join values sampled on both sides.
-algorithms.md, section 6.
+The formulas are in docs/concepts/join-distinct.md.
 """
 
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class Samples:
 
 
 def pair_variance(u: FloatArray, joined: Joined, p: float, q: float) -> float:
-    """Return the estimated variance of sum(u)/(pq) over sampled pairs: V(u) of algorithms.md."""
+    """Return the estimated variance of sum(u)/(pq) over sampled pairs."""
     own = float((u**2).sum())
     by_a = float((np.bincount(joined.a, u) ** 2).sum()) - own
     by_c = float((np.bincount(joined.c, u) ** 2).sum()) - own

@@ -11,12 +11,11 @@ with x the other columns; COUNT(DISTINCT a, b) is `semi` with x the pair (a, b),
 with x = b. `full` with x empty on one side is `semi` with x the pair of the other.
 Where all tuples of both sides decode the answer is exact; otherwise the estimate of the least estimated
 relative variance is taken, with the interval m exp(+-z se/m).
-Paper: join-distinct; `jd_paper` has its own estimators. algorithms.md, section 6.
+Paper: join-distinct; `papers.join_distinct_estimators` has its own. Ours: docs/concepts/join-distinct.md.
 """
 
 from dataclasses import replace
-from math import exp, inf, prod, sqrt
-from typing import Literal
+from math import inf, prod, sqrt
 
 import numpy as np
 
@@ -44,17 +43,14 @@ from eddyline.answer.distinct_joins.samples import (
     thinned_x,
 )
 from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membership, x_per_tuple
-from eddyline.answer.interval import two_sided_z
+from eddyline.answer.interval import most_unsampled, of_factor, two_sided_z
 from eddyline.answer.sets.reading import SetReading
+from eddyline.sql.query import ProjectionForm
 
-ProjectionForm = Literal["two-sided", "semi", "full"]
-_MARGIN = 1.25  # because variances are estimated and the smallest is chosen
-_MARGIN_OF_NOISE = 1.05  # because the filters' variance is that of their counters, not of the values in them
 _NOISY = 0.04  # the relative variance by the filters from which an estimate is called uncertain
 _MUCH_WORSE = 5.0  # times the smaller variance
 _FAR_OFF = 4.0  # standard errors that a number of x's is off at most
 _SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
-_WIDEST = 8.0  # of the exponent of an interval
 
 
 def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
@@ -193,12 +189,10 @@ def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetRe
     What the samples leave open is a factor; few witnesses widen it, as their variance is less known. What the filters
     leave open is a difference, of a variance that is known. The two are independent.
     """
-    sampled, z = best.variance - best.noise, two_sided_z(confidence)
+    sampled = best.variance - best.noise
     error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))))
-    half, noise = min(_MARGIN * z * error, _WIDEST), _MARGIN_OF_NOISE * z * sqrt(best.noise)
+    _, low, high = of_factor(best.value, error, sqrt(best.noise), confidence)
     value = min(max(best.value, float(seen)), max(most, float(seen)))
-    low = best.value * (1 - sqrt((1 - exp(-half)) ** 2 + noise**2))
-    high = best.value * (1 + sqrt((exp(half) - 1) ** 2 + noise**2))
     low, high = max(low, float(seen)), min(max(value, high), max(most, value))
     return SetReading(value, min(low, value), high, exact=False, witnesses=best.witnesses, note=_note(best))
 
@@ -207,9 +201,7 @@ def _note(best: Estimate) -> str | None:
     """Return what the reader should know of an estimate that rests on little."""
     if best.thin:
         return notes.FEW_COMMON_VALUES
-    if best.noise > _NOISY:
-        return notes.UNEVEN_JOIN_VALUES
-    return notes.few_sampled_joins(best.witnesses)
+    return notes.UNEVEN_JOIN_VALUES if best.noise > _NOISY else notes.few_sampled_joins(best.witnesses)
 
 
 def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float) -> SetReading:
@@ -220,9 +212,8 @@ def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float
     p, q, r = samples.p, samples.q, samples.r
     rates = [p, r] if form == "semi" else [p * q, r]
     rate = max(rates) if form != "two-sided" else p * q
-    high = z**2 / rate if rate > 0 else inf
+    high = most_unsampled(rate, confidence)
     if form != "semi":
         high = min(max(high, samples.filtered.value + z * samples.filtered.error), _most(samples, form))
-    return SetReading(
-        float(seen), float(seen), max(high, float(seen)), exact=False, witnesses=0, note=notes.NO_PAIRS_SEEN
-    )
+    high = max(high, float(seen))
+    return SetReading(float(seen), float(seen), high, exact=False, witnesses=0, note=notes.NO_PAIRS_SEEN)

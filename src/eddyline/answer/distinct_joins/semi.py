@@ -3,7 +3,7 @@
 Whether a sampled x joins is known where its join values are at levels that the right side decoded, or were seen
 there at all; for the others the right side's filter tells, corrected for its fill: the share of joining values
 is fitted, and each value in the filter joins with the chance that this share gives it.
-Paper: join-distinct, paragraph 0062. algorithms.md, section 6.
+Paper: join-distinct, paragraph 0062. Ours: docs/concepts/join-distinct.md.
 """
 
 from math import inf

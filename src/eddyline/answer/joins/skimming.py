@@ -6,7 +6,7 @@ large neighbours in a bucket cannot pull away. `refit_shrunk` then gives each ca
 under a prior that is fitted to the candidates themselves: keys that stand out are kept as they are,
 doubtful ones in part, and where nothing stands out the prior collapses to zero and so do they.
 
-Paper: skimmed, SKIMDENSE. Deviation: residual threshold, shrinkage, and leave-one-row-out use (join.py).
+Paper: skimmed, SKIMDENSE. Deviation: residual threshold, shrinkage, and leave-one-row-out use (`two_way`).
 """
 
 from dataclasses import dataclass

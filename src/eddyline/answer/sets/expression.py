@@ -1,8 +1,8 @@
 """How many distinct elements a set expression over streams holds, with an interval.
 
     every stream decodes                         -> exact, by evaluating B(E) on the elements
-    A EXCEPT B of nearly equal A and B           -> from the difference of the sketches (set_difference)
-    up to JOINT_STREAMS streams                  -> joint maximum likelihood (set_likelihood)
+    A EXCEPT B of nearly equal A and B           -> from the difference of the sketches (`difference`)
+    up to JOINT_STREAMS streams                  -> joint maximum likelihood (`likelihood`)
     more                                         -> the union, times the share of its witnesses
 
 Paper: set expressions, paragraphs 0058-0064 (the general estimator).

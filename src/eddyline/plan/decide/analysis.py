@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from eddyline.plan.demands import WorkloadQuery, quantities_of
+from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery
@@ -38,8 +38,8 @@ def analysis_of(
     totals = {
         replace(demand, kind="total", keys=(), places=())
         for each in joins
-        for quantity in quantities_of(each.query, each.method).values()
-        for demand in quantity.parts[0]
+        for quantity in each.quantities.values()
+        for demand in quantity.whole
     }
     return joins + list(counts.values()), _sampled(columns, settings) | totals
 
@@ -57,8 +57,8 @@ def _keys(joins: Sequence[WorkloadQuery]) -> Iterator[tuple[Demand, Key]]:
     """Yield each relation and key of the joins once."""
     seen = set()
     for each in joins:
-        for quantity in quantities_of(each.query, each.method).values():
-            for demand in quantity.parts[0]:
+        for quantity in each.quantities.values():
+            for demand in quantity.whole:
                 for key in demand.keys:
                     if (demand.stream, demand.predicates, key) not in seen:
                         seen.add((demand.stream, demand.predicates, key))

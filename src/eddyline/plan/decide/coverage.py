@@ -4,8 +4,16 @@ from collections.abc import Iterable, Mapping
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.elements import covering_shape, facets_of, uses_sample
-from eddyline.plan.demands import METHODS, Choice, Method, WorkloadQuery, links_of, quantities_of
-from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, PlannedSample, SketchedQuantity
+from eddyline.plan.demands import METHODS, Method, WorkloadQuery, links_of, quantities_of
+from eddyline.plan.layout import (
+    Decision,
+    Demand,
+    KeptSynopsis,
+    Layout,
+    PlannedQuery,
+    PlannedSample,
+    SketchedQuantity,
+)
 from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
@@ -44,8 +52,8 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQue
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
     slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
-    choice = Choice(slots) if slots is not None else None
-    quantities = quantities_of(parsed, chosen, choice)
+    asked = WorkloadQuery(name, parsed, chosen)
+    quantities = quantities_of(parsed, chosen, Decision(slots)) if slots is not None else asked.quantities
     missing = [
         demand for quantity in quantities.values() for demand in quantity.parts[0] if demand not in ids
     ]
@@ -87,7 +95,7 @@ def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantit
         slots = _covering_slots(query, "skimmed", sample.sketches)
     if slots is None:
         return {}
-    quantities = quantities_of(query, "skimmed", Choice(slots))
+    quantities = quantities_of(query, "skimmed", Decision(slots))
     if not all(demand in ids for quantity in quantities.values() for demand in quantity.parts[0]):
         return {}
     return {
@@ -122,8 +130,8 @@ def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) 
         offered.setdefault(without_slots(each.demand), []).append(slots)
     relations = [
         (links_of(query, index), offered.get(without_slots(demand), []))
-        for quantity in quantities_of(query, method).values()
-        for index, demand in enumerate(quantity.parts[0])
+        for quantity in WorkloadQuery("", query, method).quantities.values()
+        for index, demand in enumerate(quantity.whole)
     ]
     found = _assigned(relations, {})
     return None if found is None else tuple(found[link] for link in range(len(query.links)))

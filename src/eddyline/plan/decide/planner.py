@@ -1,19 +1,21 @@
 """The planner: streams and queries to a layout within the budget.
 
 With stream samples, the samples hold what queries need and sketches stand beside them; without, each query is given
-its choices (hash families by what it can share, parts), which say what is kept, and the budget is shared out over
-that. Equal demands share one synopsis.
+its decision (hash slots by what it can share, parts), which says what is kept, and the budget is shared out over that.
+Equal demands share one synopsis.
 """
 
 from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.choices import choose
+from eddyline.plan.decide.decisions import decide
 from eddyline.plan.decide.elements import totals_of, uses_sample
 from eddyline.plan.decide.samples import plan_samples
-from eddyline.plan.demands import Choice, WorkloadQuery, demands_of
-from eddyline.plan.layout import Demand, Layout, Stream
-from eddyline.plan.size.sketches import PlanningInputs, kept_for, planned_query
+from eddyline.plan.demands import DecidedQuery, WorkloadQuery
+from eddyline.plan.inputs import PlanningInputs
+from eddyline.plan.layout import Decision, Demand, Layout, Stream
+from eddyline.plan.size.expected import expected_of_sketches, query_weights
+from eddyline.plan.size.sketches import kept_for, planned_query
 from eddyline.plan.size.specs import PlanSettings
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
@@ -38,9 +40,17 @@ def make_layout(
     by_name = tuple(sorted(streams, key=lambda stream: stream.name))
     if settings.samples:
         return _sampled_layout(by_name, queries, fixed, settings, old, known)
-    choices = choose(queries, settings, known.statistics, known.objective, old)
-    kept = kept_for(queries, choices, fixed, settings, old, known)
-    planned = tuple(planned_query(each, choices[each.name]) for each in queries)
+    weights = query_weights(queries, known, settings)
+    decided = decide(queries, weights, settings, known.statistics, known.objective, old)
+    kept = kept_for(decided, weights, fixed, settings, old, known.objective)
+    sizes = {each.id: each.spec.words for each in kept}
+    expected = {
+        each.asked.name: expected_of_sketches(
+            each, weights[each.asked.name], sizes, known.statistics, settings.confidence
+        )
+        for each in decided
+    }
+    planned = tuple(planned_query(each, expected[each.asked.name]) for each in decided)
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
 
 
@@ -55,13 +65,12 @@ def _sampled_layout(
     """Return a layout with stream samples: exact counters beside them, and sketches for their second stage."""
     plain = [each for each in queries if not uses_sample(each.query)]
     sampled = [each for each in queries if uses_sample(each.query)]
-    totals = {demand for each in plain for demand in demands_of(each.query, each.method)}
+    totals = {demand for each in plain for demand in each.demands}
     totals |= {demand for each in sampled for demand in totals_of(each.query)}
-    kept = kept_for(
-        plain, dict.fromkeys((q.name for q in plain), Choice()), fixed | totals, settings, old, known
-    )
+    counted = [DecidedQuery(each, Decision()) for each in plain]
+    kept = kept_for(counted, {}, fixed | totals, settings, old, known.objective)
     left = settings.budget - sum(each.nbytes for each in kept)
-    planned = {each.name: planned_query(each, Choice()) for each in plain}
+    planned = {each.asked.name: planned_query(each, 0.0) for each in counted}
     samples = plan_samples(sampled, settings, left, old, known)
     for sample in samples:
         planned |= {each.name: each for each in sample.queries}

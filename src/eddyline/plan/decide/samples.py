@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.choices import choose
+from eddyline.plan.decide.decisions import decide
 from eddyline.plan.decide.elements import facets_of, plan_sample
-from eddyline.plan.demands import Choice, WorkloadQuery
-from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery, PlannedSample
-from eddyline.plan.size.sketches import PlanningInputs, kept_for, planned_query
+from eddyline.plan.demands import DecidedQuery, WorkloadQuery
+from eddyline.plan.inputs import PlanningInputs
+from eddyline.plan.layout import Decision, KeptSynopsis, Layout, PlannedQuery, PlannedSample
+from eddyline.plan.size.expected import expected_of_sketches, guessed_of_sample, query_weights, sketch_weight
+from eddyline.plan.size.sketches import kept_for, planned_query
 from eddyline.plan.size.specs import PlanSettings
+from eddyline.plan.statistics import Statistics
+from eddyline.sample.spec import Shape
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
@@ -95,7 +99,14 @@ def _resized(
     weights = {each.name: each.weight for each in queries}
     shapes = tuple(replace(shape, weight=weights[shape.name]) for shape in shapes)
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)
-    return SampledQueries(replace(sample, spec=spec), tuple(q for q in old.queries if q.name in names))
+    resized = (
+        replace(each, expected_error=guessed_of_sample(len(each.shape.classes), spec, old.confidence))
+        if each.shape is not None
+        else each
+        for each in old.queries
+        if each.name in names
+    )
+    return SampledQueries(replace(sample, spec=spec), tuple(resized))
 
 
 def _new(
@@ -106,7 +117,7 @@ def _new(
     taken: Collection[str],
 ) -> SampledQueries:
     """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay."""
-    beside, choices = _sketches(queries, settings, budget, known)
+    beside, decided = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(queries, beside, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds)
@@ -116,11 +127,19 @@ def _new(
             f"take at least {least:,} bytes, and {used:,} are left of the budget: raise it to "
             f"{settings.budget + least - used:,} bytes, or drop queries."
         )
-    made = tuple(_planned(each, choices.get(each.name), planned) for each in queries)
+    made = tuple(
+        _planned(each, decided.get(each.name), planned, known.statistics, settings) for each in queries
+    )
     return SampledQueries(planned, made)
 
 
-def _planned(asked: WorkloadQuery, choice: Choice | None, sample: PlannedSample) -> PlannedQuery:
+def _planned(
+    asked: WorkloadQuery,
+    decided: DecidedQuery | None,
+    sample: PlannedSample,
+    statistics: Statistics,
+    settings: PlanSettings,
+) -> PlannedQuery:
     """Return a query with its sample, the exact totals of its relations, and the sketches that it reads, if any."""
     totals = {
         name: tuple(facet.demand().id for facet in facets)
@@ -128,9 +147,32 @@ def _planned(asked: WorkloadQuery, choice: Choice | None, sample: PlannedSample)
         if isinstance(asked.query, Query)
     }
     ids = {kept.demand: kept.id for kept in sample.sketches}
-    quantities = planned_query(asked, choice, ids).quantities if choice is not None else {}
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
-    return PlannedQuery(asked.name, asked.query, asked.method, quantities, sample.id, totals, shape)
+    expected = _expected(asked, decided, sample, shape, statistics, settings)
+    if decided is None:
+        return PlannedQuery(
+            asked.name, asked.query, asked.method, {}, sample.id, totals, shape, expected_error=expected
+        )
+    return replace(planned_query(decided, expected, ids), sample=sample.id, totals=totals, shape=shape)
+
+
+def _expected(
+    asked: WorkloadQuery,
+    decided: DecidedQuery | None,
+    sample: PlannedSample,
+    shape: Shape | None,
+    statistics: Statistics,
+    settings: PlanSettings,
+) -> float | None:
+    """Return the error that is expected once the sample overflows; None where nothing is kept then."""
+    if not isinstance(asked.query, JoinDistinctQuery):
+        links = len(shape.classes) if shape is not None else 1
+        return guessed_of_sample(links, sample.spec, settings.confidence)
+    if decided is None:
+        return None
+    sizes = {kept.demand.id: kept.spec.words for kept in sample.sketches}
+    weight = sketch_weight(asked, statistics, settings.max_distinct)
+    return expected_of_sketches(decided, weight, sizes, statistics, settings.confidence)
 
 
 def sketch_share(asked: WorkloadQuery) -> float:
@@ -144,8 +186,8 @@ def sketch_share(asked: WorkloadQuery) -> float:
 
 def _sketches(
     queries: Sequence[WorkloadQuery], settings: PlanSettings, budget: int, known: PlanningInputs
-) -> tuple[tuple[KeptSynopsis, ...], dict[str, Choice]]:
-    """Return (sketches, choices of the queries that have some) within the sketches' share of the budget.
+) -> tuple[tuple[KeptSynopsis, ...], dict[str, DecidedQuery]]:
+    """Return (sketches, what is decided for the queries that have some) within the sketches' share of the budget.
 
     Where the share is too small for all, distinct sketches are left out first, then all that a sample can replace,
     and at last those of distinct counts over joins, which are then answered only while everything fits.
@@ -163,9 +205,13 @@ def _sketches(
             continue
         limited = replace(settings, budget=words)
         try:
-            chosen = choose(some, limited, known.statistics, known.objective)
-            choices = {name: Choice(each.hash_slots) for name, each in chosen.items()}
-            return kept_for(some, choices, set(), limited, None, known), choices
+            weights = query_weights(some, known, limited)
+            decided = [
+                DecidedQuery(each.asked, Decision(each.decision.hash_slots))
+                for each in decide(some, weights, limited, known.statistics, known.objective)
+            ]
+            kept = kept_for(decided, weights, set(), limited, None, known.objective)
+            return kept, {each.asked.name: each for each in decided}
         except PlanError as failure:
             error = failure
     assert error is not None

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from eddyline.plan.demands import WorkloadQuery, links_of, quantities_of
+from eddyline.plan.demands import WorkloadQuery, links_of
 from eddyline.plan.partition.histograms import Histogram
 from eddyline.plan.partition.link_statistics import link_statistics
 from eddyline.plan.partition.partitioning import Partitioning, cell_self_joins, joint_gain, partition_links
@@ -25,14 +25,20 @@ LEAST_GAIN = 1.5
 """The expected gain in space from which a join is partitioned."""
 LEAST_SHARE = 0.1
 """The least that a part gets, relative to an equal share."""
+MOST_GAIN = float(MOST_PARTS**2)
+"""Histograms in which nothing meets promise infinite gains; values that they do not show allow no more than this."""
 _STANDS_OUT = 4.5
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """The parts of a join: for each the predicates of each relation, and its share of the words."""
+    """The parts of a join: for each the predicates of each relation, and its share of the words.
+
+    gain: how many times less memory they are expected to need.
+    """
 
     predicates: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    shares: tuple[float, ...] = ()
+    shares: tuple[float, ...] = (1.0,)
+    gain: float = 1.0
 
 
 def parts_of(asked: WorkloadQuery, statistics: Statistics, words: int) -> Parts:
@@ -59,7 +65,8 @@ def parts_of(asked: WorkloadQuery, statistics: Statistics, words: int) -> Parts:
         )
         for cell in product(*(each.parts for each in found))
     )
-    return Parts(predicates, _shares(np.sqrt(cell_self_joins(found)).ravel()))
+    shares = _shares(np.sqrt(cell_self_joins(found)).ravel())
+    return Parts(predicates, shares, min(joint_gain(found), MOST_GAIN))
 
 
 def _shares(roots: np.ndarray) -> tuple[float, ...]:
@@ -100,7 +107,7 @@ def _histograms(asked: WorkloadQuery, statistics: Statistics) -> list[tuple[Hist
     """Return the histograms of both sides of each link, None where one is not known."""
     query = asked.query
     assert isinstance(query, Query)
-    relations = next(iter(quantities_of(query, asked.method).values())).parts[0]
+    relations = next(iter(asked.quantities.values())).whole
     pairs = []
     for link in query.links:
         left, right = (statistics.histogram(relations[m.relation], m.key) for m in link.members)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from eddyline.plan.demands import WorkloadQuery, links_of, quantities_of
+from eddyline.plan.demands import WorkloadQuery, links_of
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, coalesce_join_graphs
@@ -26,8 +26,8 @@ def vertices(asked: WorkloadQuery) -> tuple[graphs.Vertex, ...]:
     query = asked.query
     assert isinstance(query, Query)
     found: dict[graphs.Vertex, None] = {}
-    for quantity in quantities_of(query, asked.method).values():
-        for index, demand in enumerate(quantity.parts[0]):
+    for quantity in asked.quantities.values():
+        for index, demand in enumerate(quantity.whole):
             ends = tuple(
                 graphs.End(str(link), place.member, place.members)
                 for link, place in zip(links_of(query, index), demand.places, strict=True)

@@ -1,8 +1,6 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
-from collections.abc import Iterator, Mapping
-from math import inf, isinf
-from types import MappingProxyType
+from collections.abc import Iterator
 
 from eddyline.plan.layout import (
     Demand,
@@ -22,12 +20,7 @@ from eddyline.sql.query import JoinDistinctQuery, Query
 
 
 def explain(
-    layout: Layout,
-    errors: Mapping[str, float],
-    asked_error: float | None = None,
-    *,
-    gains: Mapping[str, float] = MappingProxyType({}),
-    informed: bool = True,
+    layout: Layout, asked_error: float | None = None, *, informed: bool = True, pane: bool = False
 ) -> str:
     """Return the plan as a text that fits a terminal: what is kept, who shares it, what is expected."""
     counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
@@ -35,7 +28,7 @@ def explain(
     if asked_error is not None:
         lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
     if not informed and any(
-        planned.sample is None and planned.quantities and errors.get(planned.name)
+        planned.sample is None and planned.quantities and planned.expected_error != 0
         for planned in layout.queries
     ):
         lines.append(
@@ -46,13 +39,13 @@ def explain(
     for stream in layout.streams:
         lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
         lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
-        lines.append(f"  update cost: {_touched(layout, stream.name)} words a row")
+        lines.append(f"  update cost: {layout.update_cost(stream.name)} words a row")
     for sample in layout.samples:
         lines.append("")
         lines += list(_sample(sample))
     lines.append("\nqueries")
     for planned in layout.queries:
-        lines += [f"  {line}" for line in _query(planned, errors, gains.get(planned.name))]
+        lines += [f"  {line}" for line in _query(planned, pane=pane)]
     for apart in could_not_share(layout):
         lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
     for group in layout.windows:
@@ -60,12 +53,12 @@ def explain(
         lines.append(
             f"\nwindow of {panes} x {seconds:g} s: {panes + 1} panes, {group.nbytes:,} bytes; each pane:"
         )
-        lines += [f"  {line}".rstrip() for line in explain(group.layout, {}).splitlines()]
+        lines += [f"  {line}".rstrip() for line in explain(group.layout, pane=True).splitlines()]
     return "\n".join(lines)
 
 
-def _query(planned: PlannedQuery, errors: Mapping[str, float], gain: float | None) -> Iterator[str]:
-    """Yield a query's lines: how it is answered, from what, and how well."""
+def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
+    """Yield a query's lines: how it is answered, from what, and how well; of a pane, not how well."""
     reads = "; ".join(f"{name}: {_reads(quantity)}" for name, quantity in planned.quantities.items())
     method = planned.method if isinstance(planned.query, Query) else "distinct"
     if isinstance(planned.query, Query) and not planned.query.links:
@@ -76,21 +69,28 @@ def _query(planned: PlannedQuery, errors: Mapping[str, float], gain: float | Non
     yield f"{planned.name} [{method}] reads {reads}"
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
-    error = errors.get(planned.name, 0.0)
+    if not pane:
+        yield from _sureness(planned)
+    parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
+    if parts > 1:
+        gain = planned.decision.gain
+        told = f", expected to need {gain:.1f} times less memory for the same error" if gain > 1 else ""
+        yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
+
+
+def _sureness(planned: PlannedQuery) -> Iterator[str]:
+    """Yield how large an error is expected."""
+    error = planned.expected_error
     if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
         yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
-    elif isinf(error):
+    elif error is None:
         yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
     elif error > 0 and planned.sample is not None:
         yield f"  a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
     elif error > 0:
         yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
-    if 1 < error < inf:
+    if error is not None and error > 1:
         yield "  warning: the interval is expected to be wider than the answer; give it more memory"
-    parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
-    if parts > 1:
-        told = f", expected to need {gain:.1f} times less memory for the same error" if gain else ""
-        yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
 
 
 def _percent(error: float) -> str:
@@ -162,7 +162,3 @@ def _readers(layout: Layout) -> dict[str, list[str]]:
         for identifier in planned.ids:
             readers.setdefault(identifier, []).append(planned.name)
     return readers
-
-
-def _touched(layout: Layout, stream: str) -> int:
-    return sum(kept.spec.touched + (2 if kept.candidates else 0) for kept in layout.kept_for(stream))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import combinations
+from math import inf
 
 import msgspec
 
@@ -59,7 +60,7 @@ class Picture(msgspec.Struct, frozen=True):
     costs: dict[str, int]
 
 
-def picture_of(layout: Layout, errors: dict[str, float]) -> Picture:
+def picture_of(layout: Layout) -> Picture:
     """Return the picture of a plan; windows are not in it."""
     readers: dict[str, list[str]] = {}
     for each in layout.queries:
@@ -71,10 +72,8 @@ def picture_of(layout: Layout, errors: dict[str, float]) -> Picture:
         if kept.id in readers or kept.demand.sample
     )
     synopses += tuple(shown for sample in layout.samples for shown in _dictionaries(sample, layout))
-    costs = {
-        stream.name: sum(k.spec.touched for k in layout.kept_for(stream.name)) for stream in layout.streams
-    }
-    drawn = tuple(_asking(each, layout, errors.get(each.name, 0.0)) for each in layout.queries)
+    costs = {stream.name: layout.update_cost(stream.name) for stream in layout.streams}
+    drawn = tuple(_asking(each) for each in layout.queries)
     return Picture(drawn, synopses, could_not_share(layout), costs)
 
 
@@ -93,14 +92,12 @@ def _holds(kept: KeptSynopsis) -> str:
     return f"{kept.demand.kind} {held_of(kept.demand)}{by}".replace("  ", " ").strip()
 
 
-def _asking(planned: PlannedQuery, layout: Layout, error: float) -> Asking:
+def _asking(planned: PlannedQuery) -> Asking:
     query, text = planned.query, " ".join(planned.query.text.split())
+    error = inf if planned.expected_error is None else planned.expected_error
     if not isinstance(query, Query):
         return Asking(planned.name, text, (), (), error)
-    slots = dict(enumerate(planned.shape.classes)) if planned.shape is not None else {}
-    for index, name in enumerate(() if slots else next(iter(planned.quantities.values())).sketches[0]):
-        for link, place in zip(links_of(query, index), layout.by_id[name].demand.places, strict=True):
-            slots[link] = place.slot
+    slots = planned.shape.classes if planned.shape is not None else planned.decision.hash_slots
     meetings = tuple(
         Meeting(tuple(member.relation for member in link.members), _spelled(link), slots[index])
         for index, link in enumerate(query.links)

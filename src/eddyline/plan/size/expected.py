@@ -6,34 +6,46 @@ as one that is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] 
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import prod, sqrt
 
-import msgspec
-
-from eddyline.plan.demands import QuantityDemands, links_of
+from eddyline.plan.demands import DecidedQuery, QuantityDemands, WorkloadQuery, links_of
+from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand
+from eddyline.plan.size.shapes import two_sided_z
+from eddyline.plan.size.specs import PlanSettings
 from eddyline.plan.statistics import RelationStatistics, Statistics
+from eddyline.sample.spec import SampleSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
+GUESSED_SPREAD = 4.0
+"""The mean square of what a value adds to an answer over its squared mean, as guessed before data are seen."""
 _DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
 _PROBE = 0.05  # a standard error at which kinds with sizes in steps are weighed
 
 
-def sketch_weight(
-    query: AnyQuery, quantities: Mapping[str, QuantityDemands], statistics: Statistics, most: int
-) -> float:
-    """Return W of a query: its relative variance by sketches, times their words."""
+def query_weights(
+    asked: Sequence[WorkloadQuery], known: PlanningInputs, settings: PlanSettings
+) -> dict[str, float]:
+    """Return W of each query."""
+    return {each.name: sketch_weight(each, known.statistics, settings.max_distinct) for each in asked}
+
+
+def sketch_weight(asked: WorkloadQuery, statistics: Statistics, most: int) -> float:
+    """Return W of a query: its relative variance by sketches, times their words. Paper: sharing, W_Q."""
+    query = asked.query
     if isinstance(query, SetQuery):
         return DistinctSpec.for_error(most, _PROBE, 0, share=0.5).words * _PROBE**2
     if isinstance(query, JoinDistinctQuery):
         return JoinDistinctSpec.for_error(_PROBE, most, 0).words * _PROBE**2
     if not query.links:
         return FAVOURABLE
-    known = [_quantity_weight(query, name, quantity, statistics) for name, quantity in quantities.items()]
+    known = [
+        _quantity_weight(query, name, quantity, statistics) for name, quantity in asked.quantities.items()
+    ]
     return max((each for each in known if each is not None), default=FAVOURABLE)
 
 
@@ -41,11 +53,11 @@ def _quantity_weight(
     query: Query, name: str, quantity: QuantityDemands, statistics: Statistics
 ) -> float | None:
     size = quantity_size(query, name, quantity, statistics)
-    found = [statistics.relation(demand) for demand in relations_of(quantity)]
+    found = [statistics.relation(demand) for demand in quantity.whole]
     if not size or any(each is None for each in found):
         return None
     # atomic sketches of several links repeat pairs of rows in their products: measured, figures/sharing.py
-    crossed = 2.0 ** (len(query.links) - 1) if quantity.parts[0][0].kind == "agms" else 1.0
+    crossed = 2.0 ** (len(query.links) - 1) if quantity.whole[0].kind == "agms" else 1.0
     return crossed * _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
 
 
@@ -58,9 +70,9 @@ def quantity_size(query: Query, name: str, quantity: QuantityDemands, statistics
     measured = statistics.size(query, name)
     if measured:
         return measured
-    known = [statistics.relation(demand) for demand in relations_of(quantity)]
+    known = [statistics.relation(demand) for demand in quantity.whole]
     totals = [each.total if each is not None else None for each in known]
-    if any(total is None for total in totals) or not _counted(known, relations_of(quantity)):
+    if any(total is None for total in totals) or not _counted(known, quantity.whole):
         return None
     return _likely_size(query, known, [total for total in totals if total is not None])
 
@@ -83,15 +95,32 @@ def _likely_size(query: Query, known: Sequence[RelationStatistics | None], total
     return prod(totals) / prod(prod(sorted(each)[1:]) for each in values.values())
 
 
-def relations_of(quantity: QuantityDemands) -> tuple[Demand, ...]:
-    """Return a demand for each relation of a quantity, without the cuts of its parts."""
-    if len(quantity.parts) == 1:
-        return quantity.parts[0]
-    common = [
-        set.intersection(*(set(demand.predicates) for demand in each))
-        for each in zip(*quantity.parts, strict=True)
-    ]
-    return tuple(
-        msgspec.structs.replace(demand, predicates=tuple(sorted(shared)))
-        for demand, shared in zip(quantity.parts[0], common, strict=True)
+def expected_of_sketches(
+    decided: DecidedQuery, weight: float, sizes: Mapping[str, int], statistics: Statistics, confidence: float
+) -> float | None:
+    """Return the expected error of a query by sketches, None where it is not known; 0 for exact counters.
+
+    By the variance before skimming, which can only lower it. weight: W of the query; sizes: the words of each synopsis.
+    Not known: the statistics saw no rows of the join, or fewer than their noise.
+    """
+    query = decided.asked.query
+    if isinstance(query, Query) and not query.links:
+        return 0.0
+    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in decided.quantities):
+        return None
+    words = min(
+        sum(sizes[name] for name in {demand.id for demand in relation})
+        for quantity in decided.quantities.values()
+        for relation in zip(*quantity.parts, strict=True)
     )
+    return two_sided_z(confidence) * sqrt(weight / words / decided.decision.gain)
+
+
+def guessed_of_sample(links: int, sample: SampleSpec, confidence: float) -> float:
+    """Return a guess of the error once a sample overflows: one value in each of its elements, all alike.
+
+    Every link adds the variance of as many values as its share of the memory holds.
+    """
+    element = sum(8.0 * (spec.words + 1 + spec.measures) for spec in sample.kept)
+    held = max(sample.kept_budget / element, 1.0)
+    return two_sided_z(confidence) * sqrt(links * GUESSED_SPREAD / held)

@@ -1,4 +1,4 @@
-"""The synopses of queries: what is kept under the planner's choices, each with its words of the budget."""
+"""The synopses of queries: what is kept under what was decided for them, each with its words of the budget."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,37 +6,27 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.choices import query_weights
-from eddyline.plan.demands import Choice, QuantityDemands, WorkloadQuery, demands_of, quantities_of
-from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
+from eddyline.plan.demands import DecidedQuery, QuantityDemands
+from eddyline.plan.layout import Decision, Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.allocation import Bundle, Reader, share_words
 from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for
-from eddyline.plan.statistics import Statistics
-
-
-class PlanningInputs(msgspec.Struct, frozen=True):
-    """What the planner goes by beside the queries: statistics, and which error is to be least."""
-
-    statistics: Statistics = Statistics()
-    objective: Objective = "average"
 
 
 def kept_for(
-    queries: Sequence[WorkloadQuery],
-    choices: Mapping[str, Choice],
+    queries: Sequence[DecidedQuery],
+    weights: Mapping[str, float],
     fixed: set[Demand],
     settings: PlanSettings,
     old: Layout | None,
-    known: PlanningInputs,
+    objective: Objective,
 ) -> tuple[KeptSynopsis, ...]:
-    """Return every synopsis with its spec, those of the old layout as they are."""
+    """Return every synopsis with its spec, those of the old layout as they are. weights: W of each query."""
     demands = set(fixed)
     skimmed: set[Demand] = set()
     for each in queries:
-        wanted = demands_of(each.query, each.method, choices[each.name])
-        demands |= wanted
-        skimmed |= wanted if each.method == "skimmed" else set()
+        demands |= each.demands
+        skimmed |= each.demands if each.asked.method == "skimmed" else set()
     held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
     taken = sum(each.nbytes for each in held.values())
     if taken > settings.budget:
@@ -46,8 +36,8 @@ def kept_for(
     rest = replace(settings, budget=settings.budget - taken)
     counted = fixed | {demand for demand in demands if demand.kind == "total"}
     sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
-    readers = _readers(queries, choices, held.keys() | sized.keys(), known, settings)
-    shares = share_words(readers, sized, rest, known.objective)
+    readers = _readers(queries, weights, held.keys() | sized.keys())
+    shares = share_words(readers, sized, rest, objective)
     made = {
         demand: _synopsis(demand, words, settings, skim=demand in skimmed) for demand, words in shares.items()
     }
@@ -55,49 +45,52 @@ def kept_for(
 
 
 def _readers(
-    queries: Sequence[WorkloadQuery],
-    choices: Mapping[str, Choice],
-    held: Iterable[Demand],
-    known: PlanningInputs,
-    settings: PlanSettings,
+    queries: Sequence[DecidedQuery], weights: Mapping[str, float], held: Iterable[Demand]
 ) -> list[Reader]:
     """Return the queries as readers of bundles: what each relation keeps, without what has its size already."""
     have = set(held)
-    weights = query_weights(queries, known.statistics, settings)
     readers = []
     for each in queries:
         bundles: dict[Bundle, None] = {}
-        for quantity in quantities_of(each.query, each.method, choices[each.name]).values():
-            for index in range(len(quantity.parts[0])):
-                members = _members(quantity, index, choices[each.name])
+        for quantity in each.quantities.values():
+            for index in range(len(quantity.whole)):
+                members = _members(quantity, index, each.decision)
                 left = tuple((demand, share) for demand, share in members if demand not in have)
                 if left and left[0][0].kind != "total":
                     bundles[Bundle(left)] = None
         if bundles:
-            readers.append(Reader(each.name, each.weight * weights[each.name], tuple(bundles)))
+            name = each.asked.name
+            readers.append(Reader(name, each.asked.weight * weights[name], tuple(bundles)))
     return readers
 
 
-def _members(quantity: QuantityDemands, index: int, choice: Choice) -> list[tuple[Demand, float]]:
+def _members(quantity: QuantityDemands, index: int, decision: Decision) -> list[tuple[Demand, float]]:
     """Return the sketches of one relation, one for each part, with their words per unit of size."""
     parts: dict[Demand, float] = {}
-    for row, share in zip(quantity.parts, choice.shares, strict=True):
+    for row, share in zip(quantity.parts, decision.shares, strict=True):
         parts[row[index]] = max(parts.get(row[index], 0.0), share)
     return list(parts.items())
 
 
 def planned_query(
-    asked: WorkloadQuery, choice: Choice, ids: Mapping[Demand, str] | None = None
+    decided: DecidedQuery, expected_error: float | None, ids: Mapping[Demand, str] | None = None
 ) -> PlannedQuery:
     """Return a query with the ids of the synopses that it reads; ids: where they are not those of the demands."""
-    names = ids or {}
+    names, asked = ids or {}, decided.asked
     quantities = {
         name: SketchedQuantity(
             tuple(tuple(names.get(demand, demand.id) for demand in part) for part in quantity.parts)
         )
-        for name, quantity in quantities_of(asked.query, asked.method, choice).items()
+        for name, quantity in decided.quantities.items()
     }
-    return PlannedQuery(asked.name, asked.query, asked.method, quantities)
+    return PlannedQuery(
+        asked.name,
+        asked.query,
+        asked.method,
+        quantities,
+        decision=decided.decision,
+        expected_error=expected_error,
+    )
 
 
 def _synopsis(demand: Demand, words: int, settings: PlanSettings, *, skim: bool) -> KeptSynopsis:

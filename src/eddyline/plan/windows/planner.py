@@ -12,16 +12,16 @@ from eddyline.errors import PlanError
 from eddyline.plan.decide.elements import totals_of, uses_sample
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.samples import LEAST_BYTES
-from eddyline.plan.demands import WorkloadQuery, demands_of
+from eddyline.plan.demands import WorkloadQuery
+from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
-from eddyline.plan.size.sketches import PlanningInputs
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.windows.window import group_id
 
 
 def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> None:
     """Raise PlanError unless every stream that a windowed query reads has an event time."""
-    for name in sorted({demand.stream for demand in demands_of(asked.query, asked.method)}):
+    for name in sorted({demand.stream for demand in asked.demands}):
         if streams[name].event_time is None:
             raise PlanError(
                 f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
@@ -43,7 +43,7 @@ def layout_with_windows(
     grouped: dict[tuple[Window, tuple[str, ...]], list[WorkloadQuery]] = {}
     for each in asked:
         if each.name in windows:
-            names = tuple(sorted({demand.stream for demand in demands_of(each.query, each.method)}))
+            names = tuple(sorted({demand.stream for demand in each.demands}))
             grouped.setdefault((windows[each.name], names), []).append(each)
     sketches = {key: _sketches(_all_demands(members)) for key, members in grouped.items()}
     unit = settings.budget // max(_sketches(_all_demands(plain) | set(samples)) + sum(sketches.values()), 1)
@@ -65,7 +65,7 @@ def layout_with_windows(
 
 
 def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
-    return {demand for each in asked for demand in demands_of(each.query, each.method)}
+    return {demand for each in asked for demand in each.demands}
 
 
 def _sketches(demands: set[Demand]) -> int:

@@ -1,0 +1,13 @@
+"""What the planner goes by beside the queries."""
+
+import msgspec
+
+from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.statistics import Statistics
+
+
+class PlanningInputs(msgspec.Struct, frozen=True):
+    """What the planner goes by beside the queries: statistics, and which error is to be least."""
+
+    statistics: Statistics = Statistics()
+    objective: Objective = "average"

@@ -1,0 +1,77 @@
+"""The rows, queries and answers behind the golden files, and the script that wrote them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import eddyline as el
+from eddyline.api.durable import from_epoch
+from eddyline.api.start import StartOptions, open_store
+from eddyline.ingest.sections import to_sections
+
+MINUTE = 60_000_000
+QUERIES = {
+    "rows": "SELECT COUNT(*) FROM a WHERE x > 3",
+    "total": "SELECT SUM(x) FROM a",
+    "join": "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k",
+    "mean": "SELECT AVG(a.x) FROM a JOIN b ON a.k = b.k",
+    "chain": "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j",
+    "values": "SELECT COUNT(DISTINCT k) FROM a",
+    "only": "SELECT COUNT(*) FROM (SELECT k FROM a EXCEPT SELECT k FROM b)",
+    "pairs": "SELECT COUNT(DISTINCT a.x, b.j) FROM a JOIN b ON a.k = b.k",
+}
+TABLES = ("a", "b", "c")
+
+
+def plan(budget: str, *, samples: bool = True) -> el.Plan:
+    """The plan of all queries, one of them in a window; sketches alone leave out the pairs, which are large."""
+    made = el.Workload(budget=budget, seed=5, samples=samples)
+    for name in TABLES:
+        made.stream(name, "k BIGINT, j BIGINT, x BIGINT, at TIMESTAMP", event_time="at")
+    for name, text in QUERIES.items():
+        if samples or name != "pairs":
+            made.query(name, text)
+    return made.query("lately", QUERIES["join"], window="10 minutes", slide="5 minutes").plan()
+
+
+def rows(name: str) -> tuple[pa.Table, np.ndarray]:
+    """The rows of a stream, and their weights: some are deleted again."""
+    index = np.arange(3000) * (2 + TABLES.index(name))
+    at = np.arange(3000) * MINUTE // 100
+    table = pa.table(
+        {"k": index % 701, "j": index % 97, "x": index % 13, "at": pa.array(at, pa.timestamp("us", tz="UTC"))}
+    )
+    return table, np.where(np.arange(3000) % 10 == 9, -1, 1)
+
+
+def filled(made: el.Plan) -> el.State:
+    """The state of a plan after all rows."""
+    state = made.empty()
+    for name in TABLES:
+        state.update(name, *rows(name))
+    return state
+
+
+def write(folder: Path) -> None:
+    """Write a store, a state that is exact, one that had to be reduced, and one of sketches only."""
+    folder.mkdir(parents=True)
+    with open_store(plan("600 KB").layout, str(folder / "store"), StartOptions()) as store:
+        for name in TABLES:
+            table, weights = rows(name)
+
+            def change(epoch, name=name, table=table, weights=weights):
+                return to_sections(el.State(from_epoch(epoch)).update(name, table, weights).snapshot)
+
+            store.commit(name, f"query-{name}", 0, change, at=1000.0, rows=3000, deletes=300)
+    for other in (folder / "store").iterdir():
+        if other.name not in ("CURRENT", "epoch-000000000003.eddy"):
+            other.unlink()
+    states = {"exact": plan("600 KB"), "reduced": plan("24 KB"), "sketches": plan("120 KB", samples=False)}
+    for name, made in states.items():
+        (folder / f"{name}.state").write_bytes(filled(made).to_bytes())
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,55 @@
+"""What earlier versions of the format wrote is read, answered and continued by this one."""
+
+from pathlib import Path
+
+import pytest
+
+import eddyline as el
+from eddyline.sketch import codec
+from tests.store.golden.make import QUERIES, TABLES, filled, plan, rows
+
+FOLDER = Path(__file__).parent / "golden"
+FORMATS = sorted(FOLDER.glob("format-*"))
+EXACT = {
+    "rows": 1660,
+    "total": 14393,
+    "join": 8258,
+    "chain": 204_299,
+    "values": 701,
+    "only": 0,
+    "pairs": 1261,
+}
+
+
+def test_the_format_of_this_version_has_golden_files():
+    assert FOLDER / f"format-{codec.VERSION}" in FORMATS
+
+
+@pytest.mark.parametrize("folder", FORMATS, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", ["exact", "reduced", "sketches"])
+def test_a_golden_state_is_answered_and_continued(folder, name):
+    state = el.State.from_bytes((folder / f"{name}.state").read_bytes())
+    for query in state.snapshot.layout.query_names:
+        if query in EXACT:
+            found = state.answer(query, confidence=0.999)
+            assert found.value is None or found.low <= EXACT[query] <= found.high
+            assert found.exact == (name == "exact" or query in ("rows", "total"))
+    table, weights = rows("a")
+    again = state.update("a", table, weights)
+    assert again.answer("total").value == 2 * EXACT["total"]
+    assert el.State.from_bytes(again.to_bytes()) == again
+
+
+@pytest.mark.parametrize("folder", FORMATS, ids=lambda path: path.name)
+def test_a_golden_store_is_read(folder):
+    reader = el.open(folder / "store")
+    assert {name: reader.answer(name).value for name in EXACT} == EXACT
+    assert reader.answer("mean").value == pytest.approx(5.997, abs=1e-3)
+    assert reader.answer("lately").value == 864
+
+
+def test_golden_rows_still_have_these_answers():
+    state = filled(plan("600 KB"))
+    assert {name: state.answer(name).value for name in EXACT} == EXACT
+    assert set(QUERIES) >= set(EXACT)
+    assert len(TABLES) == 3
