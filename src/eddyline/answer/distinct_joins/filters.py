@@ -17,7 +17,7 @@ import numpy as np
 
 from eddyline.answer.distinct_joins.estimate import Estimate
 from eddyline.answer.distinct_joins.hubs import LIGHT
-from eddyline.answer.distinct_joins.samples import SideSamples, SketchedSide, count_by
+from eddyline.answer.distinct_joins.samples import SideSamples, SketchedSide, chosen, count_by
 from eddyline.answer.interval import FloatArray
 
 MANY_COUNTERS = 1000
@@ -113,17 +113,31 @@ def _tuples_per_row(side: SketchedSide, decoded: SideSamples, met: FloatArray) -
     if (rows == rows[0]).all():
         return _PerRow(1 / float(rows[0]), few, 0.0)
     spread = float(rows.std() / rows.mean())
-    by_x, own = decoded.by_x, np.abs(decoded.by_x.counts).astype(np.float64)
-    weights = met[side.spec.filter_slots(by_x.b) % len(met)]
+    own, weights, cluster = _weighted(side, decoded, met)
     joining, total = float(weights @ own), float(weights.sum())
+    unlike = (_UNLIKE * spread) ** 2
     if joining > 0 and total > 0:
-        x = np.unique(by_x.x, return_inverse=True)[1]
-        off = np.bincount(x, weights * (1 - own * total / joining))
+        off = np.bincount(cluster, weights * (1 - own * total / joining))
         variance = float((off**2).sum()) / total**2
-        if variance < (_UNLIKE * spread) ** 2:
-            return _PerRow(total / joining, variance + few, spread)
-    variance = (_UNLIKE * spread) ** 2 + spread**2 / len(rows) + few
-    return _PerRow(1 / float(rows.mean()), variance, spread)
+        if variance < unlike:
+            # heavy x's on heavy join values are in no sample, and may be repeated most
+            more = unlike if len(decoded.heavy) else 0.0
+            return _PerRow(total / joining, variance + few + more, spread)
+    return _PerRow(1 / float(rows.mean()), unlike + spread**2 / len(rows) + few, spread)
+
+
+def _weighted(
+    side: SketchedSide, decoded: SideSamples, met: FloatArray
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Return (rows, what all that a tuple stands for meet, its cluster) of the sample on x, and of heavy x's on b."""
+    by_x, by_b = decoded.by_x, chosen(decoded.by_b, np.isin(decoded.by_b.x, decoded.heavy))
+    parts = [(by_x, by_x.x), (by_b, by_b.b + np.uint64(1 << 32))]
+    rows = np.concatenate([np.abs(sample.counts) for sample, _ in parts]).astype(np.float64)
+    weights = np.concatenate(
+        [met[side.spec.filter_slots(sample.b) % len(met)] / sample.rate for sample, _ in parts]
+    )
+    cluster = np.unique(np.concatenate([key for _, key in parts]), return_inverse=True)[1]
+    return rows, weights, cluster
 
 
 def _unexplained(side: SketchedSide, decoded: SideSamples, met: FloatArray, product: float) -> float:

@@ -152,7 +152,10 @@ def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Es
     best = light if samples.r == 0 else total(light, heavy_pairs(samples, triples))
     sides = (samples.left, samples.right)
     most = prod(side.distinct + len(side.heavy) for side in sides)
-    return replace(best, value=min(best.value, most))
+    if best.value <= most:
+        return best
+    unsure = sum(side.distinct_variance for side in sides)
+    return replace(best, value=most, variance=best.variance + unsure)
 
 
 def _two_sided(samples: Samples) -> Estimate:
