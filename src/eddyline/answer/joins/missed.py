@@ -33,7 +33,7 @@ def largest_missed(quantity: SampledQuantity, gaps: Sequence[RelationGap | None]
 
 
 def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confidence: float) -> float:
-    """Return how large a join may be of which the sample holds no row.
+    """Return how much a join may hold of which the sample shows no row, or only values that it is certain to follow.
 
     So many values of a link may join unseen that one of them would have been followed with the chance of the
     interval's upper end; each is taken to have as many partners as its relations have rows for each value. At most

@@ -50,11 +50,13 @@ def _read_sum(
     spread = Spread.of(calibrated.residuals, quantity.values.probabilities)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     above = max(above, largest_missed(quantity, gaps, calibrated.above))
-    above = max(
-        above, unseen_join(quantity, totals.get(function, ()), confidence) if quantity.total == 0.0 else 0.0
-    )
+    hidden = 0.0
+    if not np.any(quantity.values.probabilities[quantity.added != 0.0] < 1.0):
+        hidden = unseen_join(quantity, totals.get(function, ()), confidence)
+    above = max(above, hidden)
     found = SampleEstimate(value, value - below, value + above)
     estimate = with_pieces(join, quantities, {function: 1.0}, calibrated, found)
+    estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
     if all(bool(np.all(each.weights >= 0)) for each in quantity.messages.relations):
         at_least = estimate.followed
         return replace(
@@ -63,6 +65,6 @@ def _read_sum(
             low=max(estimate.low, at_least),
             high=max(estimate.high, at_least),
         )
-    if quantity.total == 0.0:
-        return replace(estimate, low=min(estimate.low, -above))
+    if hidden > 0.0:
+        return replace(estimate, low=min(estimate.low, value - hidden))
     return estimate
