@@ -39,7 +39,7 @@ FORMS: tuple[Form, ...] = ("two-sided", "semi", "full")
 MAX_DISTINCT = 1 << 30
 CELLS, SMALL_CELLS = (384, 1536, 6144), (192, 384, 768)
 SKETCHES, COPIES, LEVELS, KEY_BITS = 32, 32, 12, 12
-SMALL = 3_000
+TUPLES, SMALL = 100_000, 3_000
 NOT_BY_DOCUMENT = ("key - foreign key", "Zipf on all")
 EPSILON = 0.3
 
@@ -168,7 +168,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds, document = (2, 2) if options.quick else (options.seeds, options.document_seeds)
     if options.part != "document" and not options.redraw:
-        write_data("join_distinct", run(seeds, 100_000, CELLS))
+        write_data("join_distinct", run(seeds, TUPLES, CELLS))
     if options.part != "ours" and not options.redraw:
         others = options.document_other_forms
         rows = run(document, SMALL, SMALL_CELLS, document=document, other_forms=others)

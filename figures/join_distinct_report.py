@@ -95,10 +95,10 @@ def draw(ours: list[Row], small: list[Row]) -> None:
             )
         axis.set(title=f"ours, {form}, 10^5 tuples a side")
     for index, shape in enumerate(shapes):
-        for method, style in (("ours", "-"), ("witness", "--"), ("document", ":"), ("each b", "x")):
+        for method, style in (("ours", "o-"), ("witness", "o--"), ("document", "o:"), ("each b", "x")):
             mine = chosen(small, form="two-sided", shape=shape, method=method)
             xs, ys = [r["bytes"] for r in mine], [100 * r["median_error"] for r in mine]
-            axes[3].plot(xs, ys, style, color=f"C{index}", marker="o", ms=3)
+            axes[3].plot(xs, ys, style, color=f"C{index}", ms=3)
     axes[3].set(title="two-sided, 3,000 tuples: ours -, document :, better read --, each b x")
     axes[3].set_ylabel("median error, %")
     for form, mark in zip(FORMS, "osx", strict=True):

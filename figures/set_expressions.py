@@ -61,6 +61,9 @@ EXPRESSIONS: dict[str, Condition] = {
     NEARLY_EQUAL: Except(A, B),
 }
 MAX_DISTINCT = 1 << 30
+UNION, LARGE_UNION = 1 << 18, 10**6
+COVERED = ((128, 4000), (256, 1 << 15), (1024, 1 << 15))
+"""Cells and unions for which the coverage of intervals is counted."""
 
 Spec = DistinctSpec | TwoLevelSpec
 Interval = tuple[int, int]
@@ -143,7 +146,7 @@ def paper_bytes(sketches: int, *, spread: bool) -> int:
 
 def run_fig4(errors: Errors, seed: int, *, plain: bool) -> None:
     """Run the document's two forms at 64-512 sketches, and ours in as many bytes."""
-    union = 1 << 18
+    union = UNION
     keys = np.random.default_rng(seed).choice(1 << 32, union, replace=False)
     forms = [TwoLevelSpec(n, paper_levels(n, spread=True), seed, 32, spread=True) for n in SKETCHES]
     for spec in [*forms, TwoLevelSpec(SKETCHES[-1], 33, seed, 32)] if plain else forms:
@@ -187,8 +190,9 @@ def run_theta(errors: Errors, keys: np.ndarray, share: float) -> None:
             errors.add(key, size, both.get_result().get_estimate(), union * share)
 
 
-def run_bytes(errors: Errors, seed: int, budget: int = 256 * 1024, union: int = 10**6) -> None:
+def run_bytes(errors: Errors, seed: int, budget: int = 256 * 1024) -> None:
     """Run A n B at equal bytes: the document, ours, theta plain and compressed."""
+    union = LARGE_UNION
     keys = np.random.default_rng(seed).choice(1 << 32, union, replace=False)
     sketches = max(n for n in range(8, 200) if paper_bytes(n, spread=True) <= budget)
     paper = TwoLevelSpec(sketches, paper_levels(sketches, spread=True), seed, 32, spread=True)
@@ -203,8 +207,9 @@ def run_bytes(errors: Errors, seed: int, budget: int = 256 * 1024, union: int = 
         run_theta(errors, keys, share)
 
 
-def run_target(errors: Errors, seed: int, union: int = 1 << 18) -> None:
+def run_target(errors: Errors, seed: int) -> None:
     """Run ours at 194 KiB a stream, before and after as many further elements came and went."""
+    union = UNION
     keys = np.random.default_rng(seed).choice(1 << 32, 2 * union, replace=False)
     spec = DistinctSpec.for_budget(194 * 1024, MAX_DISTINCT, seed)
     segments, guests = Segments(spec, keys[:union]), counters_of(spec, keys[union:])
@@ -226,7 +231,7 @@ def run_target(errors: Errors, seed: int, union: int = 1 << 18) -> None:
 
 def run_coverage(errors: Errors, seed: int) -> None:
     """Run intervals over sizes, unions and shares; A's counts are 2, so that nothing can be subtracted."""
-    for cells, union in ((128, 4000), (256, 1 << 15), (1024, 1 << 15)):
+    for cells, union in COVERED:
         keys = np.random.default_rng(seed).choice(1 << 32, union, replace=False)
         spec = DistinctSpec.sized(cells, MAX_DISTINCT, seed)
         segments = Segments(spec, keys)

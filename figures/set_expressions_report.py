@@ -3,6 +3,7 @@
 import csv
 from collections import defaultdict
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,11 @@ def draw(rows: list[Row]) -> None:
     figure.savefig(HERE / "plots" / "set_expressions.svg", metadata={"Date": None})
 
 
+def ratio(one: float, other: float) -> float:
+    """Return one over the other; a few seeds may have no error at all."""
+    return one / other if other else inf
+
+
 def print_ratios(rows: list[Row]) -> None:
     """Print how our RMS error compares with theta's, scaled to our bytes, and with the document's."""
     for share in SHARES:
@@ -136,17 +142,17 @@ def print_ratios(rows: list[Row]) -> None:
         paper = chosen(same, method=DOCUMENT)[0]
         thetas = [chosen(same, method=name, sketches=1 << 15)[0] for name in (THETA, COMPRESSED)]
         for mine in (row for row in same if row["method"].startswith("ours")):
-            scaled = [mine["rms"] / (t["rms"] * (t["bytes"] / mine["bytes"]) ** 0.5) for t in thetas]
+            scaled = [ratio(mine["rms"], t["rms"] * (t["bytes"] / mine["bytes"]) ** 0.5) for t in thetas]
             print(
                 f"E/U 1/{1 / share:<4.0f}{mine['method']:15}{mine['bytes'] / 1024:5.0f} KiB: "
                 f"{scaled[0]:5.2f} x theta, {scaled[1]:5.2f} x compressed theta at equal bytes; "
-                f"document/ours {paper['rms'] / mine['rms']:4.0f}"
+                f"document/ours {ratio(paper['rms'], mine['rms']):4.0f}"
             )
     for expression in FIG4:
         for share in SHARES[:3]:
             same = chosen(rows, part="fig4", expression=expression, share=share)
             paper, mine = chosen(same, method=DOCUMENT), chosen(same, method="ours (words)")
-            found = [f"{p['rms'] / m['rms']:.0f}" for p, m in zip(paper, mine, strict=True)]
+            found = [f"{ratio(p['rms'], m['rms']):.0f}" for p, m in zip(paper, mine, strict=True)]
             print(f"{expression:12} E/U 1/{1 / share:<4.0f} document/ours at 64-512: {', '.join(found)}")
 
 

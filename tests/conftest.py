@@ -1,4 +1,8 @@
-"""Fixtures: one Spark session for all tests that need it, and hypothesis profiles."""
+"""Fixtures: one Spark session for all tests that need it, and hypothesis profiles.
+
+On two workers (`-n 2 --dist loadgroup`), tests with Spark make two groups: those that use the session, all on one worker,
+and those that start Spark in processes of their own (mark xdist_group), on the other.
+"""
 
 import os
 import sys
@@ -13,6 +17,12 @@ settings.register_profile(
     "eddyline", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("eddyline")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("spark") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("session"))
 
 
 @pytest.fixture(scope="session")

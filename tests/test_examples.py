@@ -17,6 +17,7 @@ def number(text):
 
 
 @pytest.mark.spark
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_its_intervals_hold(path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)

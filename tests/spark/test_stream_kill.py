@@ -8,7 +8,7 @@ import eddyline as el
 from eddyline.store import COMMIT_STEPS, Reader, Store, verify
 from tests.spark.stream_job import expected, frames, plan, run_child, write_files
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
 
 
 def killed_run(root, store, steps, **how):
@@ -42,6 +42,7 @@ def compare(spark, root, store, files):
     assert verify(store) == []
 
 
+@pytest.mark.timeout(1200)  # five drivers, each in a JVM of its own
 def test_drivers_killed_in_commits(request, tmp_path):
     write_files(tmp_path, 2)
     killed_run(

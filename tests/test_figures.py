@@ -1,0 +1,115 @@
+"""Every script of figures/ runs, on as little data as it takes, in a copy of the folder: committed files stay as they are.
+
+What the figures show at full size is in figures/data, and docs/reference/measurements.md reads it; here only the code is
+tried, so that a script that nobody has run for months still runs. `SMOKE` has for each script its arguments, and the
+constants of its modules that make it small. Scripts without a line of their own are modules of others, and are imported.
+"""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FIGURES = Path(__file__).parent.parent / "figures"
+SMALL_SKIMMED = {
+    "ELEMENTS": 20_000,
+    "DOMAIN": 1 << 12,
+    "KEYS": np.arange(1 << 12, dtype=np.int64),
+    "EXPONENTS": (1.0, 1.5),
+    "GRID_SHIFTS": (0, 100),
+    "MORE_SHIFTS": {},
+    "OTHER_BUDGETS": (500,),
+}
+SMALL_JOIN_DISTINCT = {"TUPLES": 2000, "SMALL": 200, "COPIES": 8, "SKETCHES": 8, "LEVELS": 10}
+SMALL_SETS = {"UNION": 1 << 12, "LARGE_UNION": 20_000, "COVERED": ((128, 4000),)}
+FEW_QUERIES = {name: dict.fromkeys(("Q2", "Q6", "Q9"), 1.0) for name in "123"}
+SMOKE = {
+    "bank_check": ("--datasets zipf_star_0.7,bursts_0.8,shop", {}),
+    "candidates": ("--seeds 1", {"skimmed": SMALL_SKIMMED}),
+    "join_distinct": (
+        "--seeds 1 --document-seeds 1 --document-other-forms 1",
+        {"join_distinct": SMALL_JOIN_DISTINCT},
+    ),
+    "multijoin": (
+        "--seeds 2",
+        {
+            "multijoin_queries": {"ROWS": 2000, "DOCUMENT_ROWS": 20_000},
+            "multijoin": {"BUDGETS": (1280, 5120)},
+        },
+    ),
+    "multijoin --tpch": ("--seeds 2 --scale 0.001", {"multijoin_tpch": {"BUDGETS": (20480,)}}),
+    "partitioning": (
+        "--data-sets 1 --seeds 1",
+        {"partitioning": {"BUCKETS": (25, 1024), "PARTITIONS": (1, 2)}},
+    ),
+    "sample_reading": (
+        "--drawings 1 --seeds 2 --size 1500 --orders by_time --budgets 1/8 --datasets zipf_star_0.7,flights",
+        {},
+    ),
+    "scan_or_table": ("--seeds 1", {"scan_or_table": {"ROWS": 10_000}}),
+    "set_expressions": ("--seeds 1 --paper-seeds 1", {"set_expressions": SMALL_SETS}),
+    "sharing": ("--seeds 1 --scale 0.01", {"sharing": {"WORKLOADS": FEW_QUERIES}}),
+    "skimmed": ("--seeds 1 --agms-seeds 1", {"skimmed": SMALL_SKIMMED}),
+    "stream_samples": (
+        "--seeds 1 --budgets 1/8 --datasets zipf_chain_0.8 --methods samples,sketches,hash,agms,universe",
+        {},
+    ),
+}
+REPORTS = {
+    "sample_reading": ("sample_reading_report", "choose"),
+    "stream_samples": ("stream_samples_report", "--files after --least-seeds 1"),
+}
+"""Reports that a script does not print itself."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    copy = tmp_path_factory.mktemp("figures")
+    shutil.copytree(
+        FIGURES, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("data", "plots", "__pycache__")
+    )
+    for name in ("data", "plots"):
+        (copy / name).mkdir()
+    return copy
+
+
+@pytest.fixture
+def script(folder, monkeypatch):
+    """A function that imports a script of the copy; what is imported from there is forgotten afterwards."""
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
+
+
+def run(script, monkeypatch, name, arguments):
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments.split()])
+    script(name).main()
+
+
+@pytest.mark.figures
+@pytest.mark.parametrize("case", SMOKE)
+def test_script_runs(script, monkeypatch, case, capsys):
+    arguments, constants = SMOKE[case]
+    for module, values in constants.items():
+        for constant, value in values.items():
+            monkeypatch.setattr(script(module), constant, value)
+    name, *flags = case.split()
+    run(script, monkeypatch, name, " ".join([*flags, arguments]))
+    assert capsys.readouterr().out
+    if case in REPORTS:
+        run(script, monkeypatch, *REPORTS[case])
+        assert capsys.readouterr().out
+
+
+def test_every_script_is_run_and_described():
+    mains = {path.stem for path in FIGURES.glob("*.py") if "def main(" in path.read_text()}
+    run_here = {case.split()[0] for case in SMOKE} | {name for name, _ in REPORTS.values()}
+    assert mains - {"multijoin_tpch"} == run_here  # that one is `multijoin --tpch`
+    described = (FIGURES / "README.md").read_text()
+    assert [path.name for path in sorted(FIGURES.glob("*.py")) if f"`{path.name}`" not in described] == []
