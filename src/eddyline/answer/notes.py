@@ -103,6 +103,11 @@ def window(bounds: tuple[int, int] | None) -> str:
     return f"over event times from {start} to before {end}."
 
 
+def failed_run(error: object) -> str:
+    """Return the note on answers of a run that has failed."""
+    return f"the run has failed and counts no further: {error}"
+
+
 def skipped_rows(stream: str, rows: int) -> str:
     """Return the note on rows that could not be read."""
     return f"{rows:,} rows of stream {stream!r} could not be read and were skipped."

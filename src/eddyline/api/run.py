@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.api.durable import from_epoch, origin_of
@@ -123,9 +124,7 @@ class Run:
         estimate, error = self.state().answer(query, **settings), self.error()
         if error is None:
             return estimate
-        return replace(
-            estimate, notes=(*estimate.notes, f"the run has failed and counts no further: {error}")
-        )
+        return replace(estimate, notes=(*estimate.notes, notes.failed_run(error)))
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""

@@ -1,7 +1,7 @@
 """The procedures of the skimmed-sketch document as it gives them: the reference that ours is held to.
 
-Paper: skimmed, tables 1-4; ESTJOINSIZE is in agms.py. Here s1 is the width and s2 the depth of a sketch. The
-document asks for the threshold T' = Theta(n / s1) and calls a value dense from 2 T' on; `multiple` is the constant
+Paper: skimmed, tables 1-4; ESTJOINSIZE is in answer/joins/agms.py. Here s1 is the width and s2 the depth of a sketch.
+The document asks for the threshold T' = Theta(n / s1) and calls a value dense from 2 T' on; `multiple` is the constant
 in Theta, which the document leaves open: 4 did best of 1/2 ... 8 on the set-up of its FIG. 5 at 2,000 words.
 """
 

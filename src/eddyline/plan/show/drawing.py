@@ -49,7 +49,7 @@ def as_svg(picture: Picture) -> str:
     height = bottom + 30 + 20 * len(notes)
     size = f'width="{_WIDE}" height="{height}" viewBox="0 0 {_WIDE} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-slot="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
         f'<rect width="{_WIDE}" height="{height}" fill="white"/>',
         _text(20, 24, "queries and their joins", bold=True),
         _text(_WIDE - _BOX - 20, 24, "what is kept of each stream", bold=True),
