@@ -44,6 +44,7 @@ def test_mermaid_shows_joins_synopses_readers_and_what_is_apart(plan):
 
 def test_svg_is_well_formed_and_names_every_query_and_conflict(plan):
     root = ET.fromstring(plan.explain("svg"))
+    assert root.get("font-family") == "sans-serif"
     texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     for name in QUERIES:
         assert any(text.startswith(name) for text in texts)
