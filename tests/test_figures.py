@@ -57,6 +57,10 @@ SMOKE = {
         "--seeds 1 --budgets 1/8 --datasets zipf_chain_0.8 --methods samples,sketches,hash,agms,universe",
         {},
     ),
+    "stream_samples_sets": (
+        "--seeds 1",
+        {"stream_samples_sets": {"KEYS": 9000, "HELD": 6000, "COMMON": 3000}},
+    ),
 }
 REPORTS = {
     "sample_reading": ("sample_reading_report", "choose"),
