@@ -1,5 +1,7 @@
 """The pass beside Spark's own count, approx_count_distinct and exact join, on the same Parquet in the same run.
 
+Two joins are planned with a stream sample and, as before there were any, with sketches only.
+
     .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3]
 
 Prints medians and their ratios; docs/reference/benchmarks.md holds a run.
@@ -41,6 +43,13 @@ def ten_sketches() -> el.Plan:
             method="hash",
         )
     return workload.plan()
+
+
+def sampled(*, samples: bool) -> el.Plan:
+    """Return a plan of two joins at 1 MB: with a stream sample, which overflows, or with sketches only."""
+    workload = el.Workload(budget="1 MB", samples=samples).stream("t", SCHEMA)
+    workload.query("pairs", "SELECT COUNT(*) FROM t a JOIN t b USING (k)")
+    return workload.query("total", "SELECT SUM(a.x) FROM t a JOIN t b ON a.k = b.g WHERE b.x < 500").plan()
 
 
 def median_seconds(work: Callable[[], object], repeat: int) -> float:
@@ -89,11 +98,14 @@ def main() -> None:
         frame = spark.read.parquet(path)
         frame.createOrReplaceTempView("t")
         one, ten = one_sketch(), ten_sketches()
+        sketches_only, with_sample = sampled(samples=False), sampled(samples=True)
         works: dict[str, Callable[[], object]] = {
             "count(k)": lambda: spark.sql("SELECT COUNT(k) FROM t").collect(),
             "approx_count_distinct(k)": lambda: spark.sql("SELECT approx_count_distinct(k) FROM t").collect(),
             "pass with 1 sketch": lambda: one.sketch(spark, {"t": frame}),
             "pass with 10 sketches": lambda: ten.sketch(spark, {"t": frame}),
+            "pass with two joins, sketches only": lambda: sketches_only.sketch(spark, {"t": frame}),
+            "pass with two joins, stream sample": lambda: with_sample.sketch(spark, {"t": frame}),
             "exact join, per-key counts": lambda: exact_join(frame),
         }
         seconds = {name: median_seconds(work, arguments.repeat) for name, work in works.items()}
