@@ -4,7 +4,7 @@ Two joins are planned with a stream sample and, as before there were any, with s
 
     .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3]
 
-Prints medians and their ratios; docs/reference/benchmarks.md holds a run.
+Prints medians and their ratios; docs/reference/measurements.md holds a run.
 """
 
 import argparse

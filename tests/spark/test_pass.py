@@ -7,6 +7,8 @@ from pyspark.sql import functions as sf
 
 import eddyline as el
 from eddyline.ingest.projection import project
+from eddyline.spark.batch import TASKS_PER_CORE, in_few_tasks
+from eddyline.spark.marks import MARK
 from eddyline.spark.projection import project_frame
 from tests.data.frames import ALL_TYPES_DDL, all_types
 
@@ -181,3 +183,15 @@ def test_overflow_only_in_the_merge_is_noticed(spark, plan, frames):
     heavy = frames["r"].where("i64 IS NOT NULL").limit(4).repartition(4).withColumn("w", sf.lit(2**62 - 1))
     with pytest.raises(el.SketchError, match="overflow"):
         plan.sketch(spark, {**frames, "r": heavy})
+
+
+def test_many_partitions_become_a_few_tasks_for_each_core(spark):
+    frame = spark.range(0, 1000, 1, 300)
+    cores = spark.sparkContext.defaultParallelism
+    assert in_few_tasks(frame).rdd.getNumPartitions() == TASKS_PER_CORE * cores
+    assert in_few_tasks(frame.coalesce(3)).rdd.getNumPartitions() == 3
+
+
+def test_records_that_tombstones_follow_keep_their_partitions(spark):
+    frame = spark.range(0, 100, 1, 50).withColumn(MARK, sf.lit(0))
+    assert in_few_tasks(frame).rdd.getNumPartitions() == 50
