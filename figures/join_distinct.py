@@ -24,7 +24,7 @@ import numpy as np
 from join_distinct_report import Errors, Row, draw, print_rows, read_data, write_data
 from join_distinct_shapes import CHURNED, SHAPES, Tuples, answers, tuples_of
 
-from eddyline.answer.distinct_joins.reading import Form, read_form, samples_of
+from eddyline.answer.distinct_joins.reading import read_form, samples_of
 from eddyline.answer.distinct_joins.samples import SketchedSide
 from eddyline.papers.jd_sketch import JdSketchSpec, ThetaBSpec, paired
 from eddyline.papers.join_distinct_estimators import (
@@ -34,8 +34,9 @@ from eddyline.papers.join_distinct_estimators import (
     theta_b_bitmaps,
 )
 from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sql.query import ProjectionForm
 
-FORMS: tuple[Form, ...] = ("two-sided", "semi", "full")
+FORMS: tuple[ProjectionForm, ...] = ("two-sided", "semi", "full")
 MAX_DISTINCT = 1 << 30
 CELLS, SMALL_CELLS = (384, 1536, 6144), (192, 384, 768)
 SKETCHES, COPIES, LEVELS, KEY_BITS = 32, 32, 12, 12
@@ -72,7 +73,7 @@ def run_ours(
             errors.add(key, 16 * both[0].spec.words, reading.value, truth[form], covered, flagged)
 
 
-def document_side(form: Form, side: int, tuples: Tuples) -> np.ndarray:
+def document_side(form: ProjectionForm, side: int, tuples: Tuples) -> np.ndarray:
     """Return the keys that the document sketches for a form: what is hashed first, and b."""
     x, b = (column.astype(np.uint64) for column in tuples)
     if form == "full":
@@ -91,7 +92,9 @@ def document_bytes(sketches: int, copies: int) -> int:
     return 2 * copies * sketches * LEVELS * LEVELS * 65 * 4
 
 
-def run_document(errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[Form, ...]) -> None:
+def run_document(
+    errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[ProjectionForm, ...]
+) -> None:
     """Note the errors of the document's method on one pair of streams, with all its sketches and with half."""
     truth = document_answers(sides)
     specs = [JdSketchSpec(COPIES, SKETCHES, LEVELS, LEVELS, seed, side, key_bits=KEY_BITS) for side in (0, 1)]
@@ -113,7 +116,7 @@ def run_document(errors: Errors, shape: str, seed: int, sides: list[Tuples], for
 
 
 def run_alternative(
-    errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[Form, ...]
+    errors: Errors, shape: str, seed: int, sides: list[Tuples], forms: tuple[ProjectionForm, ...]
 ) -> None:
     """Note the errors of the document's alternative, with synopses for every join value."""
     truth = document_answers(sides)
