@@ -1,4 +1,4 @@
-"""Debezium JSON as Kafka delivers it: with and without wrapper, tombstones, keys only, poison, dead letters."""
+"""Debezium JSON as Kafka delivers it: with and without wrapper, tombstones, keys only, bad records, dead letters."""
 
 import json
 import shutil
@@ -86,10 +86,10 @@ BAD = {
 
 
 def poisoned(spark, cases):
-    """The changes, with poison in between: each bad record after an insert."""
+    """The changes, with bad records in between: each bad record after an insert."""
     good = changes(wrapped=False)
-    poison = [record for case in cases for record in (BAD[case][0], record_pair(case))]
-    return kafka(spark, [good[0], good[1], *poison, *good[2:]])
+    bad = [record for case in cases for record in (BAD[case][0], record_pair(case))]
+    return kafka(spark, [good[0], good[1], *bad, *good[2:]])
 
 
 def record_pair(case):
@@ -125,9 +125,9 @@ def test_poison_is_skipped_and_counted_or_written_to_dead_letters(spark, tmp_pat
 
 
 def test_rows_of_full_images_may_be_null_beside_their_key(spark):
-    poison, _ = BAD["delete with NULLs beside the key"]
+    bad, _ = BAD["delete with NULLs beside the key"]
     insert = record("c", None, row(5, None, None, None))
-    state = plan("debezium:full").sketch(spark, {"s": kafka(spark, [insert, poison])})
+    state = plan("debezium:full").sketch(spark, {"s": kafka(spark, [insert, bad])})
     assert state == plan("debezium:full").empty()
     with pytest.raises(el.PlanError, match="debezium:full"):
         plan("debezium:half")
