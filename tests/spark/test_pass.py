@@ -189,7 +189,7 @@ def test_many_partitions_become_a_few_tasks_for_each_core(spark):
     frame = spark.range(0, 1000, 1, 300)
     cores = spark.sparkContext.defaultParallelism
     assert in_few_tasks(frame).rdd.getNumPartitions() == TASKS_PER_CORE * cores
-    assert in_few_tasks(frame.coalesce(3)).rdd.getNumPartitions() == 3
+    assert in_few_tasks(spark.range(0, 1000, 1, 3)).rdd.getNumPartitions() == 3
 
 
 def test_records_that_tombstones_follow_keep_their_partitions(spark):
