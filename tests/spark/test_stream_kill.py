@@ -42,22 +42,32 @@ def compare(spark, root, store, files):
     assert verify(store) == []
 
 
-@pytest.mark.timeout(1200)  # five drivers, each in a JVM of its own
-def test_drivers_killed_in_commits(request, tmp_path):
+STEPS = ("collected", "epoch-half-written", "epoch-listed", "pointer-synced")
+SOME = pytest.param(("collected", "epoch-half-written"), id="some steps")
+"""Every driver takes a JVM of its own. tests/store/test_kill.py kills writers at all steps, without Spark."""
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("steps", [SOME, pytest.param(STEPS, marks=pytest.mark.slow, id="all steps")])
+def test_drivers_killed_in_commits(request, tmp_path, steps):
     write_files(tmp_path, 2)
-    killed_run(
-        tmp_path, tmp_path / "state", ("collected", "epoch-half-written", "epoch-listed", "pointer-synced")
-    )
+    killed_run(tmp_path, tmp_path / "state", steps)
     killed_run(tmp_path, tmp_path / "state", ("pointer-named",))
     spark = request.getfixturevalue("spark")
     assert finish(spark, tmp_path, tmp_path / "state") == 1
     compare(spark, tmp_path, tmp_path / "state", 2)
 
 
-def test_drivers_killed_in_commits_that_reduce_a_sample(request, tmp_path):
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(("collected", "pointer-synced"), id="some steps"),
+        pytest.param(STEPS, marks=pytest.mark.slow, id="all steps"),
+    ],
+)
+def test_drivers_killed_in_commits_that_reduce_a_sample(request, tmp_path, steps):
     """Reductions are deterministic: the state after kills and replays is that of an uninterrupted run, bit by bit."""
     write_files(tmp_path, 4)
-    steps = ("collected", "epoch-half-written", "pointer-synced")
     killed_run(tmp_path, tmp_path / "state", steps, samples=True)
     spark = request.getfixturevalue("spark")
     finish(spark, tmp_path, tmp_path / "state", samples=True)
