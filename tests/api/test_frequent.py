@@ -54,3 +54,31 @@ def test_what_is_not_kept_is_refused(state):
         state.frequent("s", "nope")
     with pytest.raises(el.PlanError, match="columns"):
         state.frequent("s")
+    for top in (0, -1, "3"):
+        with pytest.raises(el.PlanError, match="number of keys"):
+            state.frequent("s", "k", top=top)
+    for value in (1.5, "5", 2**80):
+        with pytest.raises(el.PlanError, match="no value of column 'k', which is BIGINT"):
+            state.frequency("s", {"k": value})
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1 - 1e-16, -1, float("nan"), "0.95"])
+def test_a_confidence_that_no_interval_has_is_refused_everywhere(state, confidence):
+    for asked in (
+        lambda: state.frequency("s", {"k": 5}, confidence=confidence),
+        lambda: state.frequent("s", "k", confidence=confidence),
+        lambda: state.answer("ints", confidence=confidence),
+        lambda: el.Workload(confidence=confidence),
+    ):
+        with pytest.raises(el.PlanError, match=r"between 0\.5 and 1"):
+            asked()
+
+
+@pytest.mark.parametrize("samples", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_where_no_key_is_frequent_none_is_called_so(samples, seed):
+    asked = el.Workload(budget="8 KB", seed=seed, samples=samples).stream("s", "k BIGINT")
+    state = asked.query("q", "SELECT COUNT(*) FROM s a JOIN s b USING (k)").plan().empty()
+    state.update("s", {"k": np.arange(50_000)})
+    assert state.frequent("s", "k") == []
+    assert all(each.count.low <= 1 <= each.count.high for each in state.frequent("s", "k", top=10))

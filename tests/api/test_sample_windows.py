@@ -186,3 +186,21 @@ def test_states_with_different_rosters_are_merged_pane_by_pane():
         for name in QUERIES:
             answer = total.answer(name)
             assert answer.value is None or answer.low <= answer.value <= answer.high
+
+
+@pytest.mark.parametrize("budget", [20_000, 64_000, 1_000_000])
+@pytest.mark.parametrize("beside", [{}, {"n": "SELECT COUNT(*) FROM a"}], ids=["alone", "beside a count"])
+def test_a_workload_of_windows_only_leaves_room_for_row_counts(budget, beside):
+    made = el.Workload(budget=budget, seed=3)
+    for name in "ab":
+        made.stream(name, DDL, changes="w", event_time="ts")
+    for name, text in {
+        "keys": "SELECT COUNT(DISTINCT k) FROM a",
+        "pairs": QUERIES["pairs"],
+        **beside,
+    }.items():
+        made.query(name, text, **WINDOW)
+    plan = made.plan()
+    assert plan.nbytes <= budget
+    state = plan.empty().update("a", rows("a", 0)).update("a", rows("a", 30))
+    assert state.answer("keys").exact

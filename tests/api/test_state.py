@@ -142,6 +142,21 @@ BAD_UPDATES = {
         el.SketchError,
         "3000",
     ),
+    "weights beyond 64 bits": (
+        lambda s, t: s.update("orders", t[0], np.full(3000, 2**64 - 1, dtype=np.uint64)),
+        el.SketchError,
+        "18446744073709551615",
+    ),
+    "two columns that differ in case": (
+        lambda s, t: s.update("visits", t[1].append_column("Seconds", t[1]["seconds"])),
+        el.PipelineError,
+        "2 columns 'seconds'",
+    ),
+    "two columns of one name": (
+        lambda s, t: s.update("visits", t[1].append_column("seconds", t[1]["seconds"])),
+        el.PipelineError,
+        "2 columns 'seconds'",
+    ),
     "fractional weights": (lambda s, t: s.update("orders", t[0], np.ones(3000)), el.SketchError, "float64"),
     "weights that overflow": (
         lambda s, t: s.update("orders", t[0], np.full(3000, 2**60)),
@@ -168,6 +183,29 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(plan, tables, case):
     with pytest.raises(error, match=words):
         action(state, tables)
     assert state == filled(plan, tables)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value"), [("ns", 1_001), ("s", 2**60)], ids=["less than a microsecond", "far future"]
+)
+def test_times_that_microseconds_cannot_hold_are_one_clear_error(unit, value):
+    asked = el.Workload(seed=1, timezone="UTC").stream("s", "at TIMESTAMP", changes="w")
+    state = asked.query("q", "SELECT COUNT(DISTINCT at) FROM s").plan().empty()
+    times = pa.array([value], pa.timestamp(unit, "UTC"))
+    with pytest.raises(el.PipelineError, match="'at' is declared TIMESTAMP"):
+        state.update("s", pa.table({"at": times, "w": [1]}))
+    with pytest.raises(el.ChangeError, match="weight beyond 64 bits"):
+        state.update("s", pa.table({"at": times, "w": pa.array([2**63], pa.uint64())}))
+
+
+def test_the_advice_on_nan_measures_works():
+    asked = el.Workload(seed=1, samples=False).stream("s", "x DOUBLE")
+    asked.query("q", "SELECT SUM(CASE WHEN x < 1e12 THEN x END) FROM s")
+    rows = {"x": np.array([1.5, np.nan, np.inf])}
+    assert asked.plan().empty().update("s", rows).answer("q").value == 1.5
+    asked.query("bare", "SELECT SUM(x) FROM s WHERE x < 1e12")
+    with pytest.raises(el.PipelineError, match="CASE WHEN"):
+        asked.plan().empty().update("s", rows)
 
 
 def test_empty_tables_null_keys_and_zero_weights_count_for_nothing(plan, tables):

@@ -101,6 +101,7 @@ SPARK_ONLY = [
     "i8 = '5'",
     "startswith(s, 'sch')",
     "if(i8 > 0, TRUE, FALSE)",
+    "CASE i8 WHEN 3 THEN TRUE WHEN NULL THEN FALSE ELSE b END",
     "round(x, 1) > 0.3 AND floor(x) < ceil(x)",
     "xxhash64(s) > 0",
 ]

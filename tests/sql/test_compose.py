@@ -152,3 +152,13 @@ def test_analysis_without_a_join_counts_rows():
     state = workload.analysis().empty().update("t", pa.table({"a": [1, 2, 2]}))
     assert state.statistics().rows == {"t": 3}
     assert workload.plan(statistics=state.statistics()).layout.queries
+
+
+def test_null_is_a_condition_only_where_one_is_needed():
+    """CASE a WHEN NULL compares a with NULL, which as a BOOLEAN Spark would refuse; CASE WHEN NULL is a condition."""
+    for text, stored in {
+        "CASE a WHEN 1 THEN p WHEN NULL THEN q END": "CASE `a` WHEN 1 THEN `p` WHEN NULL THEN `q` END",
+        "CASE WHEN NULL THEN p ELSE q END": "CASE WHEN CAST(NULL AS BOOLEAN) THEN `p` ELSE `q` END",
+    }.items():
+        (relation,) = parse_query(f"SELECT COUNT(*) FROM t WHERE {text}", STREAMS).relations
+        assert relation.predicates == (stored,)

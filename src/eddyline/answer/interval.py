@@ -29,6 +29,7 @@ _VARIANCE_ESTIMATED = 1.03
 _NOISE_MEASURED = 1.1
 _SMALLEST_CHOSEN, _WIDEST_FACTOR = 1.25, 8.0
 """Of several estimates of distinct pairs the one of the smallest variance is taken, and variances are estimated."""
+_NEAREST_ONE = 1 - 1e-15
 _FILTERS_COLLIDE = 1.05
 """The variance by filters is that of their counters, not of the values in them."""
 
@@ -176,6 +177,11 @@ def of_factor(value: float, error: float, noise: float, confidence: float) -> In
     half, noise = min(_SMALLEST_CHOSEN * z * error, _WIDEST_FACTOR), _FILTERS_COLLIDE * z * noise
     low = value * (1 - sqrt((1 - exp(-half)) ** 2 + noise**2))
     return Interval(value, low, value * (1 + sqrt((exp(half) - 1) ** 2 + noise**2)))
+
+
+def of_each(confidence: float, compared: int) -> float:
+    """Return the confidence that each of so many needs for all to hold together (Bonferroni)."""
+    return min(1.0 - (1.0 - confidence) / max(compared, 1), _NEAREST_ONE)
 
 
 def half_width_of_frequency(noise: float, confidence: float) -> float:

@@ -8,7 +8,6 @@ from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.joins.query import answer_join
 from eddyline.answer.sets.query import answer_set
-from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, PlannedQuery
 from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
@@ -16,8 +15,6 @@ from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 def answer(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> Estimate:
     """Return the estimate of a planned query at a confidence."""
-    if not 0.5 <= confidence < 1:
-        raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
     estimate = _estimate(snapshot, planned, confidence, _negative_streams(snapshot, planned))
     wanted = snapshot.layout.error
     if wanted is None or estimate.value is None or estimate.relative_error <= wanted:

@@ -23,10 +23,12 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import KeptSynopsis
+from eddyline.plan.size.shapes import checked_confidence
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
+from eddyline.types import SqlType
 
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
@@ -92,8 +94,10 @@ class State:
         """Return the most frequent keys of a stream's join columns with intervals, the most frequent first.
 
         By default those that are certainly there; `top` so many, or from `threshold` on. It reads the sketch
-        that a join on the columns (under the same predicates, `where`) keeps.
+        that a join on the columns (under the same predicates, `where`) keeps. The intervals hold for all keys together.
         """
+        if top is not None and (not isinstance(top, int) or top < 1):
+            raise PlanError(f"top={top!r} is not a number of keys: give a whole number from 1 on.")
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         followed = find_followed(self.snapshot, stream, key, predicates)
         if followed is not None and (followed.all or not self._is_sketched(stream, columns, where)):
@@ -112,10 +116,14 @@ class State:
         """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
         columns = tuple(values)
         found, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
-        types = [to_arrow(part.type) for part in found.columns]
         given = {name.lower(): value for name, value in values.items()}
-        parts = [given[next(iter(columns_of(part.text))).lower()] for part in found.columns]
-        key, valid = tuple_key([pa.array([part], kind) for part, kind in zip(parts, types, strict=True)])
+        names = [next(iter(columns_of(part.text))).lower() for part in found.columns]
+        key, valid = tuple_key(
+            [
+                _one_value(name, given[name], part.type)
+                for name, part in zip(names, found.columns, strict=True)
+            ]
+        )
         if not valid[0]:
             raise PlanError("a NULL key joins nothing and has no frequency here.")
         followed = find_followed(self.snapshot, stream, found, predicates)
@@ -156,7 +164,7 @@ class State:
         return find_sketch(self.snapshot, stream, key, predicates)
 
     def _confidence(self, confidence: float | None) -> float:
-        return confidence if confidence is not None else self.snapshot.layout.confidence
+        return checked_confidence(confidence if confidence is not None else self.snapshot.layout.confidence)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.snapshot + other.snapshot)
@@ -194,3 +202,14 @@ class State:
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())
         return f"State(rows: {rows}; {self.nbytes:,} bytes)"
+
+
+def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
+    """Return a value as a column of one row, or raise PlanError where the column cannot hold it."""
+    wrong = f"{value!r} is no value of column {column!r}, which is {kind}"
+    if kind.is_integer and not isinstance(value, int | np.integer | None):
+        raise PlanError(f"{wrong}: give a whole number.")
+    try:
+        return pa.array([value], to_arrow(kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+        raise PlanError(f"{wrong}: {error}.") from error

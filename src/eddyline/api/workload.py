@@ -18,7 +18,7 @@ from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.budget import budget_for_error
-from eddyline.plan.size.shapes import parse_bytes
+from eddyline.plan.size.shapes import checked_confidence, parse_bytes
 from eddyline.plan.size.specs import MOST_DISTINCT, PlanSettings
 from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows.planner import check_event_times, layout_with_windows
@@ -64,8 +64,7 @@ class Workload:
     ) -> None:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
-        if not 0.5 <= confidence < 1:
-            raise PlanError(f"confidence={confidence} is not between 0.5 and 1.")
+        checked_confidence(confidence)
         if hash not in HASH_FAMILIES:
             raise PlanError(f"hash={hash!r} is not one of {', '.join(HASH_FAMILIES)}.")
         if objective not in get_args(Objective):

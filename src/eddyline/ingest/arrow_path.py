@@ -29,6 +29,8 @@ def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> t
         raise SketchError(
             f"weights must be {table.num_rows} integers, not {array.dtype} of shape {array.shape}."
         )
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise SketchError(f"weights must fit in 64 bits with a sign, and {int(array.max())} does not.")
     return table, np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -77,14 +79,16 @@ def referenced(projection: Projection) -> list[str]:
 def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
     """Return the referenced columns in their declared types, or raise PipelineError."""
     declared = {column.name: column for column in stream.columns}
-    found = {name.lower(): name for name in table.column_names}
     columns: dict[str, pa.ChunkedArray] = {}
     for name in names:
-        if name.lower() not in found:
+        found = [i for i, other in enumerate(table.column_names) if other.lower() == name.lower()]
+        if len(found) != 1:
+            number = f"{len(found)} columns" if found else "no column"
             raise PipelineError(
-                f"stream {stream.name!r}: the table has no column {name!r}; it has {', '.join(table.column_names)}."
+                f"stream {stream.name!r}: the table has {number} {name!r}, in upper or lower case; it has "
+                f"{', '.join(table.column_names)}."
             )
-        columns[name] = _cast(stream.name, declared[name], table.column(found[name.lower()]))
+        columns[name] = _cast(stream.name, declared[name], table.column(found[0]))
     return pa.table(columns) if columns else table.select([])
 
 
@@ -95,4 +99,10 @@ def _cast(stream: str, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArr
             f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table has {values.type}: "
             "cast it in the table or declare it as it is."
         )
-    return values.cast(to_arrow(column.type))
+    try:
+        return values.cast(to_arrow(column.type))
+    except pa.ArrowInvalid as error:
+        raise PipelineError(
+            f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table's {values.type} holds "
+            f"values that it cannot: {error}. Cast it in the table."
+        ) from error

@@ -85,7 +85,12 @@ def decode(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, 
             raise ChangeError(
                 f"stream {stream!r}: weight column {form.column!r} is {column.type}, not an integer."
             )
-        weights = column.cast(pa.int64())
+        try:
+            weights = column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise ChangeError(
+                f"stream {stream!r}: weight column {form.column!r} holds a weight beyond 64 bits: {error}."
+            ) from error
     else:
         words, numbers = pa.array(list(form.words)), pa.array(list(form.words.values()), pa.int64())
         weights = numbers.take(pc.index_in(column.cast(pa.string()), words).combine_chunks())

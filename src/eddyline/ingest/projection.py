@@ -109,6 +109,7 @@ def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[
     if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
         raise PipelineError(
             f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond 4e12, which has no sum "
-            "in fixed point: filter such rows out in WHERE, or CAST the measure to a DECIMAL."
+            "in fixed point, and WHERE does not keep a row from being measured: sum CASE WHEN ... THEN ... END, "
+            "or CAST the measure to a DECIMAL."
         )
     return scaled.astype(np.int64), valid

@@ -34,16 +34,17 @@ def declared_columns(
     prefix: the struct that holds the columns (`before.`), where they are not the frame's own.
     """
     schema = frame.select(f"{prefix}*").schema if prefix else frame.schema
-    found = {field.name.lower(): field for field in schema.fields}
     declared = {column.name: column for column in stream.columns}
     columns = []
     for name in names:
-        field = found.get(name.lower())
-        if field is None:
+        found = [field for field in schema.fields if field.name.lower() == name.lower()]
+        if len(found) != 1:
+            number = f"{len(found)} columns" if found else "no column"
             raise PipelineError(
-                f"stream {stream.name!r}: the frame has no column {prefix + name!r}; it has "
+                f"stream {stream.name!r}: the frame has {number} {prefix + name!r}, in upper or lower case; it has "
                 f"{', '.join(f.name for f in schema.fields)}."
             )
+        field = found[0]
         kind, wanted = from_spark(field.dataType), declared[name].type
         if kind is None or not kind.widens_to(wanted):
             raise PipelineError(

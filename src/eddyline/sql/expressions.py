@@ -114,11 +114,16 @@ def bare(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
     def strip(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column):
             return exp.column(exp.to_identifier(resolve(part, sources)[1].name, quoted=True))
-        if isinstance(part, exp.If) and isinstance(part.this, exp.Null):
+        if isinstance(part, exp.If) and isinstance(part.this, exp.Null) and not _is_compared(part):
             part.set("this", exp.cast(part.this, "BOOLEAN", dialect="spark"))  # Spark takes no bare NULL here
         return part
 
     return unparenthesised(node).copy().transform(strip)
+
+
+def _is_compared(branch: exp.If) -> bool:
+    """Return whether a branch belongs to CASE x WHEN ..., which compares x with it."""
+    return isinstance(branch.parent, exp.Case) and branch.parent.this is not None
 
 
 def unparenthesised(node: exp.Expr) -> exp.Expr:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.answer.interval import FloatArray, half_width_of_frequency
+from eddyline.answer.interval import FloatArray, half_width_of_frequency, of_each
 from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates, skim_dense
 from eddyline.kernels.skimming import noise_level
 from eddyline.sketch.counters import Int64Array
@@ -49,12 +49,15 @@ def frequent(
     threshold: float | None = None,
     top: int | None = None,
     confidence: float = 0.95,
+    compared: int = 1,
 ) -> Frequencies:
     """Return the most frequent candidates in descending order: those from a threshold on, or the top few.
 
-    Without either, those whose interval lies above zero.
+    Without either, those whose interval lies above zero. compared: out of how many keys these were found. The largest
+    of many estimates is large by its noise, so that the intervals are wide enough to hold for all keys together.
     """
-    found = frequencies(spec, counters, np.unique(candidates), None, confidence)
+    among = of_each(confidence, max(compared, len(candidates)))
+    found = frequencies(spec, counters, np.unique(candidates), None, among)
     if threshold is not None:
         kept = np.nonzero(found.values >= threshold)[0]
     elif top is not None:

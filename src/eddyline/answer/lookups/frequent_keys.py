@@ -57,7 +57,10 @@ def frequent_keys(
     assert isinstance(kept.spec, HashSketchSpec)
     counters = snapshot.counters[kept.id]
     candidates, _ = candidate_keys(kept, snapshot.hints[kept.id], kept.spec, counters)
-    found = frequent(kept.spec, counters, candidates, threshold=threshold, top=top, confidence=confidence)
+    rows = snapshot.tallies[kept.stream].rows
+    found = frequent(
+        kept.spec, counters, candidates, threshold=threshold, top=top, confidence=confidence, compared=rows
+    )
     return [
         FrequentKey(
             int(key), value_of(kept.demand.keys[0], int(key)), _count(float(value), float(half), confidence)

@@ -10,8 +10,17 @@ MIN_DEPTH = 7
 MIN_WIDTH = 16
 HINT_SHARE = 4
 """One word in so many of a skimmed sketch goes to its candidate table."""
+HIGHEST_CONFIDENCE = 1 - 1e-12
+"""Nearer to 1 the quantiles of a float are infinite."""
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def checked_confidence(confidence: float) -> float:
+    """Return a confidence that intervals can have, or raise PlanError."""
+    if not isinstance(confidence, int | float) or not 0.5 <= confidence <= HIGHEST_CONFIDENCE:
+        raise PlanError(f"confidence={confidence!r} is not a number between 0.5 and 1, such as 0.95 or 0.99.")
+    return confidence
 
 
 def parse_bytes(size: str | int) -> int:

@@ -1,7 +1,7 @@
 """Layouts with windows: queries with one window on the same streams share panes, each pane a small layout.
 
-The budget holds all panes: a group of sketches gets its share by the number of its sketches, and a pane the
-share divided by the number of panes that are kept. Groups of exact counters take what they need.
+The budget holds all panes. Exact counters take what they need, those without a window among them; of the rest a group
+gets its share by the number of its sketches, and a pane the share divided by the number of panes that are kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,26 +46,30 @@ def layout_with_windows(
             names = tuple(sorted({demand.stream for demand in each.demands}))
             grouped.setdefault((windows[each.name], names), []).append(each)
     sketches = {key: _sketches(_all_demands(members)) for key, members in grouped.items()}
-    unit = settings.budget // max(_sketches(_all_demands(plain) | set(samples)) + sum(sketches.values()), 1)
-    groups = tuple(
-        _group(
-            window,
-            [streams[name] for name in names],
-            members,
-            unit * sketches[window, names],
-            settings,
-            keep,
-            known,
-        )
-        for (window, names), members in sorted(grouped.items(), key=lambda item: item[0])
-    )
-    rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups), 0))
+
+    def made(key: tuple[Window, tuple[str, ...]], budget: int) -> WindowGroup:
+        return _group(key[0], [streams[n] for n in key[1]], grouped[key], budget, settings, keep, known)
+
+    groups = {key: made(key, 0) for key, number in sketches.items() if number == 0}
+    totals = {Demand(name, "total") for name in streams} | _totals(plain)
+    left = settings.budget - 8 * len(totals) - sum(group.nbytes for group in groups.values())
+    parts = _sketches(_all_demands(plain) | set(samples)) + sum(sketches.values())
+    groups |= {
+        key: made(key, max(left, 0) * number // parts) for key, number in sketches.items() if number > 0
+    }
+    rest = replace(settings, budget=max(settings.budget - sum(group.nbytes for group in groups.values()), 0))
     layout = make_layout(list(streams.values()), plain, rest, samples, keep, known)
-    return replace(layout, windows=groups)
+    return replace(layout, windows=tuple(groups[key] for key in sorted(groups)))
 
 
 def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
     return {demand for each in asked for demand in each.demands}
+
+
+def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
+    """Return the exact counters of some queries, which stand beside stream samples, too."""
+    counted = {demand for demand in _all_demands(asked) if demand.kind == "total"}
+    return counted | {demand for each in asked for demand in totals_of(each.query)}
 
 
 def _sketches(demands: set[Demand]) -> int:
@@ -101,12 +105,11 @@ def _group(
     return WindowGroup(name, window, replace(layout, samples=_of_all_panes(layout, window.panes + 1)))
 
 
-def _least_bytes(asked: Iterable[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:
+def _least_bytes(asked: Sequence[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:
     """Return the bytes that a pane takes at least."""
     if not settings.samples:
         return 8 * sum(least_words(demand, settings) for demand in demands)
-    totals = {demand for demand in demands if demand.kind == "total"}
-    totals |= {demand for each in asked for demand in totals_of(each.query)}
+    totals = {demand for demand in demands if demand.kind == "total"} | _totals(asked)
     return 8 * len(totals) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
 
 
