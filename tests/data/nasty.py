@@ -56,6 +56,12 @@ TEXTS = {
     "expression": "SELECT COUNT(*) FROM r JOIN u ON UPPER(r.s) = UPPER(u.s)",
     "one column twice": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k AND r.k = u.j",
     "both columns of either": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k AND r.j = u.k",
+    "decimal against int": "SELECT COUNT(*) FROM r JOIN u ON r.d = u.j",
+    "decimals of two scales": "SELECT COUNT(*) FROM r JOIN u ON r.p = u.wide AND r.d = u.p",
+    "minus": "SELECT COUNT(*) FROM r JOIN u ON -r.j = u.j",
+    "key that is a condition": "SELECT COUNT(*) FROM r JOIN u ON (r.j > 0 OR r.b) = u.b",
+    "key by CASE": "SELECT COUNT(*) FROM r JOIN u ON CASE WHEN r.b THEN r.j END = COALESCE(u.j, u.k)",
+    "USING twice": "SELECT COUNT(j) FROM r JOIN u USING (j, b) JOIN v USING (j)",
     # aggregates and measures
     "count of a column": "SELECT COUNT(u.x) FROM r JOIN u ON r.k = u.k",
     "sum": "SELECT SUM(u.x) FROM r JOIN u ON r.k = u.k",
@@ -76,6 +82,14 @@ TEXTS = {
     "IS NULL": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.x IS NULL AND u.s IS NOT NULL",
     "two predicates on one stream": "SELECT COUNT(*) FROM r y JOIN r z ON y.k = z.k WHERE y.x > 0 AND z.x <= 0",
     "one predicate on two": "SELECT COUNT(*) FROM r y JOIN r z ON y.k = z.k WHERE y.x > 0 AND z.x > 0",
+    "NOT IN a list with NULL": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.j NOT IN (1, NULL)",
+    "NOT IN": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE NOT (r.j IN (1, -1) OR r.b) AND u.j NOT IN (1)",
+    "NOT BETWEEN with NULL": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.j NOT BETWEEN 0 AND NULL",
+    "NOT LIKE": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.s NOT LIKE 'a%' AND u.s LIKE '_'",
+    "CASE without ELSE": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE NOT CASE WHEN r.j > 0 THEN r.b END",
+    "booleans compared": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE (r.j > 0) = r.b AND NOT u.b = (u.j = 0)",
+    "one value of a key": "SELECT COUNT(*) FROM r JOIN u ON r.j = u.j AND r.j = 1 AND u.j = 0",
+    "spread of one value": "SELECT VARIANCE(r.j) FROM r JOIN u ON r.k = u.k WHERE r.j = 1",
     # shapes
     "self-join": "SELECT COUNT(*) FROM r y JOIN r z ON y.k = z.k",
     "one relation three times": "SELECT COUNT(*) FROM r x JOIN r y ON x.k = y.k JOIN r z ON y.k = z.k",
@@ -99,6 +113,22 @@ TEXTS = {
         "SELECT COUNT(*) FROM (SELECT k FROM r WHERE x > 0 INTERSECT SELECT k FROM r WHERE x <= 0)"
     ),
     "three sets": "SELECT COUNT(*) FROM ((SELECT j FROM r UNION SELECT j FROM v) EXCEPT SELECT j FROM u)",
+    "distinct of one column twice": "SELECT COUNT(DISTINCT j, j) FROM r",
+    "distinct conditions": "SELECT COUNT(DISTINCT CASE WHEN b THEN j END, x > 0) FROM r",
+    "sets bind as in SQL": "SELECT COUNT(*) FROM (SELECT j FROM r EXCEPT SELECT j FROM u UNION SELECT j FROM v INTERSECT SELECT k FROM u)",
+    "difference of a difference": "SELECT COUNT(*) FROM (SELECT s FROM r EXCEPT (SELECT s FROM u EXCEPT SELECT s FROM v))",
+    "a set without itself": "SELECT COUNT(*) FROM (SELECT s, b FROM r EXCEPT SELECT s, b FROM r)",
+    "NULL alone in a set": (
+        "SELECT COUNT(*) FROM (SELECT j FROM r WHERE j IS NULL INTERSECT SELECT j FROM u WHERE j IS NULL OR j = 1)"
+    ),
+    "numbers of three types in a set": "SELECT COUNT(*) FROM (SELECT j FROM r UNION SELECT d FROM u UNION SELECT k FROM v)",
+    "pairs of swapped columns": "SELECT COUNT(*) FROM (SELECT k, j FROM r INTERSECT SELECT j, k FROM u)",
+    "semi-join with itself": "SELECT COUNT(DISTINCT s) FROM r WHERE k IN (SELECT j FROM r WHERE b)",
+    "semi-join on pairs": "SELECT COUNT(DISTINCT s) FROM r WHERE (k, j) IN (SELECT k, j FROM u) AND NOT b",
+    "semi-join by EXISTS": (
+        "SELECT COUNT(DISTINCT j) FROM r WHERE EXISTS (SELECT 1 FROM u WHERE u.k = r.k AND u.b AND r.x > 0)"
+    ),
+    "pairs of one stream": "SELECT COUNT(DISTINCT y.j, z.s) FROM r y JOIN r z ON y.k = z.k WHERE y.b AND NOT z.b",
     "pairs": "SELECT COUNT(DISTINCT r.j, u.s) FROM r JOIN u ON r.k = u.k",
     "pairs and the key": "SELECT COUNT(DISTINCT r.j, r.k, u.s) FROM r JOIN u ON r.k = u.k",
     "one side": "SELECT COUNT(DISTINCT r.s) FROM r JOIN u ON r.k = u.k WHERE u.x > 0",

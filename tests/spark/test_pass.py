@@ -141,6 +141,11 @@ def test_empty_and_all_null_frames(spark, plan, frames):
 
 BAD_FRAMES = {
     "a frame is missing": (lambda f: {"l": f["l"]}, el.PipelineError, "exactly one frame per stream"),
+    "two columns that differ in case": (
+        lambda f: {**f, "l": f["l"].select("*", sf.col("i64").alias("I64"))},
+        el.PipelineError,
+        "2 columns 'i64'",
+    ),
     "missing column": (lambda f: {**f, "l": f["l"].drop("i64")}, el.PipelineError, "'i64'"),
     "type clash": (
         lambda f: {**f, "l": f["l"].withColumn("s", sf.lit(1))},
