@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+import scipy  # its subpackages are loaded where they are touched
 
 from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
@@ -116,8 +116,8 @@ def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_ou
 def _bar(depth: int, rows: int, chance: float) -> float:
     """Return how many noise levels most of `depth` rows, of those `rows` in use, pass with a given chance."""
     need = depth // 2 + 1
-    one_row = betaincinv(need, rows - need + 1, min(0.5 * chance, 0.5))
-    return float(-ndtri(one_row)) * sqrt(rows)
+    one_row = scipy.special.betaincinv(need, rows - need + 1, min(0.5 * chance, 0.5))
+    return float(-scipy.special.ndtri(one_row)) * sqrt(rows)
 
 
 def refit_shrunk(
