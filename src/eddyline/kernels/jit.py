@@ -7,7 +7,8 @@ scalars: an array expression, a sort or the assignment of a row takes numba up t
 
 import warnings
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
+from threading import RLock
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ _NOT_KEPT = (
     "numba finds no folder in which to keep compiled kernels, so every process compiles them anew, for many seconds: "
     "set NUMBA_CACHE_DIR to a folder that can be written."
 )
+_TURN = RLock()
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -35,12 +37,20 @@ class Kernel(Generic[P, R]):
         self.function = function
         self.name = f"{function.__module__}.{function.__qualname__}"
         self.options = options
+        self._compiled: Any = None
         self._written = [name in writes for name in names]
         update_wrapper(self, function)
 
-    @cached_property
+    @property
     def compiled(self) -> Any:
-        """Numba's dispatcher, in whose eyes the kernels that the function calls are dispatchers, too."""
+        """Numba's dispatcher."""
+        if self._compiled is None:
+            with _TURN:
+                self._compiled = self._compiled or self._compile()
+        return self._compiled
+
+    def _compile(self) -> Any:
+        """Return the dispatcher, in whose eyes the kernels that the function calls are dispatchers, too."""
         from numba import njit  # noqa: PLC0415 - half of what importing eddyline would take
 
         function = self.function
