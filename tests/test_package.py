@@ -1,4 +1,4 @@
-"""The public face: sorted names, documented errors, and no pyspark on import."""
+"""The public face: sorted names, documented errors, and what importing it loads."""
 
 import subprocess
 import sys
@@ -25,11 +25,41 @@ def test_every_error_is_public_and_drawn_in_the_tree():
             assert name in errors.__doc__
 
 
-def test_import_does_not_import_pyspark():
-    code = (
-        "import sys, eddyline, eddyline.cli; assert not [m for m in sys.modules if m.startswith('pyspark')]"
+def loaded_after(code: str) -> set[str]:
+    """Return the packages outside the standard library that are loaded after some code ran in a fresh process."""
+    show = (
+        "import sys; print(*{name.partition('.')[0] for name in sys.modules}, 'scipy.special' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    printed = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{show}"], check=True, capture_output=True, text=True
+    ).stdout.split()
+    special = {"scipy.special"} if printed.pop() == "True" else set()
+    return (set(printed) | special) - sys.stdlib_module_names - {"__main__", "_distutils_hack"}
+
+
+def test_importing_eddyline_loads_nothing_else():
+    assert {name for name in loaded_after("import eddyline") if "eddyline" not in name} == set()
+
+
+def test_public_names_and_the_command_line_load_neither_spark_nor_numba_nor_scipys_functions():
+    loaded = loaded_after("from eddyline import *; import eddyline.cli")
+    assert {"pyarrow", "sqlglot", "numpy"} <= loaded
+    assert not loaded & {"pyspark", "py4j", "pandas", "duckdb", "numba", "llvmlite", "scipy.special"}
+
+
+def test_planning_does_not_load_numba():
+    code = """
+import eddyline
+w = eddyline.Workload(budget="64 KB")
+w.stream("a", "k BIGINT, x INT").stream("b", "k BIGINT")
+w.query("joined", "SELECT SUM(a.x) FROM a JOIN b ON a.k = b.k").query("seen", "SELECT COUNT(DISTINCT k) FROM a")
+assert "joined" in w.plan().explain()
+"""
+    assert not loaded_after(code) & {"pyspark", "numba", "llvmlite"}
+
+
+def test_every_public_name_is_listed_by_dir():
+    assert set(el.__all__) <= set(dir(el))
 
 
 def test_version_is_that_of_the_project():

@@ -1,17 +1,12 @@
 """SQL aggregates over streams of inserts and deletes, from kilobytes of sketch state, with honest intervals.
 
-Importing eddyline does not import pyspark: only `Plan.sketch` and `Plan.start` do.
+Importing eddyline imports nothing but the standard library; each name below loads what it needs when it is first
+touched. numba is loaded by the first row that is counted, pyspark by `Plan.sketch` and `Plan.start`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from eddyline.answer.estimate import Estimate
-from eddyline.answer.freshness import Freshness
-from eddyline.api.batch_job import open_state as open  # noqa: A004 - the word that users expect
-from eddyline.api.plan import Plan
-from eddyline.api.run import Run
-from eddyline.api.state import State
-from eddyline.api.workload import Workload
 from eddyline.errors import (
     ChangeError,
     CorruptState,
@@ -27,7 +22,18 @@ from eddyline.errors import (
     UnsupportedQuery,
     WrongRun,
 )
-from eddyline.plan.statistics import RelationStatistics, Statistics
+
+if TYPE_CHECKING:
+    from eddyline.answer.estimate import Estimate
+    from eddyline.answer.freshness import Freshness
+    from eddyline.api.batch_job import open_state as open  # noqa: A004 - the word that users expect
+    from eddyline.api.plan import Plan
+    from eddyline.api.run import Run
+    from eddyline.api.state import State
+    from eddyline.api.workload import Workload
+    from eddyline.plan.statistics import RelationStatistics, Statistics
+
+    __version__: str
 
 __all__ = [
     "ChangeError",
@@ -54,14 +60,29 @@ __all__ = [
     "open",
 ]
 
-if TYPE_CHECKING:
-    __version__: str
-else:
+_HOMES = {
+    "Estimate": "eddyline.answer.estimate",
+    "Freshness": "eddyline.answer.freshness",
+    "Plan": "eddyline.api.plan",
+    "RelationStatistics": "eddyline.plan.statistics",
+    "Run": "eddyline.api.run",
+    "State": "eddyline.api.state",
+    "Statistics": "eddyline.plan.statistics",
+    "Workload": "eddyline.api.workload",
+}
 
-    def __getattr__(name: str) -> str:
-        """Return `__version__`, read from the installed package's metadata only when somebody asks for it."""
-        if name != "__version__":
+if not TYPE_CHECKING:  # type checkers see the imports above
+
+    def __getattr__(name: str) -> object:
+        """Return a public name from its home, or the version from the installed package's metadata."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("eddyline")
+        if name == "open":
+            return import_module("eddyline.api.batch_job").open_state
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version  # noqa: PLC0415 - importing eddyline should not pay for it
+        return getattr(import_module(_HOMES[name]), name)
 
-        return version("eddyline")
+    def __dir__() -> list[str]:
+        """Return the public names, those that are not loaded yet among them."""
+        return sorted({*globals(), *__all__})

@@ -22,6 +22,7 @@ from eddyline.api.batch_job import build_state, open_state, stored_layout, store
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.run_job import HowToRun, run_pipeline
 from eddyline.api.state import State
+from eddyline.api.warm import warm as warm_kernels
 from eddyline.api.workload import ANALYSIS_BUDGET, Workload
 from eddyline.errors import EddylineError, PlanError
 from eddyline.store import Reader, Store, verify
@@ -238,6 +239,16 @@ def demo(
     changes = sum(tally.rows for tally in state.snapshot.tallies.values())
     deletes = sum(tally.deletes for tally in state.snapshot.tallies.values())
     out.print(f"{changes:,} changes ({deletes:,} deletes) in {state.nbytes:,} bytes of state.")
+
+
+@app.command()
+@tells_errors
+def warm() -> None:
+    """Compile all kernels ahead, so that no first pass waits for it: at set-up, or when an image is built."""
+    with working("compiling kernels"):
+        warmed = warm_kernels()
+    out.print(f"{warmed.kernels} kernels, {warmed.compiled} of them compiled now, kept in ", end="")
+    out.print(str(warmed.folder), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

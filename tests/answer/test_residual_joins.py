@@ -10,13 +10,12 @@ from eddyline.answer.joins.residual import (
     combine,
     read_residual_join,
     residual_combination,
-    residual_join,
     residual_sides,
 )
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import read_sample_join
-from eddyline.answer.joins.two_way import SketchedRelation
+from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
@@ -75,7 +74,7 @@ def test_residual_sketches_are_those_of_the_rows_that_are_not_followed(seed, bas
 def test_nothing_is_left_where_everything_is_followed():
     spec, shape, made = two_relations(1)
     join = Join(naive.sample(spec, made, [(1.0, {})]), shape)
-    reading = residual_join(join, "count", sketches(join)["count"])
+    reading = skimmed_join(*residual_sides(join, "count", sketches(join)["count"]))
     assert reading.value == reading.half_width(0.95) == 0.0
     found = read_residual_join(join, "count", {}, sketches(join), 0.95)
     assert found.low == found.value == found.high
@@ -90,8 +89,9 @@ def test_the_combined_sketch_reads_the_combination_of_the_terms():
         name: tuple(replace(side, candidates=side.candidates[:0]) for side in pair)
         for name, pair in sketches(whole).items()
     }
-    together = residual_combination(join, sides, factors)
-    apart = sum(f * residual_join(join, name, sides[name]).rows for name, f in factors.items())
+    residuals = {name: residual_sides(join, name, sides[name]) for name in factors}
+    together = residual_combination(residuals, factors)
+    apart = sum(f * skimmed_join(*residuals[name]).rows for name, f in factors.items())
     assert together.rows == pytest.approx(apart, rel=1e-6)
 
 

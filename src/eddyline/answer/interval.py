@@ -16,7 +16,7 @@ from math import exp, inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy  # its subpackages are loaded where they are touched
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -53,12 +53,12 @@ class Interval(NamedTuple):
 
 def two_sided_z(confidence: float) -> float:
     """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
-    return float(ndtri(0.5 + confidence / 2))
+    return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
 def student(confidence: float, degrees: float) -> float:
     """Return the quantile of Student's distribution that leaves (1 - confidence)/2 on either side."""
-    return float(stdtrit(degrees, 0.5 + confidence / 2))
+    return float(scipy.special.stdtrit(degrees, 0.5 + confidence / 2))
 
 
 def half_width_of_rows(rows: FloatArray, row_variance: float, confidence: float) -> float:

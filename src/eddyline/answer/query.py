@@ -7,6 +7,7 @@ from eddyline.answer.aggregates import aggregate_value
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.joins.query import answer_join
+from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, PlannedQuery
@@ -39,7 +40,7 @@ def _with_sketches(snapshot: Snapshot, planned: PlannedQuery) -> Snapshot:
     """Return the snapshot with the sketches that a query reads, built where they stand beside an exact sample."""
     for sample in snapshot.layout.samples:
         if any(kept.id in planned.ids for kept in sample.sketches):
-            snapshot = snapshot.in_second_stage(sample.id)
+            snapshot = in_second_stage(snapshot, sample.id)
     return snapshot
 
 

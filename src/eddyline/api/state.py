@@ -22,7 +22,7 @@ from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
-from eddyline.plan.layout import KeptSynopsis
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery
 from eddyline.plan.size.shapes import checked_confidence
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import tuple_key
@@ -68,19 +68,18 @@ class State:
         return self
 
     def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
-        """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover."""
-        snapshot, note = self.snapshot, ""
-        panes = self.snapshot.panes_of(query)
-        if panes is not None:
-            snapshot, note = panes.summed(Snapshot.empty(panes.group.layout)), notes.window(panes.bounds)
-        planned = find_planned(snapshot.layout, query, method)
-        estimate = answer(snapshot, planned, self._confidence(confidence))
-        if note:
-            estimate = replace(estimate, notes=(note, *estimate.notes))
+        """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover.
+
+        It is read once and then remembered, until rows are added.
+        """
+        snapshot, at = self.snapshot, self._confidence(confidence)
+        estimate, planned, layout = snapshot.memo.recall(
+            ("answer", query, at, method), lambda: _read(snapshot, query, at, method)
+        )
         if self.origin is None:
             return estimate
-        origin = self.origin if panes is None else Origin(self.origin.freshness)
-        return origin.told(estimate, planned, snapshot.layout)
+        origin = self.origin if layout is snapshot.layout else Origin(self.origin.freshness)
+        return origin.told(estimate, planned, layout)
 
     def frequent(
         self,
@@ -102,8 +101,17 @@ class State:
         followed = find_followed(self.snapshot, stream, key, predicates)
         if followed is not None and (followed.all or not self._is_sketched(stream, columns, where)):
             return followed.frequent(top, threshold, self._confidence(confidence))
-        kept = self._sketch_of(stream, columns, where)
-        return frequent_keys(self.snapshot, kept, top, threshold, self._confidence(confidence))
+        kept, snapshot, at = (
+            self._sketch_of(stream, columns, where),
+            self.snapshot,
+            self._confidence(confidence),
+        )
+        return list(
+            snapshot.memo.recall(
+                ("frequent", kept.id, top, threshold, at),
+                lambda: frequent_keys(snapshot, kept, top, threshold, at),
+            )
+        )
 
     def frequency(
         self,
@@ -132,8 +140,14 @@ class State:
         )
         if known is not None:
             return known
-        kept = self._sketch_of(stream, columns, where)
-        return key_frequency(self.snapshot, kept, int(key[0]), self._confidence(confidence))
+        kept, snapshot, at = (
+            self._sketch_of(stream, columns, where),
+            self.snapshot,
+            self._confidence(confidence),
+        )
+        return snapshot.memo.recall(
+            ("frequency", kept.id, int(key[0]), at), lambda: key_frequency(snapshot, kept, int(key[0]), at)
+        )
 
     def sample(self, stream: str, *columns: str, where: str | None = None) -> Sample:
         """Return the distinct sample that `w.sample(stream, *columns)` asked for: values, net counts and rate."""
@@ -213,3 +227,19 @@ def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
         return pa.array([value], to_arrow(kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
         raise PlanError(f"{wrong}: {error}.") from error
+
+
+def _read(
+    snapshot: Snapshot, query: str, confidence: float, method: str | None
+) -> tuple[Estimate, PlannedQuery, Layout]:
+    """Return the estimate of a query, how it was planned, and in which layout: the state's, or its window's."""
+    panes = snapshot.panes_of(query)
+    if panes is None:
+        planned = find_planned(snapshot.layout, query, method)
+        return answer(snapshot, planned, confidence), planned, snapshot.layout
+    group = panes.group
+    window = snapshot.memo.recall(("window", group.id), lambda: panes.summed(Snapshot.empty(group.layout)))
+    planned = find_planned(group.layout, query, method)
+    estimate = answer(window, planned, confidence)
+    noted = replace(estimate, notes=(notes.window(panes.bounds), *estimate.notes))
+    return noted, planned, group.layout

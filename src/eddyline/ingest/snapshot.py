@@ -15,6 +15,7 @@ import numpy as np
 
 from eddyline.errors import IncompatibleSpecs
 from eddyline.ingest.accumulator import Accumulator
+from eddyline.ingest.memo import Memo
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.sample_pass import SamplePass, sketch_elements
 from eddyline.ingest.settling import settle
@@ -48,7 +49,8 @@ def _subtract(kept: KeptSynopsis, left: Int64Array, right: Int64Array) -> Int64A
 class Snapshot:
     """Counters, hints, stream samples and tallies of a layout.
 
-    Sketches that stand beside a sample have counters only in the sample's second stage.
+    Sketches that stand beside a sample have counters only in the sample's second stage. Nothing here is ever changed
+    in place; `memo` keeps what answers read off it.
     """
 
     layout: Layout
@@ -57,6 +59,7 @@ class Snapshot:
     tallies: Mapping[str, Tally]
     windows: Mapping[str, PaneSet] = field(default_factory=dict)
     samples: Mapping[str, SampleState] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @classmethod
     def empty(cls, layout: Layout, like: Mapping[str, SampleState] | None = None) -> "Snapshot":

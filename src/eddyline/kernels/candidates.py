@@ -12,8 +12,8 @@ Layout of a set in int64 words: WAYS keys, then their votes, four to a word, the
 """
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import inlined, kernel
 from eddyline.kernels.mixing import mix_word
 
 WAYS = 8
@@ -23,7 +23,7 @@ _I = np.int64
 _LARGEST = _I(2047) << _I(30)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def decode_vote(code: np.int64) -> np.int64:
     """Return the votes that a 16-bit code stands for."""
     mantissa = code & _I(1023)
@@ -32,7 +32,7 @@ def decode_vote(code: np.int64) -> np.int64:
     return -size if code & _I(32768) else size
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def encode_vote(votes: np.int64, random: np.int64) -> np.int64:
     """Return the 16-bit code of the votes, rounded up where the random bits say so."""
     size = min(abs(votes), _LARGEST)
@@ -47,40 +47,40 @@ def encode_vote(votes: np.int64, random: np.int64) -> np.int64:
     return code | _I(32768) if votes < 0 and code > 0 else code
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def set_of(key: np.uint64, params: np.ndarray, sets: int) -> np.int64:
     """Return the set of a key."""
     return _I(((mix_word(key, params) >> _U(32)) * _U(sets)) >> _U(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def sets_of(keys: np.ndarray, params: np.ndarray, sets: int, out: np.ndarray) -> None:
     """Fill out (n,) with the set of each key."""
     for i in range(keys.shape[0]):
         out[i] = set_of(keys[i], params, sets)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def decode_votes(codes: np.ndarray, out: np.ndarray) -> None:
     """Fill out with the votes of each code."""
     for i in range(codes.shape[0]):
         out[i] = decode_vote(codes[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def encode_votes(votes: np.ndarray, out: np.ndarray) -> None:
     """Fill out with the code of each number of votes, rounded down."""
     for i in range(votes.shape[0]):
         out[i] = encode_vote(votes[i], _I(0))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _code(slots: np.ndarray, place: int) -> np.int64:
     """Return the vote of a slot as its 16-bit code."""
     return _I((slots[WAYS + (place >> 2)] >> _I(16 * (place & 3))) & _I(65535))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _weakest(slots: np.ndarray) -> int:
     """Return the first slot with the fewest votes: codes without their sign are ordered as votes are."""
     place = 0
@@ -93,7 +93,7 @@ def _weakest(slots: np.ndarray) -> int:
     return place
 
 
-@njit(cache=True, nogil=True)
+@kernel("body")
 def observe_keys(
     body: np.ndarray,
     keys: np.ndarray,

@@ -1,8 +1,8 @@
 """Keys of 128-bit decimals: equal values of different scale get equal keys."""
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import helper, kernel
 from eddyline.kernels.xxhash import SPARK_SEED, hash_long
 
 _U = np.uint64
@@ -10,7 +10,7 @@ _MASK32 = _U(0xFFFFFFFF)
 _TOP = _U(63)
 
 
-@njit(cache=True)
+@helper
 def _divide_by_ten(high: np.uint64, low: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Return (quotient high, quotient low, remainder) of an unsigned 128-bit number and ten."""
     ten = _U(10)
@@ -20,7 +20,7 @@ def _divide_by_ten(high: np.uint64, low: np.uint64) -> tuple[np.uint64, np.uint6
     return high // ten, (upper // ten) << _U(32) | lower // ten, lower % ten
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def decimal_keys(words: np.ndarray, scale: int, out: np.ndarray) -> None:
     """Fill out (uint64) with the keys of decimals given as uint64 pairs (low, high), two's complement.
 
@@ -47,7 +47,7 @@ def decimal_keys(words: np.ndarray, scale: int, out: np.ndarray) -> None:
             out[i] = hash_long(low, hash_long(high, tail))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def narrow_decimals(words: np.ndarray, out: np.ndarray) -> bool:
     """Fill out (int64) with the unscaled values and return False if one does not fit in 64 bits."""
     for i in range(out.shape[0]):

@@ -11,8 +11,8 @@ Nothing overflows: lanes are residues, and residues add, subtract and cancel exa
 """
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import inlined, kernel
 from eddyline.kernels.mixing import PRIME61, addmod61, mix_word, mulmod61
 
 FUNCTIONS = 4  # rows of hash parameters: identity, cell, level and fingerprint, table and check
@@ -29,19 +29,19 @@ _IDENTITY_SHIFT = _U(18)
 _CHECK = _U((1 << 15) - 1)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _lane(value: np.uint64) -> np.uint64:
     """Return a 21-bit value as a residue."""
     return value - _P if value >= _P else value
 
 
-@njit(cache=True, inline="always")
+@inlined
 def check_lane(f: np.uint64, params: np.ndarray) -> np.uint64:
     """Return g(f), the check of a fingerprint."""
     return _lane(mix_word(f, params[3]) >> _U(43))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _trailing_zeros(word: np.uint64, most: int) -> int:
     level = 0
     while level < most and not word & _U(1):
@@ -50,7 +50,7 @@ def _trailing_zeros(word: np.uint64, most: int) -> int:
     return level
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _lanes(v: np.int64, f: np.uint64, g: np.uint64) -> np.uint64:
     """Return the word of a cell that holds weight v of the element with fingerprint f and check g."""
     if v == 1:
@@ -59,7 +59,7 @@ def _lanes(v: np.int64, f: np.uint64, g: np.uint64) -> np.uint64:
     return c | (c * f % _P) << _U(21) | (c * g % _P) << _U(42)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_lanes(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the sum of two level words, lane by lane."""
     c0 = (a & _LANE) + (b & _LANE)
@@ -68,25 +68,25 @@ def _add_lanes(a: np.uint64, b: np.uint64) -> np.uint64:
     return _lane(c0) | _lane(c1) << _U(21) | _lane(c2) << _U(42)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _negate_lanes(a: np.uint64) -> np.uint64:
     c0, c1, c2 = a & _LANE, a >> _U(21) & _LANE, a >> _U(42)
     return _lane(_P - c0) | _lane(_P - c1) << _U(21) | _lane(_P - c2) << _U(42)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_halves(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the sum of two words of two 32-bit counts each, every count wrapping on its own."""
     return ((a & _LOW32) + (b & _LOW32) & _LOW32) | ((a >> _U(32)) + (b >> _U(32)) << _U(32))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _residue61(v: np.int64) -> np.uint64:
     """Return a weight modulo 2^61 - 1."""
     return _U(v % np.int64(PRIME61))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_identity(
     words: np.ndarray, h: np.uint64, v: np.int64, params: np.ndarray, levels: int, cells: int, third: int
 ) -> None:
@@ -113,7 +113,7 @@ def _add_identity(
         words[at] = np.int64(_add_halves(_U(words[at]), count))
 
 
-@njit(cache=True, nogil=True)
+@kernel("words")
 def distinct_add(
     words: np.ndarray,
     keys: np.ndarray,
@@ -130,7 +130,7 @@ def distinct_add(
             _add_identity(words, h, weights[i], params, levels, cells, third)
 
 
-@njit(cache=True, nogil=True)
+@kernel("words")
 def distinct_remove(
     words: np.ndarray, identities: np.ndarray, counts: np.ndarray, params: np.ndarray, levels: int, cells: int
 ) -> None:
@@ -139,7 +139,7 @@ def distinct_remove(
         _add_identity(words, identities[i], -counts[i], params, levels, cells, 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def distinct_codes(
     identities: np.ndarray, params: np.ndarray, levels: int, cells: int, out: np.ndarray
 ) -> None:
@@ -152,7 +152,7 @@ def distinct_codes(
         out[i] = at << 21 | np.int64(_lane(word >> _U(43)))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def distinct_combine(
     left: np.ndarray,
     right: np.ndarray,
@@ -178,7 +178,7 @@ def distinct_combine(
             out[i] = np.int64(_add_halves(a, b))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _lane_inverse(c: np.uint64) -> np.uint64:
     """Return 1/c modulo P, as c^(P - 2)."""
     result, base, power = _U(1), c, LANE_PRIME - 2
@@ -190,7 +190,7 @@ def _lane_inverse(c: np.uint64) -> np.uint64:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel("kinds", "fingerprints", "counts")
 def distinct_classify(
     words: np.ndarray, params: np.ndarray, kinds: np.ndarray, fingerprints: np.ndarray, counts: np.ndarray
 ) -> None:
@@ -215,17 +215,7 @@ def distinct_classify(
             counts[i] = np.int32(c) if c <= half else np.int32(c) - np.int32(_P_SIGNED)
 
 
-@njit(cache=True, nogil=True)
-def distinct_pure_words(
-    counts: np.ndarray, fingerprints: np.ndarray, params: np.ndarray, out: np.ndarray
-) -> None:
-    """Fill out (int64) with the words of pure cells, from signed counts and fingerprints (int64)."""
-    for i in range(counts.shape[0]):
-        f = _U(fingerprints[i])
-        out[i] = np.int64(_lanes(np.int64(counts[i]), f, check_lane(f, params)))
-
-
-@njit(cache=True, inline="always")
+@inlined
 def _inverse61(c: np.uint64) -> np.uint64:
     """Return 1/c modulo 2^61 - 1, as c^(2^61 - 3)."""
     result, base, power = _U(1), c, (1 << 61) - 3
@@ -237,7 +227,7 @@ def _inverse61(c: np.uint64) -> np.uint64:
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel("sums", "counts", "identities", "found")
 def distinct_peel(
     sums: np.ndarray, counts: np.ndarray, params: np.ndarray, identities: np.ndarray, found: np.ndarray
 ) -> int:

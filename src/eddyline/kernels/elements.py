@@ -4,14 +4,15 @@ An element is a row of K words; beside it stand V net totals (its count first, t
 """
 
 import numpy as np
-from numba import njit
+
+from eddyline.kernels.jit import inlined, kernel
 
 _U = np.uint64
 _LEAST = np.iinfo(np.int64).min
 """It has no opposite in 64 bits."""
 
 
-@njit(cache=True, inline="always")
+@inlined
 def splitmix(word: np.uint64) -> np.uint64:
     """Return the splitmix64 finalizer of a word."""
     word = (word ^ (word >> _U(30))) * _U(0xBF58476D1CE4E5B9)
@@ -19,7 +20,7 @@ def splitmix(word: np.uint64) -> np.uint64:
     return word ^ (word >> _U(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel("slots", "elements", "totals")
 def fold_rows(  # noqa: C901 - a hash table in one loop
     words: np.ndarray,
     values: np.ndarray,
@@ -48,8 +49,10 @@ def fold_rows(  # noqa: C901 - a hash table in one loop
                 held = size
                 size += 1
                 slots[at] = held
-                elements[held] = words[i]
-                totals[held] = 0
+                for k in range(words.shape[1]):
+                    elements[held, k] = words[i, k]
+                for v in range(values.shape[1]):
+                    totals[held, v] = 0
                 break
             same = True
             for k in range(words.shape[1]):
@@ -68,7 +71,7 @@ def fold_rows(  # noqa: C901 - a hash table in one loop
     return len(words), size, True
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _order(left: np.ndarray, i: int, right: np.ndarray, j: int) -> int:
     for k in range(left.shape[1]):
         if left[i, k] < right[j, k]:
@@ -78,7 +81,7 @@ def _order(left: np.ndarray, i: int, right: np.ndarray, j: int) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel("out", "out_totals")
 def merge_sorted(
     left: np.ndarray,
     left_totals: np.ndarray,

@@ -1,27 +1,27 @@
 """Which values of a link are followed: a hash in [0, 1) against the value's inclusion probability."""
 
 import numpy as np
-from numba import njit
 
 from eddyline.kernels.elements import splitmix
+from eddyline.kernels.jit import inlined, kernel
 
 _U = np.uint64
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _unit(key: np.int64, seed: np.uint64) -> float:
     word = splitmix(splitmix(_U(key) ^ seed) + seed)
     return np.float64(word >> _U(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def unit_hashes(keys: np.ndarray, seed: np.uint64, out: np.ndarray) -> None:
     """Write the hash of each key, uniform in [0, 1)."""
     for i in range(len(keys)):
         out[i] = _unit(keys[i], seed)
 
 
-@njit(cache=True, nogil=True)
+@kernel("slots")
 def lookup_table(values: np.ndarray, slots: np.ndarray) -> None:
     """Fill the slots (a power of two, -1 where empty) of a hash table with the places of distinct values."""
     mask = _U(len(slots) - 1)
@@ -32,7 +32,7 @@ def lookup_table(values: np.ndarray, slots: np.ndarray) -> None:
         slots[at] = place
 
 
-@njit(cache=True, nogil=True)
+@kernel("kept")
 def drop_unfollowed(
     keys: np.ndarray,
     seed: np.uint64,

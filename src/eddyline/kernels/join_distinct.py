@@ -1,8 +1,8 @@
 """Join-distinct synopses: keys of tuples, and a counting filter of join values, two counters to a word."""
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import inlined, kernel
 from eddyline.kernels.mixing import mix_word
 
 FUNCTIONS = 3  # rows of hash parameters: fingerprint of x, fingerprint of b, slot of the filter
@@ -11,7 +11,7 @@ _U = np.uint64
 _LOW32 = _U((1 << 32) - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def tuple_keys(keys: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
     """Fill out (uint64) with the keys of tuples (x, b): 32 bits of a hash of each."""
     for i in range(keys.shape[1]):
@@ -19,19 +19,19 @@ def tuple_keys(keys: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
         out[i] = x >> _U(32) << _U(32) | b >> _U(32)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _slot(fingerprint: np.uint64, params: np.ndarray, slots: int) -> np.int64:
     return np.int64(mix_word(fingerprint, params[2]) & _U(slots - 1))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_halves(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the sum of two words of two counters modulo 2^32 each."""
     low = (a & _LOW32) + (b & _LOW32) & _LOW32
     return low | ((a >> _U(32)) + (b >> _U(32)) & _LOW32) << _U(32)
 
 
-@njit(cache=True, nogil=True)
+@kernel("words")
 def filter_add(
     words: np.ndarray, tuples: np.ndarray, weights: np.ndarray, params: np.ndarray, slots: int
 ) -> None:
@@ -42,7 +42,7 @@ def filter_add(
         words[slot >> 1] = np.int64(_add_halves(_U(words[slot >> 1]), v))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def filter_combine(left: np.ndarray, right: np.ndarray, negative: bool, out: np.ndarray) -> None:
     """Fill out with left + right (or left - right), counter by counter."""
     for i in range(left.shape[0]):
@@ -53,7 +53,7 @@ def filter_combine(left: np.ndarray, right: np.ndarray, negative: bool, out: np.
         out[i] = np.int64(_add_halves(_U(left[i]), b))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def filter_test(
     words: np.ndarray, fingerprints: np.ndarray, params: np.ndarray, slots: int, out: np.ndarray
 ) -> None:
@@ -63,14 +63,14 @@ def filter_test(
         out[i] = (_U(words[slot >> 1]) >> _U(32 * (slot & 1)) & _LOW32) != 0
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def filter_slots(fingerprints: np.ndarray, params: np.ndarray, slots: int, out: np.ndarray) -> None:
     """Fill out (int64) with the counter of the filter that each fingerprint of a join value adds to."""
     for i in range(fingerprints.shape[0]):
         out[i] = _slot(fingerprints[i], params, slots)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def filter_fill(words: np.ndarray) -> int:
     """Return how many counters are not zero."""
     number = 0

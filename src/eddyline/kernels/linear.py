@@ -1,15 +1,15 @@
 """Updates of the linear sketches: counters += the image of (keys, weights)."""
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import inlined, kernel
 from eddyline.kernels.mixing import hash_word
 
 _U = np.uint64
 _TOP = _U(63)
 
 
-@njit(cache=True, nogil=True)
+@kernel("counters")
 def hash_sketch_add(
     counters: np.ndarray,
     keys: np.ndarray,
@@ -43,7 +43,7 @@ def hash_sketch_add(
                 row[bucket & mask] += (weights[i] ^ negative) - negative
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _combined(
     keys: np.ndarray, i: int, params: np.ndarray, p: int, uses: np.ndarray, family: int
 ) -> tuple[np.uint64, np.uint64]:
@@ -57,7 +57,7 @@ def _combined(
     return bucket, top
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def hash_sketch_places(
     keys: np.ndarray, params: np.ndarray, uses: np.ndarray, family: int, width: int, out: np.ndarray
 ) -> None:
@@ -76,7 +76,7 @@ def hash_sketch_places(
                 out[p, i] = np.uint32((bucket & mask) << _U(1) | top >> _TOP)
 
 
-@njit(cache=True, nogil=True)
+@kernel("counters")
 def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.ndarray) -> None:
     """Add weights to a hash sketch at places that are known: what `hash_sketch_add` does after hashing."""
     for p in range(counters.shape[0]):
@@ -87,7 +87,7 @@ def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.nda
             row[place >> np.uint32(1)] += (weights[i] ^ negative) - negative
 
 
-@njit(cache=True, nogil=True)
+@kernel("counters")
 def agms_add(
     counters: np.ndarray,
     keys: np.ndarray,
@@ -113,7 +113,7 @@ def agms_add(
         counters[c] += total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def absolute_total(weights: np.ndarray) -> float:
     """Return the sum of |weights| as a float, which bounds how far any counter can move."""
     total = 0.0
@@ -122,7 +122,7 @@ def absolute_total(weights: np.ndarray) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def checked_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> bool:
     """Fill out with left * right (int64) and return False at the first product that does not fit."""
     for i in range(left.shape[0]):

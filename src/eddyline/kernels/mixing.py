@@ -7,7 +7,8 @@ every experiment as good as full independence. `POLY4` is a polynomial of degree
 """
 
 import numpy as np
-from numba import njit
+
+from eddyline.kernels.jit import inlined
 
 MIX = 0
 POLY4 = 1
@@ -19,7 +20,7 @@ _MASK29 = _U((1 << 29) - 1)
 _MASK32 = _U((1 << 32) - 1)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def mulmod61(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return a * b modulo 2^61 - 1, for a and b below it, from 32-bit halves."""
     a_lo, a_hi = a & _MASK32, a >> _U(32)
@@ -37,14 +38,14 @@ def mulmod61(a: np.uint64, b: np.uint64) -> np.uint64:
     return total - PRIME61 if total >= PRIME61 else total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def addmod61(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return a + b modulo 2^61 - 1, for a and b below it."""
     total = a + b
     return total - PRIME61 if total >= PRIME61 else total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def poly4_word(key: np.uint64, params: np.ndarray) -> np.uint64:
     """Return the 4-wise independent word of a key: 61 random bits, the highest one repeated on top.
 
@@ -58,7 +59,7 @@ def poly4_word(key: np.uint64, params: np.ndarray) -> np.uint64:
     return value | (value >> _U(60)) << _U(63)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def mix_word(key: np.uint64, params: np.ndarray) -> np.uint64:
     """Return the mixed word of a key: two seeded multiply and xor-shift rounds."""
     word = key ^ params[0]
@@ -70,7 +71,7 @@ def mix_word(key: np.uint64, params: np.ndarray) -> np.uint64:
     return word
 
 
-@njit(cache=True, inline="always")
+@inlined
 def hash_word(key: np.uint64, params: np.ndarray, family: int) -> np.uint64:
     """Return the hash word of a key under family `MIX` or `POLY4`."""
     if family == MIX:

@@ -8,8 +8,8 @@ A key goes to three cells of one level, one in each third of it.
 """
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import helper, inlined, kernel
 from eddyline.kernels.mixing import PRIME61, addmod61, mix_word, mulmod61
 
 FUNCTIONS = 3  # rows of hash parameters: level, cells, check
@@ -22,26 +22,26 @@ _LOW32 = _U((1 << 32) - 1)
 _ONE = _U(1)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _check(key: np.uint64, params: np.ndarray) -> np.uint64:
     """Return y of a key, below 2^31 - 1 because the hash leaves out its largest value."""
     h = mix_word(key, params[2]) % _U((1 << 28) - 1)
     return (key >> _U(61)) << _U(28) | h
 
 
-@njit(cache=True, inline="always")
+@inlined
 def add31(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return a + b modulo 2^31 - 1, for a and b below it."""
     total = a + b
     return total - _P31 if total >= _P31 else total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _cell(slots: np.uint64, j: int, third: int) -> np.int64:
     return np.int64(j) * third + np.int64(slots >> _U(21 * j) & _U(third - 1))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_words(words: np.ndarray, at: np.int64, first: np.uint64, second: np.uint64) -> None:
     """Add the two words of a cell to those at word `at`."""
     old = _U(words[at])
@@ -50,7 +50,7 @@ def _add_words(words: np.ndarray, at: np.int64, first: np.uint64, second: np.uin
     words[at + 1] = np.int64(addmod61(_U(words[at + 1]), second))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_key(
     words: np.ndarray, base: int, key: np.uint64, v: np.int64, params: np.ndarray, third: int
 ) -> None:
@@ -66,7 +66,7 @@ def _add_key(
         _add_words(words, base + 2 * _cell(slots, j, third), first, vx)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _level(sampled: np.uint64, params: np.ndarray, levels: int) -> int:
     word = mix_word(sampled, params[0])
     level = 0
@@ -76,7 +76,7 @@ def _level(sampled: np.uint64, params: np.ndarray, levels: int) -> int:
     return level
 
 
-@njit(cache=True, nogil=True)
+@kernel("words")
 def peeling_add(
     words: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, levels: int, third: int
 ) -> None:
@@ -88,14 +88,14 @@ def peeling_add(
             _add_key(words, base, keys[0, i], weights[i], params, third)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def peeling_levels(sampled: np.ndarray, params: np.ndarray, levels: int, out: np.ndarray) -> None:
     """Fill out (int64) with the level that each sampled value draws."""
     for i in range(sampled.shape[0]):
         out[i] = _level(sampled[i], params, levels)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def peeling_combine(left: np.ndarray, right: np.ndarray, start: int, negative: bool, out: np.ndarray) -> None:
     """Fill out with left + right (or left - right) for the words from `start` on."""
     for i in range(left.shape[0]):
@@ -113,7 +113,7 @@ def peeling_combine(left: np.ndarray, right: np.ndarray, start: int, negative: b
         out[i] = np.int64(total | add31(a >> _U(32), high) << _U(32))
 
 
-@njit(cache=True)
+@helper
 def power31(base: np.uint64, power: int) -> np.uint64:
     """Return base to a power modulo 2^31 - 1."""
     result = _ONE
@@ -125,7 +125,7 @@ def power31(base: np.uint64, power: int) -> np.uint64:
     return result
 
 
-@njit(cache=True)
+@helper
 def power61(base: np.uint64, power: int) -> np.uint64:
     """Return base to a power modulo 2^61 - 1."""
     result = _ONE
@@ -137,7 +137,7 @@ def power61(base: np.uint64, power: int) -> np.uint64:
     return result
 
 
-@njit(cache=True)
+@helper
 def _lone_key(
     first: np.uint64, second: np.uint64, at: np.int64, params: np.ndarray, third: int
 ) -> tuple[bool, np.uint64]:
@@ -159,7 +159,7 @@ def _lone_key(
     return False, _U(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel("words", "keys", "counts")
 def peeling_decode(
     words: np.ndarray, params: np.ndarray, third: int, keys: np.ndarray, counts: np.ndarray
 ) -> int:

@@ -9,9 +9,9 @@ order, the mask of the streams known to hold it, for each known element, k bits 
 """
 
 import numpy as np
-from numba import njit
 
 from eddyline.kernels.distinct import LANE_PRIME, MANY, PURE, check_lane
+from eddyline.kernels.jit import helper, kernel
 
 MOST_COUNT = 32  # net counts up to which a known element is looked for beside another one
 
@@ -20,17 +20,12 @@ _P = _U(LANE_PRIME)
 _LANE = _U((1 << 21) - 1)
 
 
-@njit(cache=True)
 def small_inverses() -> np.ndarray:
     """Return 1/c modulo P for c = 0 .. MOST_COUNT (0 for 0)."""
-    out = np.zeros(MOST_COUNT + 1, dtype=np.uint64)
-    out[1] = 1
-    for c in range(2, MOST_COUNT + 1):
-        out[c] = (_P - _P // _U(c)) * out[_P % _U(c)] % _P
-    return out
+    return np.array([0, *(pow(c, -1, LANE_PRIME) for c in range(1, MOST_COUNT + 1))], dtype=np.uint64)
 
 
-@njit(cache=True)
+@helper
 def _beside(word: np.uint64, f: np.uint64, params: np.ndarray, inverses: np.ndarray) -> int:
     """Return the fingerprint of the one element that a cell holds beside that of fingerprint f, or -1."""
     c, s, t = int(word & _LANE), word >> _U(21) & _LANE, word >> _U(42)
@@ -44,7 +39,7 @@ def _beside(word: np.uint64, f: np.uint64, params: np.ndarray, inverses: np.ndar
     return -1
 
 
-@njit(cache=True)
+@helper
 def _join(fingerprint: int, j: int, known: np.ndarray, masks: np.ndarray, g: int) -> int:
     """Note that stream j holds an element; return the number of known elements."""
     for i in range(g):
@@ -55,7 +50,7 @@ def _join(fingerprint: int, j: int, known: np.ndarray, masks: np.ndarray, g: int
     return g + 1
 
 
-@njit(cache=True)
+@helper
 def _resolve(
     words: np.ndarray,
     many: int,
@@ -76,7 +71,7 @@ def _resolve(
     return -1, g
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def cell_patterns(
     words: np.ndarray,
     kinds: np.ndarray,
@@ -106,7 +101,9 @@ def cell_patterns(
                 break
             many ^= 1 << j
         code = many
-        ordered = np.sort(masks[:g])
         for i in range(g):
-            code |= ordered[g - 1 - i] << streams * (i + 1)
+            place = 1  # in descending order: one further on for each mask before it
+            for j in range(g):
+                place += masks[j] > masks[i] or (masks[j] == masks[i] and j < i)
+            code |= masks[i] << streams * place
         out[cell] = code

@@ -21,12 +21,13 @@ dQ_M(n)/dlambda_T = Q_M(max(0, n - 1_T)) - Q_M(n).
 import math
 
 import numpy as np
-from numba import njit
+
+from eddyline.kernels.jit import helper, kernel
 
 _TINY = 1e-290
 
 
-@njit(cache=True, nogil=True)
+@kernel("up", "full", "down")
 def state_moves(streams: int, up: np.ndarray, full: np.ndarray, down: np.ndarray) -> None:
     """Fill the moves of capped counts (base-3 numbers, one digit a stream) for every class T: one more
     element (up), two or more (full), one less to ask for (down); each int64 (2^k, 3^k).
@@ -45,15 +46,16 @@ def state_moves(streams: int, up: np.ndarray, full: np.ndarray, down: np.ndarray
                 place *= 3
 
 
-@njit(cache=True)
-def _at_least(
+@helper
+def _at_least(  # noqa: C901 - one class after the other
     streams: int, many: int, rates: np.ndarray, up: np.ndarray, full: np.ndarray, q: np.ndarray
 ) -> None:
     """Fill q (3^k,) with Q_M(n) for the streams M = many and every n that asks nothing of the others."""
     states = q.shape[0]
-    q[:] = 0.0
-    q[0] = 1.0
     moved = np.empty(states)
+    for s in range(states):
+        q[s] = 0.0
+    q[0] = 1.0
     for t in range(1, 1 << streams):
         rate = rates[t]
         if t & ~many or rate <= 0.0:
@@ -61,13 +63,15 @@ def _at_least(
         none = math.exp(-rate)
         one = rate * none
         more = 0.5 * rate * rate * (1.0 - rate / 1.5) if rate < 1e-4 else 1.0 - none - one
-        moved[:] = 0.0
+        for s in range(states):
+            moved[s] = 0.0
         for s in range(states):
             if q[s] > 0.0:
                 moved[s] += q[s] * none
                 moved[up[t, s]] += q[s] * one
                 moved[full[t, s]] += q[s] * more
-        q[:] = moved
+        for s in range(states):
+            q[s] = moved[s]
     place = 1
     for j in range(streams):  # from "exactly" to "at least", one stream after the other
         if many >> j & 1:
@@ -78,7 +82,7 @@ def _at_least(
         place *= 3
 
 
-@njit(cache=True)
+@helper
 def _spread(index: int, many: int, streams: int) -> int:
     """Return the subset of `many` whose members are the set bits of index, counted within many."""
     subset = 0
@@ -89,7 +93,7 @@ def _spread(index: int, many: int, streams: int) -> int:
     return subset
 
 
-@njit(cache=True)
+@helper
 def _wanted(classes: np.ndarray, many: int, resolvable: int, streams: int) -> int:
     """Return n (a base-3 number): what each stream of many must get besides the known elements."""
     wanted, place = 0, 1
@@ -105,7 +109,7 @@ def _wanted(classes: np.ndarray, many: int, resolvable: int, streams: int) -> in
     return wanted
 
 
-@njit(cache=True)
+@helper
 def _pattern_term(
     streams: int,
     groups: np.ndarray,
@@ -117,7 +121,8 @@ def _pattern_term(
     slope: np.ndarray,
 ) -> float:
     """Return the sum over R_1 .. R_g of a pattern, and fill slope (2^k,) with its derivatives."""
-    slope[:] = 0.0
+    for t in range(slope.shape[0]):
+        slope[t] = 0.0
     g = groups.shape[0]
     size = 0
     for j in range(streams):
@@ -141,8 +146,8 @@ def _pattern_term(
     return total
 
 
-@njit(cache=True, nogil=True)
-def log_likelihood(
+@kernel("gradient", "information")
+def log_likelihood(  # noqa: C901 - one pass over the cells
     numbers: np.ndarray,
     level_rates: np.ndarray,
     levels: np.ndarray,
@@ -164,18 +169,21 @@ def log_likelihood(
     mask of the streams in which a known element beside another one is recognised.
     """  # noqa: D205
     classes = 1 << streams
-    gradient[:] = 0.0
-    information[:] = 0.0
+    for t in range(classes):
+        gradient[t] = 0.0
+        for other in range(classes):
+            information[t, other] = 0.0
     rates, slope = np.empty(classes), np.empty(classes)
     q = np.empty((classes, 3**streams))
-    known = np.zeros(classes, dtype=np.bool_)
-    groups = np.zeros(streams, dtype=np.int64)
+    known = np.empty(classes, dtype=np.bool_)
+    groups = np.empty(streams, dtype=np.int64)
     total, current = 0.0, -1
     for i in range(levels.shape[0]):
         if levels[i] != current:
             current = levels[i]
-            known[:] = False
-            rates[:] = numbers * level_rates[current]
+            for t in range(classes):
+                known[t] = False
+                rates[t] = numbers[t] * level_rates[current]
         many = patterns[i] & (classes - 1)
         rest, g = patterns[i] >> streams, 0
         while rest:

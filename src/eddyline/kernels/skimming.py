@@ -9,15 +9,15 @@ or -1. Paper symbols: H[p, q] = residual, h_p(u) = buckets[u, p], xi_p(u) = sign
 from typing import SupportsIndex
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import helper, inlined, kernel
 from eddyline.kernels.mixing import hash_word
 
 _U = np.uint64
 _TOP = _U(63)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@helper
 def _median(values: np.ndarray, n: int) -> float:
     """Return the median of the first n values, which are left sorted."""
     for i in range(1, n):
@@ -31,7 +31,7 @@ def _median(values: np.ndarray, n: int) -> float:
     return float(values[half] if n % 2 else 0.5 * (values[half - 1] + values[half]))
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _estimate_median(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -48,7 +48,7 @@ def _estimate_median(
     return _median(scratch, n)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _estimate_sum(
     residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: SupportsIndex, left_out: int
 ) -> float:
@@ -59,7 +59,7 @@ def _estimate_sum(
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _take_off(
     residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, u: SupportsIndex, amount: float
 ) -> None:
@@ -67,21 +67,23 @@ def _take_off(
         residual[p, buckets[u, p]] -= signs[u, p] * amount
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _row_powers(residual: np.ndarray, left_out: int) -> np.ndarray:
     """Return sum_q H[p, q]^2, which estimates F2, of every row in use."""
     depth, width = residual.shape
-    powers = np.zeros(depth if left_out < 0 else depth - 1)
+    powers = np.empty(depth if left_out < 0 else depth - 1)
     n = 0
     for p in range(depth):
         if p != left_out:
+            power = 0.0
             for q in range(width):
-                powers[n] += residual[p, q] * residual[p, q]
+                power += residual[p, q] * residual[p, q]
+            powers[n] = power
             n += 1
     return powers
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def noise_level(residual: np.ndarray, left_out: int) -> float:
     """Return sqrt(F2 / (width * rows)): the standard error of the mean point estimate of a frequency."""
     powers = _row_powers(residual, left_out)
@@ -89,7 +91,7 @@ def noise_level(residual: np.ndarray, left_out: int) -> float:
     return float(np.sqrt(_median(powers, rows) / (residual.shape[1] * rows)))
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def median_estimates(
     residual: np.ndarray, buckets: np.ndarray, signs: np.ndarray, left_out: int, out: np.ndarray
 ) -> None:
@@ -99,7 +101,7 @@ def median_estimates(
         out[u] = _estimate_median(residual, buckets, signs, u, left_out, scratch)
 
 
-@njit(cache=True, nogil=True)
+@kernel("flags")
 def scan_range(
     residual: np.ndarray, low: np.int64, params: np.ndarray, family: int, threshold: float, flags: np.ndarray
 ) -> None:
@@ -125,7 +127,7 @@ def scan_range(
         flags[i] = above >= need or below >= need
 
 
-@njit(cache=True, nogil=True)
+@kernel("flags")
 def agreeing(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -140,7 +142,7 @@ def agreeing(
         flags[u] = _agree(residual, buckets, signs, u, left_out, threshold, need)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _agree(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -161,7 +163,23 @@ def _agree(
     return max(above, below) >= need
 
 
-@njit(cache=True, nogil=True)
+@helper
+def _sort_descending(keys: np.ndarray, sizes: np.ndarray, n: int) -> None:
+    """Sort the first n keys by size, the largest first and of equal ones the lowest key: a shell sort."""
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            key, size, j = keys[i], sizes[i], i
+            while j >= gap and (sizes[j - gap] < size or (sizes[j - gap] == size and keys[j - gap] > key)):
+                keys[j], sizes[j] = keys[j - gap], sizes[j - gap]
+                j -= gap
+            keys[j], sizes[j] = key, size
+        gap //= 3
+
+
+@helper
 def _accept_dense(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -174,14 +192,17 @@ def _accept_dense(
     depth = residual.shape[0]
     half = (depth + 1) // 2 if left_out < 0 else depth // 2  # rows that a median beyond the threshold needs
     scratch = np.empty(depth)
-    estimates = np.zeros(buckets.shape[0])
+    found, sizes, n = np.empty(buckets.shape[0], dtype=np.int64), np.empty(buckets.shape[0]), 0
     for u in range(buckets.shape[0]):
         if dense[u] == 0.0 and _agree(residual, buckets, signs, u, left_out, threshold, half):
-            estimates[u] = abs(_estimate_median(residual, buckets, signs, u, left_out, scratch))
-    found = np.nonzero((estimates >= threshold) & (estimates > 0.0))[0]
-    order = found[np.argsort(-estimates[found], kind="mergesort")]
+            size = abs(_estimate_median(residual, buckets, signs, u, left_out, scratch))
+            if size >= threshold and size > 0.0:
+                found[n], sizes[n] = u, size
+                n += 1
+    _sort_descending(found, sizes, n)
     accepted = 0
-    for u in order:
+    for i in range(n):
+        u = found[i]
         estimate = _estimate_median(residual, buckets, signs, u, left_out, scratch)
         if abs(estimate) >= threshold:
             dense[u] = estimate
@@ -190,7 +211,7 @@ def _accept_dense(
     return accepted
 
 
-@njit(cache=True, nogil=True)
+@kernel("residual", "dense")
 def skim_dense(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -207,40 +228,94 @@ def skim_dense(
     Paper: skimmed, SKIMDENSE. Deviation: the threshold is the residual's noise rather than n / s1, and
     absolute values are compared, because a SUM may be negative.
     """
-    scratch = np.empty(residual.shape[0])
+    scratch, taken = np.empty(residual.shape[0]), np.empty(dense.shape[0], dtype=np.int64)
     for _ in range(rounds):
         threshold = multiple * noise_level(residual, left_out)
         accepted = _accept_dense(residual, buckets, signs, left_out, threshold, dense)
         if threshold == 0.0 or accepted == 0:
             break
-        taken = np.nonzero(dense)[0]
+        n = 0
+        for u in range(dense.shape[0]):
+            if dense[u] != 0.0:
+                taken[n] = u
+                n += 1
         for _sweep in range(2):
-            for u in taken:
+            for i in range(n):
+                u = taken[i]
                 change = _estimate_median(residual, buckets, signs, u, left_out, scratch)
                 dense[u] += change
                 _take_off(residual, buckets, signs, u, change)
         threshold = multiple * noise_level(residual, left_out)
-        for u in taken:
+        for i in range(n):
+            u = taken[i]
             if abs(dense[u]) < threshold:
                 _take_off(residual, buckets, signs, u, -dense[u])
                 dense[u] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def fit_prior(counts: np.ndarray, likelihood: np.ndarray, prior: np.ndarray, rounds: int) -> None:
     """Move the prior (k,) to the mixture that best explains the counts (bins,), by EM, in place."""
     bins, k = likelihood.shape
+    expected = np.empty(k)
     for _ in range(rounds):
-        expected = np.zeros(k)
+        for j in range(k):
+            expected[j] = 0.0
         expected[0] = 1.0  # one pretended null key, so that the null never vanishes
         for i in range(bins):
             if counts[i] > 0.0:
-                share = prior * likelihood[i]
-                expected += share * (counts[i] / share.sum())
-        prior[:] = expected / expected.sum()
+                total = 0.0
+                for j in range(k):
+                    total += prior[j] * likelihood[i, j]
+                for j in range(k):
+                    expected[j] += prior[j] * likelihood[i, j] * (counts[i] / total)
+        total = 0.0
+        for j in range(k):
+            total += expected[j]
+        for j in range(k):
+            prior[j] = expected[j] / total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@helper
+def _fill(table: np.ndarray, value: float) -> None:
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            table[i, j] = value
+
+
+@helper
+def _sum(values: np.ndarray) -> float:
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+@helper
+def _fit_factors(
+    counts: np.ndarray,
+    unseen: np.ndarray,
+    likelihood: np.ndarray,
+    shrinkage: np.ndarray,
+    prior: np.ndarray,
+    factor: np.ndarray,
+) -> None:
+    """Fit the prior of each group to its counts, and fill factor (groups, bins) with E[f | x] / x under it."""
+    bins, k = likelihood.shape
+    for group in range(unseen.shape[0]):
+        counts[group, 0] += unseen[group]
+        fit_prior(counts[group], likelihood, prior[group], 5)
+        for i in range(bins):
+            total = 0.0
+            shrunk = 0.0
+            for j in range(k):
+                weight = prior[group, j] * likelihood[i, j]
+                total += weight
+                shrunk += weight * shrinkage[j]
+            factor[group, i] = shrunk / total
+
+
+@inlined
 def _bin(ratio: float, lowest: float, per_octave: float, bins: int) -> int:
     """Return the bin of a squared ratio of estimate to noise, on a logarithmic scale."""
     if ratio <= 0.0:
@@ -249,7 +324,7 @@ def _bin(ratio: float, lowest: float, per_octave: float, bins: int) -> int:
     return min(max(i, 0), bins - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel("residual", "dense")
 def refit_shrunk(
     residual: np.ndarray,
     buckets: np.ndarray,
@@ -274,16 +349,18 @@ def refit_shrunk(
     depth, width = residual.shape
     rows = depth if left_out < 0 else depth - 1
     bins, k = likelihood.shape
-    prior = np.full((unseen.shape[0], k), 1.0 / k)
-    factor = np.ones((unseen.shape[0], bins))
-    effective = float(np.count_nonzero(dense))
+    prior, factor = np.empty((unseen.shape[0], k)), np.empty((unseen.shape[0], bins))
+    counts = np.empty((unseen.shape[0], bins))
+    _fill(prior, 1.0 / k)
+    effective = 0.0
+    for u in range(dense.shape[0]):
+        effective += dense[u] != 0.0
     cells = float(rows * width)
     for sweep in range(-1, sweeps):  # the first pass only looks
-        power = _row_powers(residual, left_out).sum()
-        noise2 = power / (rows * max(cells - effective, 0.2 * cells))
+        noise2 = _sum(_row_powers(residual, left_out)) / (rows * max(cells - effective, 0.2 * cells))
         if noise2 <= 0.0:
             break
-        counts = np.zeros((unseen.shape[0], bins))
+        _fill(counts, 0.0)
         kept = 0.0
         changes = 0
         for u in range(buckets.shape[0]):
@@ -300,9 +377,4 @@ def refit_shrunk(
         effective = effective if sweep < 0 else kept
         if sweep >= 0 and changes == 0:
             break
-        for group in range(unseen.shape[0]):
-            counts[group, 0] += unseen[group]
-            fit_prior(counts[group], likelihood, prior[group], 5)
-            for i in range(bins):
-                weight = prior[group] * likelihood[i]
-                factor[group, i] = (weight * shrinkage).sum() / weight.sum()
+        _fit_factors(counts, unseen, likelihood, shrinkage, prior, factor)

@@ -1,7 +1,8 @@
 """XXH64 as Spark's `xxhash64` computes it, so that the JVM and the Arrow path give equal keys."""
 
 import numpy as np
-from numba import njit
+
+from eddyline.kernels.jit import helper, inlined, kernel
 
 _U = np.uint64
 _P1 = _U(0x9E3779B185EBCA87)
@@ -12,12 +13,12 @@ _P5 = _U(0x27D4EB2F165667C5)
 SPARK_SEED = _U(42)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _rotl(x: np.uint64, r: np.uint64) -> np.uint64:
     return (x << r) | (x >> (_U(64) - r))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _final(h: np.uint64) -> np.uint64:
     h ^= h >> _U(33)
     h *= _P2
@@ -26,7 +27,7 @@ def _final(h: np.uint64) -> np.uint64:
     return h ^ (h >> _U(32))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _read(data: np.ndarray, at: int, size: int) -> np.uint64:
     word = _U(0)
     for i in range(size):
@@ -34,12 +35,12 @@ def _read(data: np.ndarray, at: int, size: int) -> np.uint64:
     return word
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
     return _rotl(lane + word * _P2, _U(31)) * _P1
 
 
-@njit(cache=True)
+@helper
 def hash_long(value: np.uint64, seed: np.uint64) -> np.uint64:
     """Return XXH64 of one 8-byte integer."""
     h = seed + _P5 + _U(8)
@@ -48,7 +49,7 @@ def hash_long(value: np.uint64, seed: np.uint64) -> np.uint64:
     return _final(h)
 
 
-@njit(cache=True)
+@helper
 def hash_bytes(data: np.ndarray, start: int, stop: int, seed: np.uint64) -> np.uint64:
     """Return XXH64 of data[start:stop] (uint8)."""
     length = stop - start
@@ -79,14 +80,14 @@ def hash_bytes(data: np.ndarray, start: int, stop: int, seed: np.uint64) -> np.u
     return _final(h)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def hash_strings(data: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
     """Fill out (uint64) with Spark's xxhash64 of each byte string data[offsets[i]:offsets[i + 1]]."""
     for i in range(out.shape[0]):
         out[i] = hash_bytes(data, offsets[i], offsets[i + 1], SPARK_SEED)
 
 
-@njit(cache=True, nogil=True)
+@kernel("out")
 def chain_longs(keys: np.ndarray, out: np.ndarray) -> None:
     """Fill out with Spark's xxhash64(k1, k2, ...) of the columns keys (uint64, (columns, n))."""
     for i in range(out.shape[0]):

@@ -1,14 +1,14 @@
 """Updates of 2-level hash sketches, the document's reference structure."""
 
 import numpy as np
-from numba import njit
 
+from eddyline.kernels.jit import inlined, kernel
 from eddyline.kernels.mixing import mix_word
 
 _U = np.uint64
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _lsb(word: np.uint64, most: int) -> int:
     """Return the index of the least significant 1 of a word, at most `most`."""
     index = 0
@@ -18,7 +18,7 @@ def _lsb(word: np.uint64, most: int) -> int:
     return index
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _add_element(bucket: np.ndarray, key: np.uint64, v: np.int64) -> None:
     bucket[0] += v
     for j in range(1, bucket.shape[0]):
@@ -27,7 +27,7 @@ def _add_element(bucket: np.ndarray, key: np.uint64, v: np.int64) -> None:
         key >>= _U(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel("counters")
 def two_level_add(
     counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, spread: bool
 ) -> None:

@@ -64,6 +64,10 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.totals[0])
 
+    def __reduce__(self) -> "tuple[type[Dictionary], tuple[object, ...]]":
+        """Say how to make a copy: from the columns alone, without indexes."""
+        return Dictionary, (self.spec, self.elements, self.totals)
+
     @property
     def element_bytes(self) -> int:
         """The bytes of one element and its totals."""

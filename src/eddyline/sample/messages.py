@@ -13,11 +13,13 @@ import numpy as np
 
 from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
 from eddyline.sample.roster import FloatArray
-from eddyline.sample.sorting import distinct
+from eddyline.sample.sorting import distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
 from eddyline.sample.state import SampleState
+from eddyline.sample.sums import dot
 
 _WHOLE = 2.0**62
+_WHOLE_FLOAT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Join:
         self.state = state
         self.shape = shape
         self._first = next(iter(shape.quantities.values()))
+        self._rows: dict[View, BoolArray] = {}
+        self._whole: dict[Quantity, list[Relation]] = {}
 
     @property
     def follows_all(self) -> bool:
@@ -57,11 +61,16 @@ class Join:
     @cached_property
     def values(self) -> tuple[IntArray, ...]:
         """The values of each link that any of its relations holds, ascending."""
+        return tuple(values for values, _ in self._links)
+
+    @cached_property
+    def _links(self) -> list[tuple[IntArray, list[IntArray]]]:
+        """For each link its values, and for each relation there the places of its own among them."""
         found: list[list[IntArray]] = [[] for _ in self.shape.classes]
         for node in self._first.nodes:
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
                 found[variable].append(self.dictionary(node).index(key)[0])
-        return tuple(distinct(each) for each in found)
+        return [distinct_places(each) for each in found]
 
     @cached_property
     def probabilities(self) -> tuple[FloatArray, ...]:
@@ -73,32 +82,33 @@ class Join:
 
     @cached_property
     def _places(self) -> list[tuple[IntArray, ...]]:
-        found = []
+        found, left = [], [list(places) for _, places in self._links]
         for node in self._first.nodes:
-            mine = []
-            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
-                values, places = self.dictionary(node).index(key)
-                mine.append(np.searchsorted(self.values[variable], values)[places])
-            found.append(tuple(mine))
+            keys = zip(node.variables, self.view(node).keys, strict=True)
+            found.append(tuple(left[v].pop(0)[self.dictionary(node).index(key)[1]] for v, key in keys))
         return found
 
     def rows(self, node: Node) -> BoolArray:
         """Return which elements of a relation count: no key is NULL and every flag is set."""
         view, dictionary = self.view(node), self.dictionary(node)
-        counted = np.ones(len(dictionary), dtype=np.bool_)
-        for key in view.keys:
-            counted &= ~dictionary.is_null(key)
-        for flag in view.flags:
-            counted &= dictionary.flag(flag)
-        return counted
+        if view not in self._rows:
+            counted = np.ones(len(dictionary), dtype=np.bool_)
+            for key in view.keys:
+                counted &= ~dictionary.is_null(key)
+            for flag in view.flags:
+                counted &= dictionary.flag(flag)
+            self._rows[view] = counted
+        return self._rows[view]
 
     def whole_relations(self, quantity: Quantity) -> list[Relation]:
         """Return the relations of a quantity with their net integer weights, nothing scaled up."""
-        relations = []
-        for node, places in zip(quantity.nodes, self._places, strict=True):
-            weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
-            relations.append(Relation(weights, node.variables, places))
-        return relations
+        if quantity not in self._whole:
+            relations = []
+            for node, places in zip(quantity.nodes, self._places, strict=True):
+                weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
+                relations.append(Relation(weights, node.variables, places))
+            self._whole[quantity] = relations
+        return self._whole[quantity]
 
     def relations(self, quantity: Quantity) -> list[Relation]:
         """Return the relations of a quantity in floats, corrected where an element holds one value twice.
@@ -196,7 +206,7 @@ class Messages:
         """Return the sum over the join."""
         if not self.sizes:
             return float(self.relations[0].weights.sum())
-        return float(self.met(0) @ self.factors[0])
+        return dot(self.met(0), self.factors[0])
 
 
 def sampled_messages(join: Join, quantity: Quantity) -> Messages:
@@ -206,16 +216,18 @@ def sampled_messages(join: Join, quantity: Quantity) -> Messages:
 
 
 def exact_total(join: Join, quantity: Quantity) -> int:
-    """Return the sum over the join of everything that is held, as an integer of any size."""
+    """Return the sum over the join of everything that is held, as an integer of any size.
+
+    Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are.
+    """
     relations, sizes = join.whole_relations(quantity), [len(each) for each in join.values]
-    bound = Messages(
-        [
-            Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places)
-            for each in relations
-        ],
-        sizes,
-        [np.ones(size) for size in sizes],
-    ).total()
+    ones = [np.ones(size) for size in sizes]
+    floats = [Relation(r.weights.astype(np.float64), r.variables, r.places) for r in relations]
+    absolute = [Relation(np.abs(r.weights), r.variables, r.places) for r in floats]
+    bound = Messages(absolute, sizes, ones).total()
+    if bound < _WHOLE_FLOAT:
+        positive = all(bool(np.all(r.weights >= 0)) for r in relations)
+        return int(bound if positive else Messages(floats, sizes, ones).total())
     kind = np.int64 if bound < _WHOLE else np.object_
     return _contract([Relation(r.weights.astype(kind), r.variables, r.places) for r in relations], sizes)
 

@@ -60,12 +60,12 @@ class Roster:
         return out
 
     def probabilities(self, keys: np.ndarray) -> FloatArray:
-        """Return the inclusion probability of each key."""
+        """Return the inclusion probability of each key; the keys are ascending, each there once."""
         found = np.full(len(keys), self.base)
-        if len(self.values):
-            places = np.minimum(np.searchsorted(self.values, keys), len(self.values) - 1)
-            hit = self.values[places] == keys
-            found[hit] = probability_of(self.ranks[places[hit]])
+        if len(keys):
+            places = np.minimum(np.searchsorted(keys, self.values), len(keys) - 1)
+            hit = keys[places] == self.values
+            found[places[hit]] = probability_of(self.ranks[hit])
         return found
 
     def drop_unfollowed(self, keys: np.ndarray, kept: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from eddyline.answer.distinct_joins.counted import count_pairs
 from eddyline.answer.distinct_joins.reading import join_distinct
 from eddyline.answer.distinct_joins.samples import SketchedSide
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.second_stage import in_second_stage
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sketch.join_distinct import JoinDistinctSpec
@@ -20,7 +21,7 @@ def answer_distinct_join(
         found = count_pairs(snapshot.layout.sample(sample), snapshot.samples[sample], query)
         if found is not None:
             return Estimate.exactly(planned.name, found, confidence, about)
-        snapshot = snapshot.in_second_stage(sample)
+        snapshot = in_second_stage(snapshot, sample)
     if not planned.quantities:
         about = [*about, notes.NO_ROOM_FOR_PAIRS]
         return Estimate(planned.name, None, None, None, confidence, "sample", notes=tuple(about))

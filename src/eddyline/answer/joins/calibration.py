@@ -13,6 +13,7 @@ import numpy as np
 
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.roster import FloatArray
+from eddyline.sample.sums import dot, mixed, times
 
 _CERTAIN = 99.0
 _LEAST_REST = 0.25
@@ -79,13 +80,13 @@ def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[Relat
         return Calibrated(0.0, added, above, below)
     z = np.stack([gap.added for gap in used])
     weighted = z * chance
-    gram = weighted @ z.T
+    gram = times(weighted, z)
     effective = np.diag(gram) ** 2 / ((z * weighted) ** 2).sum(axis=1)
     gram[np.diag_indices_from(gram)] *= 1.0 + 1.0 / effective
     inverse = np.linalg.pinv(gram, hermitian=True)
-    slopes = inverse @ (weighted @ added)
-    leverage = chance * np.einsum("kn,kl,ln->n", z, inverse, z)
-    weights = 1.0 + chance * ((inverse @ np.array([gap.short for gap in used])) @ z)
-    residuals = weights * (added - slopes @ z) / np.maximum(1.0 - leverage, _LEAST_REST)
-    shift = float((np.clip(weights, 0.0, _LARGEST_WEIGHT) - 1.0) @ added)
+    slopes = inverse @ times(weighted, added)
+    leverage = chance * (mixed(inverse, z) * z).sum(axis=0)
+    weights = 1.0 + chance * mixed(inverse @ np.array([gap.short for gap in used]), z)
+    residuals = weights * (added - mixed(slopes, z)) / np.maximum(1.0 - leverage, _LEAST_REST)
+    shift = dot(np.clip(weights, 0.0, _LARGEST_WEIGHT) - 1.0, added)
     return Calibrated(shift, residuals, above, below)

@@ -51,7 +51,9 @@ def _by_sample(
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
-    both = read_residual_join(join, function, totals, sides_of(snapshot, planned.quantities), confidence)
+    both = read_residual_join(
+        join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
+    )
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
     return told(planned, query, interval, confidence, _method(both.weight), about)

@@ -18,7 +18,7 @@ from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.joins.sampled import Totals, read_sample_join
 from eddyline.answer.joins.sampled_ratios import calibrated_combination
-from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
+from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.sample.messages import Join, added
 from eddyline.sketch.hashed_keys import key_array
@@ -38,15 +38,24 @@ class CombinedEstimate:
 
 
 def read_residual_join(
-    join: Join, function: str, totals: Totals, sides: Mapping[str, Sides], confidence: float
+    join: Join,
+    function: str,
+    totals: Totals,
+    sides: Mapping[str, Sides],
+    confidence: float,
+    sample: SampleEstimate | None = None,
 ) -> CombinedEstimate:
-    """Return the answer of an aggregate over a two-way join; sides: the sketches of each quantity, in its units."""
-    sample = read_sample_join(join, function, totals, confidence)
+    """Return the answer of an aggregate over a two-way join; sides: the sketches of each quantity, in its units.
+
+    sample: the answer by the sample alone, if it was read already.
+    """
+    sample = read_sample_join(join, function, totals, confidence) if sample is None else sample
     if sample.exact:
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
     if function in ("count", "sum"):
-        return combine(sample, residual_join(join, function, sides[function]), confidence)
-    reader = _Reader(join, totals, sides, confidence)
+        residual = skimmed_join(*residual_sides(join, function, sides[function]))
+        return combine(sample, residual, confidence)
+    reader = _Reader(join, totals, sides, sample.quantities, confidence)
     found = reader.mean(sample.mean)
     return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
 
@@ -54,12 +63,16 @@ def read_residual_join(
 class _Reader:
     """Averages and variances by both readings: combinations of quantities over the count, linearized at the answer."""
 
-    def __init__(self, join: Join, totals: Totals, sides: Mapping[str, Sides], confidence: float) -> None:
-        self.join, self.totals, self.sides, self.confidence = join, totals, sides, confidence
-        values = SampledValues(join)
-        self.quantities = {
-            name: SampledQuantity.of(values, quantity) for name, quantity in join.shape.quantities.items()
-        }
+    def __init__(
+        self,
+        join: Join,
+        totals: Totals,
+        sides: Mapping[str, Sides],
+        quantities: Mapping[str, SampledQuantity],
+        confidence: float,
+    ) -> None:
+        self.totals, self.quantities, self.confidence = totals, quantities, confidence
+        self.residuals = {name: residual_sides(join, name, sides[name]) for name in quantities}
         self.count = self.read({"count": 1.0})
 
     def read(
@@ -68,8 +81,8 @@ class _Reader:
         """Return centre + the combination of quantities / divisor."""
         blank = SampleEstimate(centre, centre, centre, centre=centre, divisor=divisor)
         calibrated = calibrated_combination(self.quantities, factors, self.totals)
-        sample = with_pieces(self.join, self.quantities, factors, calibrated, blank)
-        return combine(sample, residual_combination(self.join, self.sides, factors), self.confidence)
+        sample = with_pieces(self.quantities, factors, calibrated, blank)
+        return combine(sample, residual_combination(self.residuals, factors), self.confidence)
 
     def mean(self, start: float) -> CombinedEstimate:
         """Return the average: linearized at the sample's, then at what that gave."""
@@ -92,12 +105,6 @@ class _Reader:
         return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
 
 
-def residual_join(join: Join, quantity: str, sides: Sides) -> RowEstimates:
-    """Return the skimmed reading of what a quantity of a two-way join has over values that are not followed."""
-    left, right = residual_sides(join, quantity, sides)
-    return skimmed_join(left, right)
-
-
 def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
     """Return both sketches without the followed values, which are no candidates any more either."""
     relations = join.whole_relations(join.shape.quantities[quantity])
@@ -115,10 +122,8 @@ def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
     return made[0], made[1]
 
 
-def residual_combination(
-    join: Join, sides: Mapping[str, Sides], factors: Mapping[str, float]
-) -> RowEstimates:
-    """Return the residual reading of a combination of quantities.
+def residual_combination(residuals: Mapping[str, Sides], factors: Mapping[str, float]) -> RowEstimates:
+    """Return the skimmed reading of a combination of quantities over values that are not followed.
 
     Where the quantities differ in one relation only, as they do unless both have a measure, the combined sketch of that
     relation is read, so that what cancels does so value by value. Else the readings of the quantities are combined, and
@@ -126,8 +131,8 @@ def residual_combination(
     """
     if len(factors) == 1:
         ((name, factor),) = factors.items()
-        return residual_join(join, name, sides[name]).scaled(factor)
-    left, right = zip(*(residual_sides(join, name, sides[name]) for name in factors), strict=True)
+        return skimmed_join(*residuals[name]).scaled(factor)
+    left, right = zip(*(residuals[name] for name in factors), strict=True)
     weights = list(factors.values())
     for mine, others in ((left, right), (right, left)):
         if all(_alike(others[0], other) for other in others[1:]):

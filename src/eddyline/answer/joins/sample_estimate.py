@@ -1,7 +1,7 @@
 """An estimate from a stream sample, and what a second reading needs to be combined with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import nan, sqrt
 
 import numpy as np
@@ -26,7 +26,7 @@ class SampleEstimate:
     themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
     rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. mean: the average of
-    the measure, for AVG and variances.
+    the measure, for AVG and variances. quantities: what was read, for a second reading to go on with.
     """
 
     value: float
@@ -46,6 +46,7 @@ class SampleEstimate:
     base: float = 1.0
     lowest_rate: float = 1.0
     mean: float = nan
+    quantities: Mapping[str, SampledQuantity] = field(default_factory=dict, repr=False, compare=False)
 
 
 def aggregate_of(function: str, quantities: Mapping[str, float]) -> float:
@@ -77,7 +78,6 @@ def exact_estimate(join: Join, function: str) -> SampleEstimate:
 
 
 def with_pieces(
-    join: Join,
     quantities: Mapping[str, SampledQuantity],
     factors: Mapping[str, float],
     calibrated: Calibrated,
@@ -91,7 +91,7 @@ def with_pieces(
     for name, factor in factors.items():
         added = added + factor * quantities[name].added
         total += factor * quantities[name].total
-        followed += factor * float(exact_total(join, join.shape.quantities[name]))
+        followed += factor * float(quantities[name].followed)
     spread = Spread.of(calibrated.residuals, rates)
     unseen = heavier_unseen(added * rates, rates, values.base)
     cautious = spread.variance + spread.largest + min(unseen, 2.0 * spread.variance)
@@ -100,6 +100,7 @@ def with_pieces(
     return replace(
         estimate,
         factors=dict(factors),
+        quantities=quantities,
         followed=followed,
         unfollowed=total + calibrated.shift - followed,
         variance=spread.variance,

@@ -15,7 +15,7 @@ from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missed import largest_missed, unseen_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
-from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
+from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.sample.messages import Join
 
 Totals = Mapping[str, Sequence[float | None]]
@@ -31,17 +31,14 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     """
     if join.follows_all:
         return exact_estimate(join, function)
-    sampled = SampledValues(join)
-    quantities = {
-        name: SampledQuantity.of(sampled, quantity) for name, quantity in join.shape.quantities.items()
-    }
+    quantities = sampled_quantities(join)
     if function in ("count", "sum"):
-        return _read_sum(join, quantities, function, totals, confidence)
-    return read_ratio(join, quantities, function, totals, confidence)
+        return _read_sum(quantities, function, totals, confidence)
+    return read_ratio(quantities, function, totals, confidence)
 
 
 def _read_sum(
-    join: Join, quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
+    quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
     quantity = quantities[function]
     gaps = relation_gaps(quantity, totals.get(function, ()))
@@ -55,7 +52,7 @@ def _read_sum(
         hidden = unseen_join(quantity, totals.get(function, ()), confidence)
     above = max(above, hidden)
     found = SampleEstimate(value, value - below, value + above)
-    estimate = with_pieces(join, quantities, {function: 1.0}, calibrated, found)
+    estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
     if all(bool(np.all(each.weights >= 0)) for each in quantity.messages.relations):
         at_least = estimate.followed

@@ -17,14 +17,12 @@ from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_ga
 from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
-from eddyline.sample.messages import Join
 
 _LEAST_REST = 0.2
 _HIDDEN = 0.3
 
 
 def read_ratio(
-    join: Join,
     quantities: Mapping[str, SampledQuantity],
     function: str,
     totals: Mapping[str, Sequence[float | None]],
@@ -37,7 +35,7 @@ def read_ratio(
     sums = {name: quantity.total for name, quantity in quantities.items()}
     centre, count = aggregate_of(function.replace("stddev", "var"), sums), quantities["count"]
     if isnan(centre) or sums["count"] <= 0.0:
-        return SampleEstimate(nan, -inf, inf, base=count.values.base)
+        return SampleEstimate(nan, -inf, inf, base=count.values.base, quantities=quantities)
     factors = _linear_factors(function, sums)
     rates = count.values.probabilities
     rest = 1.0 - np.abs(count.added) * (1.0 - rates) / sums["count"]
@@ -59,7 +57,7 @@ def read_ratio(
         divisor=sums["count"],
         mean=sums["sum"] / sums["count"],
     )
-    found = with_pieces(join, quantities, factors, calibrated, found)
+    found = with_pieces(quantities, factors, calibrated, found)
     if function == "avg":
         return found
     ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
@@ -110,12 +108,12 @@ def _differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str
     }
     total = 0.0
     for k in relations:
-        counts = quantities["count"].scaled_weights(k)
+        counts = quantities["count"].scaled_weights[k]
         held = counts > 0.0
         each = np.zeros(int(held.sum()))
         for name, factor in factors.items():
             others = float(np.prod([mean for j, mean in enumerate(means[name]) if j != k]))
-            each += factor * others * quantities[name].scaled_weights(k)[held] / counts[held]
+            each += factor * others * quantities[name].scaled_weights[k][held] / counts[held]
         if len(each):
             middle = float(np.average(each, weights=counts[held]))
             total += float(np.average((each - middle) ** 2, weights=counts[held]))
@@ -123,5 +121,5 @@ def _differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str
 
 
 def _mean(quantity: SampledQuantity, count: SampledQuantity, relation: int) -> float:
-    rows = float(count.scaled_weights(relation).sum())
-    return float(quantity.scaled_weights(relation).sum()) / rows if rows else 0.0
+    rows = float(count.scaled_weights[relation].sum())
+    return float(quantity.scaled_weights[relation].sum()) / rows if rows else 0.0

@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.sample.coinciding import coinciding_pairs
-from eddyline.sample.messages import Join, Messages, sampled_messages
+from eddyline.sample.messages import Join, Messages, exact_total, sampled_messages
 from eddyline.sample.roster import FloatArray
-from eddyline.sample.sorting import distinct
+from eddyline.sample.sorting import distinct_places
 from eddyline.sample.spec import Quantity
+from eddyline.sample.sums import dot
 
 
 class SampledValues:
@@ -22,14 +23,16 @@ class SampledValues:
 
     def __init__(self, join: Join) -> None:
         self.join = join
-        rates, self.places = list[FloatArray](), [np.empty(0, dtype=np.int64) for _ in join.values]
+        rates = list[FloatArray]()
+        self.places: list[np.ndarray] = [np.empty(0, dtype=np.int64) for _ in join.values]
         start = 0
         for link in sorted(set(join.shape.classes)):
             mine = [v for v, each in enumerate(join.shape.classes) if each == link]
-            values = distinct([join.values[v] for v in mine])
-            for v in mine:
-                self.places[v] = start + np.searchsorted(values, join.values[v])
-            rates.append(join.state.rosters[link].probabilities(values))
+            values, places = distinct_places([join.values[v] for v in mine])
+            for v, at in zip(mine, places, strict=True):
+                self.places[v] = start + at
+            alone = join.probabilities[mine[0]] if len(mine) == 1 else None
+            rates.append(join.state.rosters[link].probabilities(values) if alone is None else alone)
             start += len(values)
         self.probabilities: FloatArray = np.concatenate(rates)
 
@@ -42,17 +45,29 @@ class SampledValues:
         return min(self.join.state.rosters[link].base for link in self.join.shape.classes)
 
 
+def sampled_quantities(join: Join) -> dict[str, "SampledQuantity"]:
+    """Return all quantities of a query as the sample sees them."""
+    values = SampledValues(join)
+    return {name: SampledQuantity.of(values, quantity) for name, quantity in join.shape.quantities.items()}
+
+
 @dataclass(frozen=True)
 class SampledQuantity:
     """A quantity of a query as the sample sees it: its total and what each value adds to it."""
 
     values: SampledValues
     messages: Messages
+    quantity: Quantity
 
     @classmethod
     def of(cls, values: SampledValues, quantity: Quantity) -> "SampledQuantity":
         """Return the quantity over the sample that the values are of."""
-        return cls(values, sampled_messages(values.join, quantity))
+        return cls(values, sampled_messages(values.join, quantity), quantity)
+
+    @cached_property
+    def followed(self) -> int:
+        """The sum over the join of followed values alone, exact."""
+        return exact_total(self.values.join, self.quantity)
 
     @cached_property
     def total(self) -> float:
@@ -93,17 +108,20 @@ class SampledQuantity:
             if again is not None:
                 np.subtract.at(added, self.values.places[variable][places[again]], rows[again])
 
-    def scaled_weights(self, relation: int) -> FloatArray:
-        """Return the weight of each element of a relation, 1/pi times for each value that it holds."""
-        mine = self.messages.relations[relation]
-        scaled = mine.weights.astype(np.float64)
-        for variable, places in zip(mine.variables, mine.places, strict=True):
-            scaled = scaled * self.messages.factors[variable][places]
-        return scaled
+    @cached_property
+    def scaled_weights(self) -> list[FloatArray]:
+        """The weight of each element of each relation, 1/pi times for each value that it holds."""
+        made = []
+        for mine in self.messages.relations:
+            scaled = mine.weights.astype(np.float64)
+            for variable, places in zip(mine.variables, mine.places, strict=True):
+                scaled = scaled * self.messages.factors[variable][places]
+            made.append(scaled)
+        return made
 
     def relation_weights(self, relation: int) -> tuple[float, FloatArray]:
         """Return (the estimated total of a relation's weight, what each value adds to it)."""
-        mine, scaled = self.messages.relations[relation], self.scaled_weights(relation)
+        mine, scaled = self.messages.relations[relation], self.scaled_weights[relation]
         added = np.zeros(len(self.values))
         for i, (variable, places) in enumerate(zip(mine.variables, mine.places, strict=True)):
             again = self.values.join.repeated(mine, i)
@@ -113,12 +131,11 @@ class SampledQuantity:
 
     def relation_size(self, relation: int) -> float:
         """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
-        return float(np.abs(self.scaled_weights(relation)).sum())
+        return float(np.abs(self.scaled_weights[relation]).sum())
 
     def sent_totals(self, variable: int) -> dict[int, float]:
         """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""
         factor = self.messages.factors[variable]
         return {
-            k: float(np.abs(self.messages.sent(k, variable)) @ factor)
-            for k in self.messages.members(variable)
+            k: dot(np.abs(self.messages.sent(k, variable)), factor) for k in self.messages.members(variable)
         }

@@ -9,11 +9,15 @@ doubtful ones in part, and where nothing stands out the prior collapses to zero 
 Paper: skimmed, SKIMDENSE. Deviation: residual threshold, shrinkage, and leave-one-row-out use (`two_way`).
 """
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+import scipy  # its subpackages are loaded where they are touched
 
 from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
@@ -22,6 +26,7 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_families import kernel_id, parameters
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
+T = TypeVar("T")
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -32,6 +37,7 @@ _MOST_CANDIDATES = 20_000
 _ROUNDS = 10
 _SWEEPS = 10
 _CHUNK = 1 << 20
+_MANY_KEYS = 2_000  # below, starting threads takes longer than the work
 _SCANNED_BY_CHANCE = 1_000  # keys that a scan lets pass by chance
 _NAMED_BY_CHANCE = 100  # keys that pass by chance when a row is left out
 
@@ -116,8 +122,8 @@ def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_ou
 def _bar(depth: int, rows: int, chance: float) -> float:
     """Return how many noise levels most of `depth` rows, of those `rows` in use, pass with a given chance."""
     need = depth // 2 + 1
-    one_row = betaincinv(need, rows - need + 1, min(0.5 * chance, 0.5))
-    return float(-ndtri(one_row)) * sqrt(rows)
+    one_row = scipy.special.betaincinv(need, rows - need + 1, min(0.5 * chance, 0.5))
+    return float(-scipy.special.ndtri(one_row)) * sqrt(rows)
 
 
 def refit_shrunk(
@@ -148,6 +154,17 @@ def refit_shrunk(
     dense = np.zeros(len(at))
     dense[index] = values
     return Skimmed(dense, residual)
+
+
+def each_row(depth: int, keys: int, work: Callable[[int], T]) -> list[T]:
+    """Return what work finds for each row left out: by several threads where there are many keys.
+
+    Rows do not depend on each other, and kernels let other threads run.
+    """
+    if keys < _MANY_KEYS:
+        return [work(row) for row in range(depth)]
+    with ThreadPoolExecutor(min(depth, os.cpu_count() or 1)) as threads:
+        return list(threads.map(work, range(depth)))
 
 
 def point_estimates(rows: FloatArray, at: Places) -> FloatArray:

@@ -22,6 +22,7 @@ from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import (
     UInt64Array,
+    each_row,
     named,
     places,
     refit_shrunk,
@@ -83,13 +84,16 @@ def _skimmed(side: SketchedRelation, rows: FloatArray, tuples: UInt64Array) -> _
     if len(at) == 0:
         return _Skimmed(np.atleast_2d(at.keys), dense, residual, 0)
     own = _among(at.keys, side.candidates)
-    most = 0
-    for row in range(len(rows)):
+
+    def skim(row: int) -> int:
+        """Fill what a row has, and return how many of its dense frequencies stand out."""
         started = skim_dense(rows, at, row)
         names = named(started, at, own, 0, row)
         refitted = refit_shrunk(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
         dense[row], residual[row] = refitted.dense, refitted.residual[row]
-        most = max(most, standing_out(refitted))
+        return standing_out(refitted)
+
+    most = max(each_row(len(rows), len(at), skim))
     return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
 
 

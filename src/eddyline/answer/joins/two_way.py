@@ -25,6 +25,7 @@ from eddyline.answer.joins.skimming import (
     Places,
     Skimmed,
     UInt64Array,
+    each_row,
     named,
     places,
     refit_shrunk,
@@ -80,22 +81,24 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
     spec, left_rows, right_rows = _common_rows(left, right)
     at = strongest(places(spec, left.candidates, right.candidates), left_rows, right_rows)
     one, other = _Stream.of(left, left_rows, at), _Stream.of(right, right_rows, at)
-    estimates, variances, squares, dense = (*np.empty((3, spec.depth)), 0)
-    for row in range(spec.depth):
+
+    def read(row: int) -> tuple[float, float, float, int]:
+        """Return a row's estimate, its variance, the sum of the dense values' squared products, and their number."""
         f, g = _skim_without(row, at, one, other)
-        plain = left_rows[row] @ right_rows[row]
-        image = (left_rows[row] - f.residual[row]) @ (right_rows[row] - g.residual[row])
+        plain = float(left_rows[row] @ right_rows[row])
+        image = float((left_rows[row] - f.residual[row]) @ (right_rows[row] - g.residual[row]))
         dense_dense = float(f.dense @ g.dense)
-        squares[row] = float((f.dense * g.dense) @ (f.dense * g.dense))
-        estimates[row] = plain + dense_dense - image
-        variances[row] = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
-        dense = max(dense, standing_out(f), standing_out(g))
+        squares = float((f.dense * g.dense) @ (f.dense * g.dense))
+        variance = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
+        return plain + dense_dense - image, variance, squares, max(standing_out(f), standing_out(g))
+
+    estimates, variances, squares, dense = zip(*each_row(spec.depth, len(at), read), strict=True)
     return RowEstimates(
-        rows=estimates,
-        row_variance=float(variances.mean()),
-        dense=dense,
+        rows=np.array(estimates),
+        row_variance=float(np.mean(variances)),
+        dense=max(dense),
         rounding=_rounding(left_rows, right_rows),
-        dense_squares=(float(squares.mean()),),
+        dense_squares=(float(np.mean(squares)),),
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from scipy.special import ndtri
+import scipy  # its subpackages are loaded where they are touched
 
 from eddyline.errors import PlanError
 
@@ -49,4 +49,4 @@ def shape_for(words: int) -> tuple[int, int]:
 
 def two_sided_z(confidence: float) -> float:
     """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
-    return float(ndtri(0.5 + confidence / 2))
+    return float(scipy.special.ndtri(0.5 + confidence / 2))
