@@ -60,13 +60,18 @@ class Plan:
 
     def sketch(
         self,
-        spark: "SparkSession",  # noqa: ARG002 - a fixed public face; frames know their session
-        frames: "Mapping[str, DataFrame]",
+        spark: "SparkSession",
+        frames: "Mapping[str, DataFrame | str]",
     ) -> State:
-        """Return the state after one pass over batch frames, one frame per stream."""
+        """Return the state after one pass over the streams: a batch frame of each, or the path of its Parquet files.
+
+        Frames that only read Parquet files, and paths, are read by the tasks themselves where they can;
+        `state.explain()` says which were, and why not.
+        """
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
-        return State(sketch_frames(self.layout, frames))
+        snapshot, ways = sketch_frames(spark, self.layout, frames)
+        return State(snapshot, ways=ways)
 
     def start(
         self,

@@ -208,7 +208,7 @@ class Workload:
     def analyze(
         self,
         spark: "SparkSession",
-        frames: "Mapping[str, DataFrame]",
+        frames: "Mapping[str, DataFrame | str]",
         *,
         budget: str | int = ANALYSIS_BUDGET,
     ) -> Statistics:
