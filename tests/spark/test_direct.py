@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 import eddyline as el
 from eddyline.api.batch_job import build_state
 from eddyline.api.pipeline import load_pipeline
-from eddyline.spark.batch import DIRECTLY
+from eddyline.ingest.arrow_path import DIRECTLY
 from tests.data.frames import ALL_TYPES, all_types
 from tests.spark.test_pass import all_types_workload
 

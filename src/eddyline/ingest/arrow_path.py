@@ -18,6 +18,8 @@ from eddyline.sql.columns import columns_of
 from eddyline.sql.timezones import UTC
 from eddyline.types import Column
 
+DIRECTLY = "directly from Parquet files"
+"""How rows come that Spark is not needed for."""
 ByValues = Callable[[pa.ChunkedArray, Evaluate], pa.ChunkedArray]
 
 

@@ -7,6 +7,8 @@ partitions there are.
 DataFrame API only, so that it runs over Spark Connect as well.
 """
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +16,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.ingest.arrow_path import DIRECTLY
 from eddyline.ingest.changes import bad_rows_error
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
@@ -29,14 +32,13 @@ from eddyline.spark.projection import project_frame
 from eddyline.spark.sources import read_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 from eddyline.spark.timezone import check_zone
+from eddyline.store.filesystem import without_secrets
 
 TASKS_PER_CORE = 4
 """Tasks of a pass for each core: every task makes, sends and merges a whole partial state, however few rows it has."""
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
-
-
-DIRECTLY = "directly from Parquet files"
+_SECRETS = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Sketched:
 
 
 def sketch_frames(
-    spark: SparkSession, layout: Layout, sources: Mapping[str, DataFrame | str]
+    spark: SparkSession, layout: Layout, sources: Mapping[str, DataFrame | str | os.PathLike[str]]
 ) -> tuple[Snapshot, dict[str, str]]:
     """Return (the snapshot after one pass over each stream, how the rows of each came).
 
@@ -62,7 +64,9 @@ def sketch_frames(
         )
     snapshot, ways = Snapshot.empty(layout), {}
     for stream in layout.streams:
-        sketched = sketch_stream(spark, snapshot, stream.name, sources[stream.name])
+        source = sources[stream.name]
+        given = os.fspath(source) if isinstance(source, os.PathLike) else source
+        sketched = sketch_stream(spark, snapshot, stream.name, given)
         snapshot = snapshot.plus_stream(stream.name, sketched.added)
         ways[stream.name] = sketched.way
     return snapshot, ways
@@ -99,7 +103,7 @@ def sketch_stream(
     try:
         merger, way = _directly(session, layout, name, spec, source), DIRECTLY
     except Doubt as doubt:
-        frame = _frame(spark, layout.stream(name), source) if isinstance(source, str) else source
+        frame = _frame(spark, layout.stream(name), source, doubt) if isinstance(source, str) else source
         merger, way = _merged(name, spec, _partials(layout, name, spec, frame)), f"through the JVM: {doubt}"
     merger.report.raise_error()
     if merger.report.bad and not skip_bad:
@@ -113,7 +117,7 @@ def _directly(
 ) -> Merger:
     """Return what tasks that read the files of a stream themselves add up to, or raise Doubt."""
     stream = layout.stream(name)
-    ours, projection = check_settings(spark), projection_of(spec, stream.event_time)
+    ours, projection = check_settings(spark, source), projection_of(spec, stream.event_time)
     scan = scan_of(stream, projection, layout.timezone, source, few_tasks(spark), our_calendar=ours)
     numbers = spark.range(0, len(scan.tasks), 1, len(scan.tasks))
     partials = numbers.mapInArrow(partial(scan_task, encode_spec(spec), encode_scan(scan)), DDL)
@@ -123,8 +127,13 @@ def _directly(
     return merger
 
 
-def _frame(spark: SparkSession, stream: Stream, path: str) -> DataFrame:
-    return read_frame(spark, stream.name, "parquet", path, {}, "", stream.changes)
+def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> DataFrame:
+    """Return the frame of a path that is not scanned directly, or raise PipelineError without keys of a URI in it."""
+    try:
+        return read_frame(spark, stream.name, "parquet", path, {}, "", stream.changes)
+    except PipelineError as error:
+        told = str(error).replace(path, without_secrets(path) if "://" in path else path)
+        raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
 
 
 def _partials(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame) -> DataFrame:

@@ -189,7 +189,7 @@ def open_filesystem(where: str | os.PathLike[str]) -> Place:
     if "://" not in text:
         path = str(Path(text).absolute())
         return Place(fs.LocalFileSystem(), path, path)
-    shown = _without_secrets(text)
+    shown = without_secrets(text)
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (OSError, ValueError, pa.ArrowException):
@@ -198,7 +198,7 @@ def open_filesystem(where: str | os.PathLike[str]) -> Place:
     return Place(filesystem, root, shown)
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
     """Return a URI without user, password and query, fit for a message."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

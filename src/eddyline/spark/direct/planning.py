@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -60,17 +61,21 @@ class Scan(msgspec.Struct, frozen=True):
         check_calendar(metadata, set(self.types), ours=self.our_calendar)
 
 
-def check_settings(spark: SparkSession) -> bool:
+def check_settings(spark: SparkSession, source: DataFrame | str) -> bool:
     """Return whether dates of files that do not say are of today's calendar; raise Doubt if Spark reads otherwise."""
     if not isinstance(spark, SparkSession):
         raise Doubt("over Spark Connect the files are the server's")
     try:
         found = {setting: spark.conf.get(setting) for setting in (*_SETTINGS, _CALENDAR)}
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other door
+        default = str(hadoop.get("fs.defaultFS"))
     except SPARK_ERRORS:
         raise Doubt("this Spark does not tell how it reads Parquet") from None
     for setting, value in _SETTINGS.items():
         if found[setting] != value:
             raise Doubt(f"{setting} is {found[setting]}")
+    if isinstance(source, str) and "://" not in source and not default.startswith("file:"):
+        raise Doubt(f"a path without a scheme is one of {default}")
     return found[_CALENDAR] == "CORRECTED"
 
 
