@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import SketchError
-from eddyline.sketch.keys import column_key, tuple_key, unscaled
+from eddyline.sketch.keys import column_key, set_key, tuple_key, unscaled
 
 GOLDEN = [
     (pa.array([5], pa.int8()), 5),
@@ -93,3 +93,20 @@ def test_measures_beyond_64_bits_are_refused():
     assert unscaled(pa.array([Decimal("-1.25"), None], pa.decimal128(10, 2))).tolist() == [-125, 0]
     with pytest.raises(SketchError, match="64 bits"):
         unscaled(pa.array([Decimal(10) ** 20], pa.decimal128(38, 0)))
+
+
+@given(
+    values=st.lists(st.none() | st.sampled_from(["", "a", "ä", "a" * 40, "b"]), max_size=12),
+    repeated=st.integers(1, 4),
+    start=st.integers(0, 5),
+    null_inside=st.booleans(),
+)
+def test_a_dictionary_has_the_keys_of_its_values(values, repeated, start, null_inside):
+    plain = pa.array(values * repeated, pa.string())
+    encoded = plain.dictionary_encode("encode" if null_inside else "mask")
+    for one, other in ((plain, encoded), (plain[start:], encoded[start:])):
+        for (keys, valid), (found, known) in zip(
+            [column_key(one), set_key([one])], [column_key(other), set_key([other])], strict=True
+        ):
+            assert np.array_equal(valid, known)
+            assert np.array_equal(keys[valid], found[known])

@@ -10,10 +10,11 @@ from eddyline.sample.reduction import bytes_of
 from eddyline.sample.state import SampleState
 
 
-def explain_state(snapshot: Snapshot, answers: Mapping[str, Estimate]) -> str:
-    """Return what a state holds, as a text that fits a terminal."""
+def explain_state(snapshot: Snapshot, answers: Mapping[str, Estimate], ways: Mapping[str, str]) -> str:
+    """Return what a state holds, as a text that fits a terminal; ways: how the rows of streams came, if known."""
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
+    lines += [f"{stream} was read {way}" for stream, way in ways.items()]
     for planned in snapshot.layout.samples:
         lines += list(_sample(planned, [snapshot.samples[planned.id]]))
     for panes in snapshot.windows.values():

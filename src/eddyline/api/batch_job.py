@@ -57,7 +57,7 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
     """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
     if pipeline.workload.store is not None:
         check_no_run(pipeline.workload.store)
-    state = plan.sketch(spark, _frames(spark, pipeline))
+    state = plan.sketch(spark, _sources(spark, pipeline))
     if pipeline.workload.store is not None:
         save(pipeline.workload.store, plan, state)
     return state
@@ -65,15 +65,17 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
 
 def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
     """Return statistics of the pipeline's streams from one pass over its sources."""
-    return pipeline.build().analyze(spark, _frames(spark, pipeline), budget=budget)
+    return pipeline.build().analyze(spark, _sources(spark, pipeline), budget=budget)
 
 
-def _frames(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame]":
-    """Return a batch frame for each stream of the pipeline."""
+def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame | str]":
+    """Return a batch frame for each stream of the pipeline, or its path where a plain read of Parquet is asked for."""
     from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
 
     return {
-        name: read_frame(
+        name: source.path
+        if source.format == "parquet" and source.path is not None and not source.options
+        else read_frame(
             spark, name, source.format, source.path, source.options, source.schema, source.changes
         )
         for name, source in pipeline.streams.items()

@@ -1,14 +1,17 @@
 """The plan: a layout, and the ways to fill it."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal, get_args
 
 from eddyline.api.run import OnBad, Run
 from eddyline.api.start import StartOptions, start_run
 from eddyline.api.state import State
 from eddyline.errors import PlanError
+from eddyline.ingest.arrow_path import DIRECTLY, only_by_spark
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.ingest.stream_pass import projection_of
+from eddyline.ingest.stream_spec import stream_spec
 from eddyline.plan.layout import Layout
 from eddyline.plan.show.drawing import as_mermaid, as_svg
 from eddyline.plan.show.explain import explain
@@ -21,6 +24,14 @@ if TYPE_CHECKING:
 
 
 ExplainFormat = Literal["text", "mermaid", "svg"]
+
+
+def _scans(layout: Layout) -> Iterator[str]:
+    """Yield how rows of each stream can come; `state.explain()` says how they did."""
+    for stream in layout.streams:
+        projection = projection_of(stream_spec(layout, stream.name), stream.event_time)
+        gap = only_by_spark(stream, projection, layout.timezone)
+        yield f"{stream.name}: " + (DIRECTLY if gap is None else f"through the JVM: {gap}")
 
 
 class Plan:
@@ -36,7 +47,7 @@ class Plan:
         return self.layout.nbytes
 
     def explain(self, form: ExplainFormat = "text") -> str:
-        """Return what is kept, who shares it, what rows cost and which errors are expected.
+        """Return what is kept, who shares it, what rows cost, which errors are expected, and how rows can come.
 
         form: "text" for a terminal, "mermaid" for documents, "svg" for a browser.
         """
@@ -45,7 +56,8 @@ class Plan:
         if form != "text":
             picture = picture_of(self.layout)
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
-        return explain(self.layout, self.layout.error, informed=self._informed)
+        text = explain(self.layout, self.layout.error, informed=self._informed)
+        return "\n".join([text, "\nscans", *(f"  {line}" for line in _scans(self.layout))])
 
     def expected_errors(self) -> dict[str, float]:
         """Return half the width of each query's interval that is expected, relative to the answer.
@@ -60,13 +72,18 @@ class Plan:
 
     def sketch(
         self,
-        spark: "SparkSession",  # noqa: ARG002 - a fixed public face; frames know their session
-        frames: "Mapping[str, DataFrame]",
+        spark: "SparkSession",
+        frames: "Mapping[str, DataFrame | str | os.PathLike[str]]",
     ) -> State:
-        """Return the state after one pass over batch frames, one frame per stream."""
+        """Return the state after one pass over the streams: a batch frame of each, or the path of its Parquet files.
+
+        Frames that only read Parquet files, and paths, are read by the tasks themselves where they can;
+        `state.explain()` says which were, and why not.
+        """
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
-        return State(sketch_frames(self.layout, frames))
+        snapshot, ways = sketch_frames(spark, self.layout, frames)
+        return State(snapshot, ways=ways)
 
     def start(
         self,

@@ -33,7 +33,10 @@ BATCH_QUERY = "batch"
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame."""
+    """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame.
+
+    way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why.
+    """
 
     stream: str
     status: str
@@ -46,6 +49,7 @@ class StreamProgress:
     lag: float | None
     rows_per_second: float | None = None
     error: str | None = None
+    way: str | None = None
 
 
 class Run:
@@ -60,6 +64,7 @@ class Run:
         self._on_bad = on_bad
         self._dead_letter = dead_letter
         self._feeds: dict[str, StreamFeed] = {}
+        self._ways: dict[str, str] = {}
         self._turn = threading.Lock()
         self._read: tuple[int, Snapshot] | None = None
         self._ended = False
@@ -87,7 +92,9 @@ class Run:
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
             return
         skip = self._on_bad != "fail"
-        added = sketch_stream(self._snapshot(self._store.current), stream, frame, skip_bad=skip)
+        current = self._snapshot(self._store.current)
+        sketched = sketch_stream(self._spark, current, stream, frame, skip_bad=skip)
+        added, self._ways[stream] = sketched.added, sketched.way
         if added.bad and self._dead_letter is not None:
             declared = self._layout.stream(stream)
             write_dead_letters(declared, frame, self._dead_letter, query_id, batch_id)
@@ -145,6 +152,7 @@ class Run:
                 None if fresh.last_batch_time is None else max(now - fresh.last_batch_time, 0.0),
                 feed.rows_per_second if feed is not None else None,
                 str(error) if error is not None else None,
+                self._ways.get(fresh.stream),
             )
         return told
 

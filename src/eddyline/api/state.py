@@ -35,11 +35,17 @@ UPDATE_ROWS = 1 << 18
 
 
 class State:
-    """All counters of a plan at one moment; combine states of one plan with + and -."""
+    """All counters of a plan at one moment; combine states of one plan with + and -.
 
-    def __init__(self, snapshot: Snapshot, origin: Origin | None = None) -> None:
+    ways: how the rows of each stream came, where `plan.sketch` made the state.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, origin: Origin | None = None, ways: Mapping[str, str] | None = None
+    ) -> None:
         self.snapshot = snapshot
         self.origin = origin
+        self.ways = dict(ways or {})
 
     def update(
         self, stream: str, table: pa.Table | Mapping[str, np.ndarray], weights: np.ndarray | None = None
@@ -64,7 +70,7 @@ class State:
             partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
             snapshot = snapshot.plus_stream(stream, partial)
         self.snapshot = snapshot
-        self.origin = None
+        self.origin, self.ways = None, {}
         return self
 
     def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
@@ -166,8 +172,8 @@ class State:
         return True
 
     def explain(self) -> str:
-        """Return how full the stream samples are, at which rates values are followed, and how sure each answer is."""
-        return explain_state(self.snapshot, self.answers_by_name())
+        """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
+        return explain_state(self.snapshot, self.answers_by_name(), self.ways)
 
     def answers_by_name(self) -> dict[str, Estimate]:
         """Return the estimate of every query of the plan."""

@@ -29,6 +29,7 @@ from eddyline.sql.schema import NAME, parse_schema
 from eddyline.sql.timezones import machine_zone, normal_zone
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
@@ -208,7 +209,7 @@ class Workload:
     def analyze(
         self,
         spark: "SparkSession",
-        frames: "Mapping[str, DataFrame]",
+        frames: "Mapping[str, DataFrame | str | os.PathLike[str]]",
         *,
         budget: str | int = ANALYSIS_BUDGET,
     ) -> Statistics:

@@ -1,11 +1,14 @@
 """The path without Spark: Arrow tables, checked against the declared schema and projected."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError, SketchError
 from eddyline.ingest.changes import change_format, decode
+from eddyline.ingest.dictionary_columns import Evaluate, by_values, decoded, key_by_values, saves_work
 from eddyline.ingest.projection import TIME, WEIGHT, Projection
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
@@ -14,6 +17,10 @@ from eddyline.sql.arrow_types import from_arrow, to_arrow
 from eddyline.sql.columns import columns_of
 from eddyline.sql.timezones import UTC
 from eddyline.types import Column
+
+DIRECTLY = "directly from Parquet files"
+"""How rows come that Spark is not needed for."""
+ByValues = Callable[[pa.ChunkedArray, Evaluate], pa.ChunkedArray]
 
 
 def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> tuple[pa.Table, Int64Array]:
@@ -40,23 +47,65 @@ def project_table(
     """Return the projected batch of a table, as Spark would compute it in a session of that time zone."""
     table = _as_declared(stream, rows, referenced(projection))
 
-    def value(text: str) -> pa.ChunkedArray:
-        return evaluate(text, table, stream.columns, timezone or UTC)
-
+    values = _Values(table, stream.columns, timezone or UTC)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
     for i, key in enumerate(projection.keys):
         for j, part in enumerate(key.columns):
-            columns[f"k{i}_{j}"] = value(part.text)
+            columns[f"k{i}_{j}"] = values.of(part.text, key_by_values)
     for i, predicate in enumerate(projection.predicates):
-        flags = [pc.fill_null(value(conjunct).cast(pa.bool_()), False) for conjunct in predicate]
+        flags = [pc.fill_null(values.of(conjunct).cast(pa.bool_()), False) for conjunct in predicate]
         columns[f"f{i}"] = flags[0] if len(flags) == 1 else _all(flags)
     for i, measure in enumerate(projection.measures):
-        columns[f"m{i}"] = value(measure.expression.text).cast(to_arrow(measure.expression.type))
+        columns[f"m{i}"] = values.of(measure.expression.text).cast(to_arrow(measure.expression.type))
     for i, part in enumerate(projection.presence):
-        columns[f"p{i}"] = pc.is_valid(value(part.text))
+        columns[f"p{i}"] = pc.is_valid(values.of(part.text))
     if projection.event_time is not None:
         columns[TIME] = table.column(projection.event_time).cast(pa.int64())
     return pa.table(columns)
+
+
+class _Values:
+    """The values of expressions on a table, those of a column that is a dictionary from the dictionary."""
+
+    def __init__(self, table: pa.Table, columns: tuple[Column, ...], timezone: str) -> None:
+        self._table = table
+        self._columns = columns
+        self._timezone = timezone
+        self._decoded: pa.Table | None = None
+
+    def of(self, text: str, through: ByValues = by_values) -> pa.ChunkedArray:
+        """Return the values of an expression; through: how the dictionary of its only column is used, if it has one."""
+        names = columns_of(text)
+        if len(names) == 1:
+            (name,) = names
+            if saves_work(self._table.column(name)):
+                return through(
+                    self._table.column(name), lambda values: self._evaluated(text, pa.table({name: values}))
+                )
+        if self._decoded is None:
+            self._decoded = self._table
+            for i, name in enumerate(self._table.column_names):
+                self._decoded = self._decoded.set_column(i, name, decoded(self._table.column(name)))
+        return self._evaluated(text, self._decoded)
+
+    def _evaluated(self, text: str, table: pa.Table) -> pa.ChunkedArray:
+        return evaluate(text, table, self._columns, self._timezone)
+
+
+def only_by_spark(stream: Stream, projection: Projection, timezone: str | None = None) -> str | None:
+    """Return why only Spark can project a stream's rows, None where Arrow computes the same."""
+    if change_format(stream.name, stream.changes).form == "debezium":
+        return "Debezium envelopes are opened by Spark"
+    types = {column.name: column.type for column in stream.columns}
+    if projection.event_time is not None and types[projection.event_time].kind != "timestamp":
+        return f"the event time {projection.event_time} has no zone"
+    empty = pa.table({name: pa.array([], to_arrow(kind)) for name, kind in types.items()})
+    for text in _texts(projection):
+        try:
+            evaluate(text, empty, stream.columns, timezone or UTC)
+        except PipelineError:
+            return f"{text!r} can only be evaluated by Spark"
+    return None
 
 
 def _all(flags: list[pa.ChunkedArray]) -> pa.ChunkedArray:
@@ -68,12 +117,16 @@ def _all(flags: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 def referenced(projection: Projection) -> list[str]:
     """Return the names of the columns that a projection reads, sorted."""
+    times = {projection.event_time} if projection.event_time is not None else set()
+    return sorted({name for text in _texts(projection) for name in columns_of(text)} | times)
+
+
+def _texts(projection: Projection) -> list[str]:
+    """Return all expressions of a projection."""
     texts = [part.text for key in projection.keys for part in key.columns]
     texts += [conjunct for predicate in projection.predicates for conjunct in predicate]
     texts += [measure.expression.text for measure in projection.measures]
-    texts += [part.text for part in projection.presence]
-    times = {projection.event_time} if projection.event_time is not None else set()
-    return sorted({name for text in texts for name in columns_of(text)} | times)
+    return texts + [part.text for part in projection.presence]
 
 
 def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
@@ -99,8 +152,11 @@ def _cast(stream: str, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArr
             f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table has {values.type}: "
             "cast it in the table or declare it as it is."
         )
+    target = to_arrow(column.type)
+    if pa.types.is_dictionary(values.type) and values.type.value_type == target:
+        return values
     try:
-        return values.cast(to_arrow(column.type))
+        return values.cast(target)
     except pa.ArrowInvalid as error:
         raise PipelineError(
             f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table's {values.type} holds "

@@ -71,8 +71,13 @@ def _hashed_bytes(array: pa.Array) -> Int64Array:
 
 
 def column_key(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArray]:
-    """Return (keys, valid) of one column."""
-    array = _one_array(column)
+    """Return (keys, valid) of one column; those of a dictionary from the keys of its values."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        if 0 < len(array.dictionary) <= len(array) and array.dictionary.null_count == 0:
+            keys, _ = column_key(array.dictionary)
+            return keys[np.asarray(array.indices.fill_null(0))], validity(array)
+        array = array.dictionary_decode()
     kind = array.type
     valid = validity(array)
     if len(array) == 0 or pa.types.is_null(kind):

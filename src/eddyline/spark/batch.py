@@ -1,46 +1,80 @@
-"""The batch pass: one scan of each frame feeds every synopsis on it.
+"""The batch pass: one scan of each stream feeds every synopsis on it.
 
-Rows are projected in the JVM, sketched in Arrow batches, merged on the executors by (synopsis, chunk), and
-only then collected: the driver receives one block per chunk of the plan, however many partitions there are.
+Files of Parquet are read by the tasks themselves where that is sure to give the same (`spark/direct`). All other
+rows are projected in the JVM and sketched in Arrow batches. Either way partial states are merged on the executors by
+(synopsis, chunk), and only then collected: the driver receives one block per chunk of the plan, however many
+partitions there are.
 DataFrame API only, so that it runs over Spark Connect as well.
 """
 
+import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.ingest.arrow_path import DIRECTLY
 from eddyline.ingest.changes import bad_rows_error
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
-from eddyline.plan.layout import Layout
+from eddyline.ingest.stream_spec import StreamSpec
+from eddyline.plan.layout import Layout, Stream
 from eddyline.spark import marks
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
+from eddyline.spark.direct.doubt import Doubt
+from eddyline.spark.direct.planning import check_settings, scan_of
+from eddyline.spark.direct.scan import encode_scan, scan_task
 from eddyline.spark.partials import DDL, Merger, from_batch
 from eddyline.spark.projection import project_frame
+from eddyline.spark.sources import read_frame
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 from eddyline.spark.timezone import check_zone
+from eddyline.store.filesystem import without_secrets
 
 TASKS_PER_CORE = 4
 """Tasks of a pass for each core: every task makes, sends and merges a whole partial state, however few rows it has."""
 _MERGE_BYTES = 4 << 20
 _MERGE_TASKS = 64
+_SECRETS = re.compile(r"://[^/\s]*@")
 
 
-def sketch_frames(layout: Layout, frames: Mapping[str, DataFrame]) -> Snapshot:
-    """Return the snapshot after one pass over each frame."""
+@dataclass(frozen=True)
+class Sketched:
+    """What a pass over a stream added, and how its rows came: `way` says so, and why not directly."""
+
+    added: StreamPass
+    way: str
+
+
+def sketch_frames(
+    spark: SparkSession, layout: Layout, sources: Mapping[str, DataFrame | str | os.PathLike[str]]
+) -> tuple[Snapshot, dict[str, str]]:
+    """Return (the snapshot after one pass over each stream, how the rows of each came).
+
+    sources: one frame per stream, or the path of its Parquet files.
+    """
     names = {stream.name for stream in layout.streams}
-    if names != set(frames):
+    if names != set(sources):
         raise PipelineError(
             f"the plan has the streams {', '.join(sorted(names))} and frames were given for "
-            f"{', '.join(sorted(frames)) or 'none'}: give exactly one frame per stream."
+            f"{', '.join(sorted(sources)) or 'none'}: give exactly one frame per stream."
         )
-    snapshot = Snapshot.empty(layout)
+    snapshot, ways = Snapshot.empty(layout), {}
     for stream in layout.streams:
-        added = sketch_stream(snapshot, stream.name, frames[stream.name])
-        snapshot = snapshot.plus_stream(stream.name, added)
-    return snapshot
+        source = sources[stream.name]
+        given = os.fspath(source) if isinstance(source, os.PathLike) else source
+        sketched = sketch_stream(spark, snapshot, stream.name, given)
+        snapshot = snapshot.plus_stream(stream.name, sketched.added)
+        ways[stream.name] = sketched.way
+    return snapshot, ways
+
+
+def few_tasks(session: SparkSession) -> int:
+    """Return how many tasks of a pass keep all cores busy."""
+    return TASKS_PER_CORE * session.sparkContext.defaultParallelism
 
 
 def in_few_tasks(frame: DataFrame) -> DataFrame:
@@ -52,21 +86,68 @@ def in_few_tasks(frame: DataFrame) -> DataFrame:
     session = frame.sparkSession
     if marks.MARK in frame.columns or not isinstance(session, SparkSession):
         return frame
-    return frame.coalesce(TASKS_PER_CORE * session.sparkContext.defaultParallelism)
+    return frame.coalesce(few_tasks(session))
 
 
-def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: bool = False) -> StreamPass:
-    """Return what one frame adds to a snapshot's stream; raise, with nothing changed, on any bad row.
+def sketch_stream(
+    spark: SparkSession, snapshot: Snapshot, name: str, source: DataFrame | str, *, skip_bad: bool = False
+) -> Sketched:
+    """Return what one frame, or a path of Parquet files, adds to a snapshot's stream.
 
-    skip_bad: rows whose change cannot be read are only counted, in `StreamPass.bad`.
+    Raise, with nothing changed, on any bad row. skip_bad: rows whose change cannot be read are only counted, in
+    `StreamPass.bad`.
     """
-    stream, spec = snapshot.layout.stream(name), snapshot.stream_spec(name)
-    specs = encode_spec(spec)
-    check_zone(snapshot.layout, frame)
+    layout, spec = snapshot.layout, snapshot.stream_spec(name)
+    session = spark if isinstance(source, str) else source.sparkSession
+    check_zone(layout, session)
+    try:
+        merger, way = _directly(session, layout, name, spec, source), DIRECTLY
+    except Doubt as doubt:
+        frame = _frame(spark, layout.stream(name), source, doubt) if isinstance(source, str) else source
+        merger, way = _merged(name, spec, _partials(layout, name, spec, frame)), f"through the JVM: {doubt}"
+    merger.report.raise_error()
+    if merger.report.bad and not skip_bad:
+        total = merger.report.rows + merger.report.bad
+        raise bad_rows_error(name, merger.report.bad, total, list(merger.report.shown))
+    return Sketched(merger.stream_pass(), way)
+
+
+def _directly(
+    spark: SparkSession, layout: Layout, name: str, spec: StreamSpec, source: DataFrame | str
+) -> Merger:
+    """Return what tasks that read the files of a stream themselves add up to, or raise Doubt."""
+    stream = layout.stream(name)
+    ours, projection = check_settings(spark, source), projection_of(spec, stream.event_time)
+    scan = scan_of(stream, projection, layout.timezone, source, few_tasks(spark), our_calendar=ours)
+    numbers = spark.range(0, len(scan.tasks), 1, len(scan.tasks))
+    partials = numbers.mapInArrow(partial(scan_task, encode_spec(spec), encode_scan(scan)), DDL)
+    merger = _merged(name, spec, partials)
+    if merger.report.error is not None and merger.report.error[0] == Doubt.__name__:
+        raise Doubt(merger.report.error[1])
+    return merger
+
+
+def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> DataFrame:
+    """Return the frame of a path that is not scanned directly, or raise PipelineError without keys of a URI in it."""
+    try:
+        return read_frame(spark, stream.name, "parquet", path, {}, "", stream.changes)
+    except PipelineError as error:
+        told = str(error).replace(path, without_secrets(path) if "://" in path else path)
+        raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
+
+
+def _partials(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame) -> DataFrame:
+    """Return the partial states of tasks to which the JVM brings a frame's rows."""
+    stream = layout.stream(name)
     projected = in_few_tasks(project_frame(stream, frame, projection_of(spec, stream.event_time)))
-    partials = projected.mapInArrow(partial(sketch_task, specs), DDL)
+    return projected.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
+
+
+def _merged(name: str, spec: StreamSpec, partials: DataFrame) -> Merger:
+    """Return partial states merged, first on the executors, then here."""
     merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
-    merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(partial(merge_task, specs), DDL)
+    merging = partial(merge_task, encode_spec(spec))
+    merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(merging, DDL)
     merger = Merger(spec)
     try:
         collected = merged.toArrow()
@@ -74,8 +155,4 @@ def sketch_stream(snapshot: Snapshot, name: str, frame: DataFrame, *, skip_bad: 
         raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
     for row in from_batch(collected):
         merger.take(*row)
-    merger.report.raise_error()
-    if merger.report.bad and not skip_bad:
-        total = merger.report.rows + merger.report.bad
-        raise bad_rows_error(name, merger.report.bad, total, list(merger.report.shown))
-    return merger.stream_pass()
+    return merger

@@ -1,6 +1,6 @@
 """The session's time zone: what it is, and that a plan which depends on it meets the one it was made for."""
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.plan.layout import Layout
@@ -20,15 +20,15 @@ def active_zone() -> str | None:
     return None if zone is None else normal_zone(zone)
 
 
-def check_zone(layout: Layout, frame: DataFrame) -> None:
-    """Raise PipelineError where the plan reads times in another zone than the frame's session.
+def check_zone(layout: Layout, spark: SparkSession) -> None:
+    """Raise PipelineError where the plan reads times in another zone than the session.
 
     Spark fixes the zone of an expression when it analyses it, over Connect as late as it runs it. The session's
     setting is not changed here, because other queries of the session may depend on it at the same moment.
     """
     if layout.timezone is None:
         return
-    zone = normal_zone(frame.sparkSession.conf.get(_SETTING) or "UTC")
+    zone = normal_zone(spark.conf.get(_SETTING) or "UTC")
     if zone != layout.timezone:
         raise PipelineError(
             f"the plan reads years, days and hours of timestamps in {layout.timezone}, and this Spark session's zone "

@@ -13,6 +13,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -167,23 +168,37 @@ def open_files(where: Where) -> Files:
     """Return the directory that a local path, a URI or a pyarrow filesystem names."""
     if isinstance(where, fs.FileSystem):
         return ArrowFiles(where, "", f"{where.type_name} filesystem")
+    opened = open_filesystem(where)
+    if isinstance(opened.filesystem, fs.LocalFileSystem):
+        return LocalFiles(Path(opened.root))
+    return ArrowFiles(opened.filesystem, opened.root, opened.shown)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory or a file of a pyarrow filesystem; shown: its name, fit for a message."""
+
+    filesystem: fs.FileSystem
+    root: str
+    shown: str
+
+
+def open_filesystem(where: str | os.PathLike[str]) -> Place:
+    """Return the filesystem of a local path or a URI and the path in it, or raise StoreError."""
     text = os.fspath(where)
     if "://" not in text:
-        return LocalFiles(Path(text).absolute())
-    shown = _without_secrets(text)
+        path = str(Path(text).absolute())
+        return Place(fs.LocalFileSystem(), path, path)
+    shown = without_secrets(text)
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (OSError, ValueError, pa.ArrowException):
         # Not chained: pyarrow's sentence repeats the URI with its keys.
         raise StoreError(f"no filesystem of pyarrow opens {shown}: check its scheme and options.") from None
-    return (
-        LocalFiles(Path(root))
-        if isinstance(filesystem, fs.LocalFileSystem)
-        else ArrowFiles(filesystem, root, shown)
-    )
+    return Place(filesystem, root, shown)
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
     """Return a URI without user, password and query, fit for a message."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

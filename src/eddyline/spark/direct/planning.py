@@ -1,0 +1,166 @@
+"""Whether a stream can be scanned directly, and what travels to the tasks if so."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.ingest.arrow_path import only_by_spark, referenced
+from eddyline.ingest.changes import change_format
+from eddyline.ingest.projection import Projection
+from eddyline.plan.layout import Stream
+from eddyline.spark.causes import SPARK_ERRORS
+from eddyline.spark.changes import CORRUPT
+from eddyline.spark.direct.doubt import READ_ERRORS, Doubt, one_line
+from eddyline.spark.direct.files import Listing, Piece, in_tasks, list_path, place_of
+from eddyline.spark.direct.footer import check_calendar, column_names, sql_types
+from eddyline.spark.direct.plain_read import plain_read
+from eddyline.spark.schema import from_spark
+from eddyline.types import SqlType
+
+_LOOKED_AT = 8
+"""Files whose footers the driver reads beforehand; the tasks check every file that they open."""
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.caseSensitive": "false",
+}
+"""Settings of a session under which Arrow reads and computes as Spark does."""
+_CALENDAR = "spark.sql.parquet.datetimeRebaseModeInRead"
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """A stream's files as the tasks read them.
+
+    columns: the column of the files for each column of the stream that is read. types: of the files' columns.
+    our_calendar: files that do not say which calendar their dates are of are of today's.
+    """
+
+    stream: Stream
+    timezone: str | None
+    where: str
+    columns: dict[str, str]
+    types: dict[str, SqlType]
+    our_calendar: bool
+    tasks: tuple[tuple[Piece, ...], ...] = ()
+
+    def check(self, metadata: pq.FileMetaData) -> None:
+        """Raise Doubt unless a file is as the driver found the others."""
+        found = sql_types(metadata, set(self.types))
+        for name, kind in self.types.items():
+            if found[name] != kind:
+                raise Doubt(f"column {name!r} is {kind} in some files and {found[name]} in others")
+        check_calendar(metadata, set(self.types), ours=self.our_calendar)
+
+
+def check_settings(spark: SparkSession, source: DataFrame | str) -> bool:
+    """Return whether dates of files that do not say are of today's calendar; raise Doubt if Spark reads otherwise."""
+    if not isinstance(spark, SparkSession):
+        raise Doubt("over Spark Connect the files are the server's")
+    try:
+        found = {setting: spark.conf.get(setting) for setting in (*_SETTINGS, _CALENDAR)}
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other door
+        default = str(hadoop.get("fs.defaultFS"))
+    except SPARK_ERRORS:
+        raise Doubt("this Spark does not tell how it reads Parquet") from None
+    for setting, value in _SETTINGS.items():
+        if found[setting] != value:
+            raise Doubt(f"{setting} is {found[setting]}")
+    if isinstance(source, str) and "://" not in source and not default.startswith("file:"):
+        raise Doubt(f"a path without a scheme is one of {default}")
+    return found[_CALENDAR] == "CORRECTED"
+
+
+def scan_of(
+    stream: Stream,
+    projection: Projection,
+    timezone: str | None,
+    source: DataFrame | str,
+    most: int,
+    *,
+    our_calendar: bool,
+) -> Scan:
+    """Return the scan of a stream from a path or a plain frame in at most so many tasks, or raise Doubt."""
+    change = change_format(stream.name, stream.changes).column
+    names = referenced(projection)
+    names += [change] if change and change not in names else []
+    if isinstance(source, str):
+        listing = list_path(stream.name, source)
+        footers = _footers(listing)
+        columns = _found(names, column_names(footers[0]), change)
+        types = sql_types(footers[0], set(columns.values()))
+        by_name = {name: types[of] for name, of in columns.items()}
+    else:
+        listing, of_frame = plain_read(source)
+        given = _found(names, of_frame, change)
+        by_name = {name: _frame_type(source, given[name]) for name in names}
+        columns = {name: of_frame[given[name]] for name in names}
+        types = {columns[name]: kind for name, kind in by_name.items()}
+        footers = _footers(listing)
+    gap = only_by_spark(stream, projection, timezone)
+    if gap is not None:
+        raise Doubt(gap)
+    _check_declared(stream, by_name)
+    tasks = tuple(tuple(pieces) for pieces in in_tasks(listing.files, most))
+    scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks)
+    for footer in footers:
+        scan.check(footer)
+    return scan
+
+
+def _found(names: list[str], given: Iterable[str], change: str) -> dict[str, str]:
+    """Return the column of each name, whatever its case but for that of the change, or raise Doubt."""
+    by_lower = {name.lower(): name for name in given}
+    missing = [name for name in names if name.lower() not in by_lower]
+    if missing or CORRUPT in by_lower:
+        raise Doubt(f"there is no column {missing[0]!r}" if missing else f"there is a column {CORRUPT}")
+    found = {name: by_lower[name.lower()] for name in names}
+    if change and found[change] != change:
+        raise Doubt(f"the column {change!r} is written {found[change]!r}")
+    return found
+
+
+def _frame_type(frame: DataFrame, name: str) -> SqlType:
+    kind = from_spark(frame.schema[name].dataType)
+    if kind is None:
+        raise Doubt(f"column {name!r} is {frame.schema[name].dataType.simpleString()}")
+    return kind
+
+
+def _check_declared(stream: Stream, types: Mapping[str, SqlType]) -> None:
+    """Raise Doubt unless the columns are of the declared types, and that of the change can tell one."""
+    form = change_format(stream.name, stream.changes)
+    for column in stream.columns:
+        kind = types.get(column.name)
+        if kind is not None and not kind.widens_to(column.type):
+            raise Doubt(f"column {column.name!r} is declared {column.type} and is {kind}")
+    if form.form == "words" and types[form.column].kind != "string":
+        raise Doubt(f"column {form.column!r} is {types[form.column]}")
+    if form.form == "weight" and not types[form.column].is_integer:
+        raise Doubt(f"column {form.column!r} is {types[form.column]}")
+
+
+def _footers(listing: Listing) -> list[pq.FileMetaData]:
+    """Return the footers of a few files, the first and the last among them, or raise Doubt."""
+    if not listing.files:
+        raise Doubt("there are no files")
+    place, last = place_of(listing.where), len(listing.files) - 1
+    chosen = sorted({last * i // (_LOOKED_AT - 1) for i in range(_LOOKED_AT)})
+
+    def read(number: int) -> pq.FileMetaData:
+        path = listing.files[number].path
+        try:
+            return pq.read_metadata(path, filesystem=place.filesystem)
+        except READ_ERRORS as error:
+            raise Doubt(f"{path} cannot be read by Arrow ({one_line(error)})") from None
+
+    with ThreadPoolExecutor(_LOOKED_AT) as pool:
+        return list(pool.map(read, chosen))

@@ -1,0 +1,133 @@
+"""A task of a direct scan: row groups of Parquet files, read by Arrow, evaluated and fed to the pass."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from eddyline.errors import EddylineError
+from eddyline.ingest.arrow_path import project_table
+from eddyline.ingest.changes import change_format, decode
+from eddyline.ingest.passing_over import pass_over
+from eddyline.ingest.stream_pass import StreamPass
+from eddyline.ingest.stream_spec import StreamSpec
+from eddyline.spark.direct.doubt import READ_ERRORS, Doubt, one_line
+from eddyline.spark.direct.files import Piece, place_of
+from eddyline.spark.direct.planning import Scan
+from eddyline.spark.direct.skipping import Skipping
+from eddyline.spark.partials import Report, failure, partial_rows, report_row, to_batches
+
+SCAN_ROWS = 1 << 18
+"""Rows that are read, evaluated and fed at a time."""
+_PLAIN_STRING = 4
+"""Bytes that a plain page takes for a string's length alone."""
+
+
+def encode_scan(scan: Scan) -> bytes:
+    """Return a scan as bytes that travel to the executors."""
+    return msgspec.msgpack.encode(scan)
+
+
+def scan_task(spec: bytes, scan: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the partial counters of the tasks whose numbers come, or the doubt that one of them met."""
+    todo = msgspec.msgpack.decode(scan, type=Scan)
+    added = StreamPass(msgspec.json.decode(spec, type=StreamSpec), todo.stream.event_time)
+    try:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                _scan(todo, todo.tasks[number], added)
+    except Doubt as doubt:
+        yield from to_batches([report_row(Report(error=(Doubt.__name__, str(doubt))))])
+        return
+    except EddylineError as error:
+        yield from to_batches([report_row(failure(error))])
+        return
+    report = Report(added.rows, added.deletes, late=added.late, newest=added.newest)
+    yield from to_batches([report_row(report), *partial_rows(added)])
+
+
+def _scan(scan: Scan, pieces: Iterable[Piece], added: StreamPass) -> None:
+    filesystem = place_of(scan.where).filesystem
+    for piece in pieces:
+        for rows in _told(piece, _projected(scan, added, filesystem, piece)):
+            added.feed(rows)
+
+
+def _told(piece: Piece, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables; what is wrong with one is a doubt that names the file."""
+    try:
+        yield from tables
+    except READ_ERRORS as error:
+        raise Doubt(f"{piece.file.path} cannot be read by Arrow ({one_line(error)})") from None
+
+
+def _projected(scan: Scan, added: StreamPass, filesystem: fs.FileSystem, piece: Piece) -> Iterator[pa.Table]:
+    """Yield the projected rows of a piece; those of skipped row groups are counted here."""
+    skipping = Skipping(scan, added.spec)
+    form = change_format(scan.stream.name, scan.stream.changes)
+    with filesystem.open_input_file(piece.file.path) as handle:
+        if handle.size() != piece.file.size:
+            raise Doubt(f"{piece.file.path} is not the file that was listed")
+        metadata = pq.read_metadata(handle)
+        scan.check(metadata)
+        groups = row_groups(metadata, piece)
+        file = pq.ParquetFile(
+            handle,
+            metadata=metadata,
+            read_dictionary=_dictionaries(scan, metadata, groups),
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+        )
+        for group in groups:
+            if skipping.skips(metadata.row_group(group)):
+                pass_over(added, metadata.row_group(group).num_rows)
+                continue
+            for batch in file.iter_batches(
+                SCAN_ROWS, row_groups=[group], columns=list(scan.types), use_threads=False
+            ):
+                rows, weights = decode(scan.stream.name, _named(scan, batch), form)
+                yield project_table(scan.stream, rows, weights, added.projection, scan.timezone)
+
+
+def _dictionaries(scan: Scan, metadata: pq.FileMetaData, groups: list[int]) -> list[str]:
+    """Return the columns of strings that row groups hold as dictionaries: as plain values they take more bytes."""
+    texts = {name for name, kind in scan.types.items() if kind.kind in ("string", "binary")}
+    chunks = [metadata.row_group(group).column(i) for group in groups for i in range(metadata.num_columns)]
+    return [
+        name
+        for name in texts
+        if sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == name)
+        < _PLAIN_STRING * sum(chunk.num_values for chunk in chunks if chunk.path_in_schema == name)
+    ]
+
+
+def _named(scan: Scan, batch: pa.RecordBatch) -> pa.Table:
+    """Return a batch under the stream's names."""
+    if not scan.columns:
+        return pa.Table.from_batches([batch])
+    return pa.table({name: _zoned(scan, of, batch.column(of)) for name, of in scan.columns.items()})
+
+
+def _zoned(scan: Scan, name: str, column: pa.Array) -> pa.Array:
+    """Return a column; times of 96 bits come without their zone, which is UTC."""
+    if scan.types[name].kind == "timestamp" and column.type.tz is None:
+        return column.cast(pa.timestamp("us", "UTC"))
+    return column
+
+
+def row_groups(metadata: pq.FileMetaData, piece: Piece) -> list[int]:
+    """Return the row groups whose middle lies in a piece of a file."""
+    starts = [_start(metadata.row_group(i)) for i in range(metadata.num_row_groups)]
+    ends = [*starts[1:], piece.file.size]
+    middles = [
+        min(max((start + end) // 2, 0), piece.file.size - 1) for start, end in zip(starts, ends, strict=True)
+    ]
+    return [i for i, middle in enumerate(middles) if piece.start <= middle < piece.end]
+
+
+def _start(group: pq.RowGroupMetaData) -> int:
+    if group.num_columns == 0:
+        return 0
+    return int(group.column(0).data_page_offset)
