@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from eddyline.ingest.columns import lean_columns
 from eddyline.ingest.projection import Prepared, Projection, prepare
 from eddyline.ingest.sample_pass import SamplePass
 from eddyline.ingest.sketching import Sketches
@@ -19,6 +20,7 @@ class Accumulator:
         self, kept: Sequence[KeptSynopsis], projection: Projection, samples: Sequence[SampleTask] = ()
     ) -> None:
         self.projection = projection
+        self.twins = lean_columns(projection).twins
         self.sketches = Sketches(kept)
         self.samples = {task.sample.id: SamplePass(task) for task in samples}
         self.rows = 0
@@ -28,7 +30,7 @@ class Accumulator:
         """Add one projected batch."""
         if batch.num_rows == 0:
             return
-        prepared = prepare(batch, self.projection)
+        prepared = prepare(batch, self.projection, self.twins)
         self.feed_prepared(prepared)
         self.rows += batch.num_rows
         self.deletes += int(np.count_nonzero(prepared.weights < 0))

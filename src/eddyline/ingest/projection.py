@@ -1,11 +1,13 @@
 """What a stream's rows are projected to: the distinct keys, predicates and measures of all its synopses.
 
-A projected batch has one column each: key `k<i>` (or its parts `k<i>_<j>`), predicate `f<i>`, measure
-`m<i>`, presence `p<i>`, the weight `w`, and for windows the event time `t` in microseconds. Spark
-computes them in the JVM, the Arrow path with `sql.arrow_eval`; what follows is the same code for both.
+A projected batch has one column each: part `k<i>_<j>` of a key, predicate `f<i>`, measure `m<i>`, presence `p<i>`,
+the weight `w`, and for windows the event time `t` in microseconds. The Arrow path computes them with
+`sql.arrow_eval`. Spark computes them in the JVM, and leaves out what can be: columns that another one equals
+(`ingest.columns`), weights that are all 1; the key `k<i>` may stand for its parts, and bits of `b<i>` for predicates
+and presence. What follows is the same code for both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,8 @@ from eddyline.sql.query import Expression, Key
 
 WEIGHT = "w"
 TIME = "t"
+FLAG_BITS = 63
+"""Truth values in one column of flags: the sign stays free."""
 _FLOAT_LIMIT = 2.0**62
 
 
@@ -52,6 +56,16 @@ def project(
     )
 
 
+def part_name(key: int, part: int) -> str:
+    """Return the column of a part of a key."""
+    return f"k{key}_{part}"
+
+
+def measure_name(measure: int) -> str:
+    """Return the column of a measure."""
+    return f"m{measure}"
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A projected batch as arrays."""
@@ -63,22 +77,56 @@ class Prepared:
     presence: dict[Expression, BoolArray]
 
 
-def prepare(batch: pa.RecordBatch | pa.Table, projection: Projection) -> Prepared:
-    """Return a projected batch as arrays of keys, flags, measures and weights."""
+def prepare(
+    batch: pa.RecordBatch | pa.Table, projection: Projection, twins: Mapping[str, str] | None = None
+) -> Prepared:
+    """Return a projected batch as arrays of keys, flags, measures and weights.
+
+    twins: for a column that the batch may leave out, the one that it equals.
+    """
+    columns = _Columns(batch, twins or {})
+    flags = [f"f{i}" for i in range(len(projection.predicates))]
+    presence = [f"p{i}" for i in range(len(projection.presence))]
+    truths = columns.truths([*flags, *presence])
     return Prepared(
-        weights=batch.column(WEIGHT).to_numpy(),
-        keys={key: _key(batch, i, key) for i, key in enumerate(projection.keys)},
-        flags={predicate: _flag(batch.column(f"f{i}")) for i, predicate in enumerate(projection.predicates)},
-        measures={m: _powered(batch.column(f"m{i}"), m) for i, m in enumerate(projection.measures)},
-        presence={part: _flag(batch.column(f"p{i}")) for i, part in enumerate(projection.presence)},
+        weights=columns.weights(),
+        keys={key: _key(columns, i, key) for i, key in enumerate(projection.keys)},
+        flags=dict(zip(projection.predicates, truths, strict=False)),
+        measures={m: _powered(columns[measure_name(i)], m) for i, m in enumerate(projection.measures)},
+        presence=dict(zip(projection.presence, truths[len(flags) :], strict=True)),
     )
 
 
-def _key(batch: pa.RecordBatch | pa.Table, index: int, key: Key) -> tuple[Int64Array, BoolArray]:
-    if f"k{index}" in batch.schema.names:
-        return column_key(batch.column(f"k{index}"))
-    columns = [batch.column(f"k{index}_{part}") for part in range(len(key.columns))]
-    return set_key(columns) if key.null_is_value else tuple_key(columns)
+class _Columns:
+    """The columns of a projected batch by name, those left out by what they equal."""
+
+    def __init__(self, batch: pa.RecordBatch | pa.Table, twins: Mapping[str, str]) -> None:
+        self.batch = batch
+        self.names = set(batch.schema.names)
+        self.twins = twins
+
+    def __getitem__(self, name: str) -> pa.Array | pa.ChunkedArray:
+        return self.batch.column(name if name in self.names else self.twins[name])
+
+    def weights(self) -> Int64Array:
+        """Return the weights: 1 where there are none."""
+        if WEIGHT in self.names:
+            return np.asarray(self.batch.column(WEIGHT))
+        return np.ones(self.batch.num_rows, dtype=np.int64)
+
+    def truths(self, names: list[str]) -> list[BoolArray]:
+        """Return truth values, from columns of their own or from bits in their order."""
+        if "b0" not in self.names:
+            return [_flag(self.batch.column(name)) for name in names]
+        words = [self.batch.column(f"b{i}").to_numpy() for i in range(-(-len(names) // FLAG_BITS))]
+        return [words[i // FLAG_BITS] >> (i % FLAG_BITS) & 1 == 1 for i in range(len(names))]
+
+
+def _key(columns: _Columns, index: int, key: Key) -> tuple[Int64Array, BoolArray]:
+    if f"k{index}" in columns.names:
+        return column_key(columns[f"k{index}"])
+    parts = [columns[part_name(index, part)] for part in range(len(key.columns))]
+    return set_key(parts) if key.null_is_value else tuple_key(parts)
 
 
 def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:

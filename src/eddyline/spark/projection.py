@@ -7,7 +7,8 @@ from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
-from eddyline.ingest.projection import TIME, WEIGHT, Projection
+from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
+from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
 from eddyline.plan.layout import Measure, Stream
 from eddyline.sketch.keys import NULL_KEY
 from eddyline.spark import changes, marks
@@ -18,21 +19,24 @@ from eddyline.types import SqlType
 
 
 def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> DataFrame:
-    """Return the projected frame of a stream: the columns of `ingest.projection`, and bad rows."""
+    """Return the projected frame of a stream: the columns of `ingest.projection`, each value once, and bad rows."""
     rows = changes.decode_changes(stream, frame, referenced(projection))
     _check_types(stream, rows, projection)
-    columns = [sf.col(marks.WEIGHT).alias(WEIGHT)]
+    lean = lean_columns(projection)
+    made = {measure_name(i): _measure(measure) for i, measure in enumerate(projection.measures)}
     for i, key in enumerate(projection.keys):
-        columns += _key_columns(i, key)
-    columns += [_flag(predicate).alias(f"f{i}") for i, predicate in enumerate(projection.predicates)]
-    columns += [_measure(measure).alias(f"m{i}") for i, measure in enumerate(projection.measures)]
-    columns += [sf.expr(part.text).isNotNull().alias(f"p{i}") for i, part in enumerate(projection.presence)]
+        made |= {part_name(i, j): _key_part(part) for j, part in enumerate(key.columns)}
+    columns = [made[name].alias(name) for name in lean.names]
+    columns += [_hashed_key(projection.keys[i]).alias(f"k{i}") for i in sorted(lean.hashed)]
+    columns += _flag_words(projection)
     if projection.event_time is not None:
         columns.append(_micros(stream, projection.event_time).alias(TIME))
     if changes.may_be_bad(stream, frame):
         columns.append(sf.col(marks.BAD))
     if marks.MARK in rows.columns:
         columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
+    if stream.changes is not None or not columns:
+        columns.append(sf.col(marks.WEIGHT).alias(WEIGHT))
     return rows.select(*columns)
 
 
@@ -43,6 +47,28 @@ def _micros(stream: Stream, name: str) -> Column:
     return sf.unix_micros(value if kind == "timestamp" else sf.to_utc_timestamp(value, sf.current_timezone()))
 
 
+def _flag_words(projection: Projection) -> list[Column]:
+    """Return the truth values of predicates and presence as bits of few integers."""
+    truths = [_flag(predicate) for predicate in projection.predicates]
+    truths += [sf.expr(part.text).isNotNull() for part in projection.presence]
+    words = []
+    for start in range(0, len(truths), FLAG_BITS):
+        bits = [
+            sf.when(truth, sf.lit(1 << bit).cast("bigint")).otherwise(sf.lit(0).cast("bigint"))
+            for bit, truth in enumerate(truths[start : start + FLAG_BITS])
+        ]
+        words.append(_either(bits).alias(f"b{start // FLAG_BITS}"))
+    return words
+
+
+def _either(bits: list[Column]) -> Column:
+    """Return the bits together, by a tree: a chain would nest as deep as it is long."""
+    if len(bits) == 1:
+        return bits[0]
+    half = len(bits) // 2
+    return _either(bits[:half]).bitwiseOR(_either(bits[half:]))
+
+
 def _flag(predicate: tuple[str, ...]) -> Column:
     flag = sf.expr(predicate[0])
     for conjunct in predicate[1:]:
@@ -50,41 +76,34 @@ def _flag(predicate: tuple[str, ...]) -> Column:
     return sf.coalesce(flag, sf.lit(False))
 
 
-def _key_columns(index: int, key: Key) -> list[Column]:
-    """Return the columns of a key: one 64-bit key where the JVM can make it, else the values themselves."""
-    parts = [jvm_key(part) for part in key.columns]
-    made = [part for part in parts if part is not None]
-    if len(made) < len(parts):
-        return [sf.expr(value.text).alias(f"k{index}_{j}") for j, value in enumerate(key.columns)]
+def _hashed_key(key: Key) -> Column:
+    """Return the 64-bit key of several columns."""
+    made = [_key_part(part) for part in key.columns]
     if key.null_is_value:
-        made = [sf.coalesce(part, sf.lit(NULL_KEY)) for part in made]
-    if len(made) == 1:
-        return [made[0].alias(f"k{index}")]
+        return sf.xxhash64(*(sf.coalesce(part, sf.lit(NULL_KEY)) for part in made))
     valid = made[0].isNotNull()
     for part in made[1:]:
         valid = valid & part.isNotNull()
-    return [sf.when(valid, sf.xxhash64(*made)).alias(f"k{index}")]
+    return sf.when(valid, sf.xxhash64(*made))
 
 
-def jvm_key(part: Expression) -> Column | None:
-    """Return the 64-bit key of one value as a JVM expression, or None where Python makes it from the value."""
+def _key_part(part: Expression) -> Column:
+    """Return a part of a key: its 64-bit key where the JVM can make it, else the value itself."""
     value, kind = sf.expr(part.text), part.type
-    if kind.is_integer or (kind.kind == "decimal" and kind.scale == 0 and kind.precision <= 18):
-        return value.cast("bigint")
-    if kind.kind == "boolean":
-        return value.cast("int").cast("bigint")
+    if not is_made_in_jvm(kind):
+        return value
     if kind.kind == "date":
         return sf.unix_date(value).cast("bigint")
     if kind.kind == "timestamp":
         return sf.unix_micros(value)
     if kind.kind in ("string", "binary"):
         return sf.when(value.isNotNull(), sf.xxhash64(value))
-    return None
+    return (value.cast("int") if kind.kind == "boolean" else value).cast("bigint")
 
 
 def _measure(measure: Measure) -> Column:
     value, kind = sf.expr(measure.expression.text), measure.expression.type
-    if kind.is_integer:
+    if is_whole(kind):
         return value.cast("bigint")
     if kind.kind == "decimal" and kind.precision <= 18:
         return (value.cast(str(kind)) * sf.lit(10**kind.scale).cast(f"DECIMAL({kind.scale + 1},0)")).cast(
