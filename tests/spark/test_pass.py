@@ -7,9 +7,9 @@ from pyspark.sql import functions as sf
 
 import eddyline as el
 from eddyline.ingest.projection import project
-from eddyline.spark.batch import TASKS_PER_CORE, in_few_tasks
 from eddyline.spark.marks import MARK
 from eddyline.spark.projection import project_frame
+from eddyline.spark.task_counts import TASKS_PER_CORE, cores_of, in_few_tasks, merge_tasks, tasks_per_core
 from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark
@@ -111,6 +111,36 @@ def test_only_referenced_columns_leave_parquet(spark, plan, frames, tmp_path):
     assert "ReadSchema: struct<b:boolean,i64:bigint>" in explained
 
 
+def test_no_value_leaves_the_jvm_twice(spark, frames):
+    """One column for a key and its measures, parts for the key of both, bits for predicates, no weights of 1."""
+    workload = el.Workload(samples=False, seed=7).stream("l", ALL_TYPES_DDL)
+    workload.query("sum", "SELECT SUM(a.i32) FROM l a JOIN l b USING (i32) WHERE a.b AND b.x > 0")
+    workload.query("dev", "SELECT STDDEV(a.i32) FROM l a JOIN l b USING (s) WHERE a.i8 < 3")
+    workload.query("both", "SELECT COUNT(*) FROM l a JOIN l b USING (i32, s) WHERE a.i8 < 3 AND b.i8 > 3")
+    workload.query("set", "SELECT COUNT(DISTINCT s) FROM l")
+    plan = workload.plan()
+    projected = project_frame(plan.layout.stream("l"), frames["l"], project(plan.layout.kept_for("l")))
+    assert len(projected.columns) == 3
+    assert dict(projected.dtypes) == dict.fromkeys(projected.columns, "bigint")
+
+
+def test_more_flags_than_one_integer_has(spark, tables, frames):
+    workload = el.Workload(budget="1 MB", samples=False, seed=8).stream("l", ALL_TYPES_DDL)
+    for i in range(70):
+        workload.query(f"q{i}", f"SELECT SUM(i32) FROM l WHERE i64 > {i - 35} OR s LIKE '%{i}'")
+    plan = workload.plan()
+    projected = project_frame(plan.layout.stream("l"), frames["l"], project(plan.layout.kept_for("l")))
+    assert {"b0", "b1"} < set(projected.columns)
+    assert plan.sketch(spark, {"l": frames["l"]}) == plan.empty().update("l", tables["l"])
+
+
+def test_rows_that_are_only_counted(spark, tables, frames):
+    plan = el.Workload(samples=False).stream("l", ALL_TYPES_DDL).query("n", "SELECT COUNT(*) FROM l").plan()
+    state = plan.sketch(spark, {"l": frames["l"]})
+    assert state.answer("n").value == 400
+    assert state == plan.empty().update("l", tables["l"])
+
+
 def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     """Partials of 50 tasks reach the driver merged: one row per touched chunk, one report."""
     from functools import partial
@@ -191,12 +221,24 @@ def test_overflow_only_in_the_merge_is_noticed(spark, plan, frames):
 
 
 def test_many_partitions_become_a_few_tasks_for_each_core(spark):
-    frame = spark.range(0, 1000, 1, 300)
     cores = spark.sparkContext.defaultParallelism
-    assert in_few_tasks(frame).rdd.getNumPartitions() == TASKS_PER_CORE * cores
-    assert in_few_tasks(spark.range(0, 1000, 1, 3)).rdd.getNumPartitions() == 3
+    frame = spark.range(0, 1000, 1, 300)
+    assert cores_of(spark) == cores
+    assert in_few_tasks(frame, 1 << 20, cores).rdd.getNumPartitions() == TASKS_PER_CORE * cores
+    assert in_few_tasks(frame, 64 << 20, cores).rdd.getNumPartitions() == cores
+    assert in_few_tasks(spark.range(0, 1000, 1, 3), 1 << 20, cores).rdd.getNumPartitions() == 3
+
+
+@pytest.mark.parametrize("megabytes", [0.001, 1, 8, 64, 1000])
+@pytest.mark.parametrize("cores", [1, 2, 1000])
+def test_no_merging_task_gets_nothing_or_much(megabytes, cores):
+    nbytes = int(megabytes * 2**20)
+    tasks, merging = cores * tasks_per_core(nbytes), merge_tasks(nbytes, cores)
+    assert 1 <= merging <= TASKS_PER_CORE * cores
+    assert merging == 1 or nbytes // merging >= 1 << 15, "a chunk or so for each"
+    assert cores > 2 or tasks * nbytes / merging < max(33 << 20, nbytes)
 
 
 def test_records_that_tombstones_follow_keep_their_partitions(spark):
     frame = spark.range(0, 100, 1, 50).withColumn(MARK, sf.lit(0))
-    assert in_few_tasks(frame).rdd.getNumPartitions() == 50
+    assert in_few_tasks(frame, 1, 2).rdd.getNumPartitions() == 50

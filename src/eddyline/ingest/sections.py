@@ -100,7 +100,7 @@ def encode_sample(state: SampleState) -> bytes:
     return msgspec.msgpack.encode((state.grouped, tuple(map(RosterSpec.of, state.rosters)), parts))
 
 
-def decode_sample(planned: PlannedSample, data: bytes) -> SampleState:
+def decode_sample(planned: PlannedSample, data: bytes | memoryview) -> SampleState:
     """Return the state of a sample that a task sent."""
     grouped, rosters, parts = msgspec.msgpack.decode(
         data, type=tuple[bool, tuple[RosterSpec, ...], list[bytes]]

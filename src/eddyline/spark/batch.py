@@ -22,22 +22,18 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.plan.layout import Layout, Stream
-from eddyline.spark import marks
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
-from eddyline.spark.partials import DDL, Merger, from_batch
+from eddyline.spark.partials import DDL, Merger, from_batches
 from eddyline.spark.projection import project_frame
 from eddyline.spark.sources import read_frame
+from eddyline.spark.task_counts import cores_of, in_few_tasks, merge_tasks, tasks_per_core
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 from eddyline.spark.timezone import check_zone
 from eddyline.store.filesystem import without_secrets
 
-TASKS_PER_CORE = 4
-"""Tasks of a pass for each core: every task makes, sends and merges a whole partial state, however few rows it has."""
-_MERGE_BYTES = 4 << 20
-_MERGE_TASKS = 64
 _SECRETS = re.compile(r"://[^/\s]*@")
 
 
@@ -72,23 +68,6 @@ def sketch_frames(
     return snapshot, ways
 
 
-def few_tasks(session: SparkSession) -> int:
-    """Return how many tasks of a pass keep all cores busy."""
-    return TASKS_PER_CORE * session.sparkContext.defaultParallelism
-
-
-def in_few_tasks(frame: DataFrame) -> DataFrame:
-    """Return a frame in at most a few partitions for each core, without a shuffle.
-
-    Not where tombstones are told by the record before them, which must stay the first of its task; and not over Spark
-    Connect, which does not say how many cores there are.
-    """
-    session = frame.sparkSession
-    if marks.MARK in frame.columns or not isinstance(session, SparkSession):
-        return frame
-    return frame.coalesce(few_tasks(session))
-
-
 def sketch_stream(
     spark: SparkSession, snapshot: Snapshot, name: str, source: DataFrame | str, *, skip_bad: bool = False
 ) -> Sketched:
@@ -100,11 +79,13 @@ def sketch_stream(
     layout, spec = snapshot.layout, snapshot.stream_spec(name)
     session = spark if isinstance(source, str) else source.sparkSession
     check_zone(layout, session)
+    cores = cores_of(session)
     try:
-        merger, way = _directly(session, layout, name, spec, source), DIRECTLY
+        merger, way = _directly(session, layout, name, spec, source, cores), DIRECTLY
     except Doubt as doubt:
         frame = _frame(spark, layout.stream(name), source, doubt) if isinstance(source, str) else source
-        merger, way = _merged(name, spec, _partials(layout, name, spec, frame)), f"through the JVM: {doubt}"
+        partials = _partials(layout, name, spec, frame, cores)
+        merger, way = _merged(name, spec, partials, cores), f"through the JVM: {doubt}"
     merger.report.raise_error()
     if merger.report.bad and not skip_bad:
         total = merger.report.rows + merger.report.bad
@@ -113,15 +94,16 @@ def sketch_stream(
 
 
 def _directly(
-    spark: SparkSession, layout: Layout, name: str, spec: StreamSpec, source: DataFrame | str
+    spark: SparkSession, layout: Layout, name: str, spec: StreamSpec, source: DataFrame | str, cores: int
 ) -> Merger:
     """Return what tasks that read the files of a stream themselves add up to, or raise Doubt."""
     stream = layout.stream(name)
     ours, projection = check_settings(spark, source), projection_of(spec, stream.event_time)
-    scan = scan_of(stream, projection, layout.timezone, source, few_tasks(spark), our_calendar=ours)
+    tasks = cores * tasks_per_core(spec.nbytes)
+    scan = scan_of(stream, projection, layout.timezone, source, tasks, our_calendar=ours)
     numbers = spark.range(0, len(scan.tasks), 1, len(scan.tasks))
     partials = numbers.mapInArrow(partial(scan_task, encode_spec(spec), encode_scan(scan)), DDL)
-    merger = _merged(name, spec, partials)
+    merger = _merged(name, spec, partials, cores)
     if merger.report.error is not None and merger.report.error[0] == Doubt.__name__:
         raise Doubt(merger.report.error[1])
     return merger
@@ -136,23 +118,23 @@ def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> Data
         raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
 
 
-def _partials(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame) -> DataFrame:
+def _partials(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> DataFrame:
     """Return the partial states of tasks to which the JVM brings a frame's rows."""
     stream = layout.stream(name)
-    projected = in_few_tasks(project_frame(stream, frame, projection_of(spec, stream.event_time)))
-    return projected.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
+    projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
+    tasks = in_few_tasks(projected, spec.nbytes, cores)
+    return tasks.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
 
 
-def _merged(name: str, spec: StreamSpec, partials: DataFrame) -> Merger:
+def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Merger:
     """Return partial states merged, first on the executors, then here."""
-    merge_tasks = min(1 + spec.nbytes // _MERGE_BYTES, _MERGE_TASKS)
-    merging = partial(merge_task, encode_spec(spec))
-    merged = partials.repartition(merge_tasks, "name", "chunk").mapInArrow(merging, DDL)
+    spread = partials.repartition(merge_tasks(spec.nbytes, cores), "name", "chunk")
+    merged = spread.mapInArrow(partial(merge_task, encode_spec(spec)), DDL)
     merger = Merger(spec)
     try:
         collected = merged.toArrow()
     except SPARK_ERRORS as error:
         raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
-    for row in from_batch(collected):
+    for row in from_batches(collected.to_batches()):
         merger.take(*row)
     return merger

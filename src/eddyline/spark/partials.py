@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from eddyline import errors
@@ -20,6 +19,7 @@ from eddyline.ingest.stream_spec import SampleTask, StreamSpec
 from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
+from eddyline.spark.blocks import pack, unpack
 
 if TYPE_CHECKING:
     from eddyline.ingest.sample_pass import SamplePass
@@ -74,19 +74,22 @@ def failure(error: EddylineError) -> Report:
 
 
 class Merger:
-    """Adds up blocks of what a pass over one stream fills, whatever part of it comes here."""
+    """Adds up blocks of what a pass over one stream fills, whatever part of it comes here.
+
+    Counters that nothing was added to take no memory: an array of zeros gets its pages when they are written.
+    """
 
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
         self.kept = {each.id: each for each in _all_kept(spec.kept, spec.samples)}
         for pane in spec.panes:
             self.kept |= {f"{pane.group}@{each.id}": each for each in _all_kept(pane.kept, pane.samples)}
-        self.blocks: dict[tuple[str, int], Int64Array] = {}
+        self.touched: dict[tuple[str, int], Int64Array] = {}
         self.added = StreamPass(spec, TIME)
         self.sampled: dict[str, SamplePass] = {}
         self.report = Report()
 
-    def take(self, name: str, chunk: int, block: bytes) -> None:
+    def take(self, name: str, chunk: int, block: bytes | memoryview) -> None:
         """Add one block."""
         if name == _REPORT:
             self.report += msgspec.json.decode(block, type=Report)
@@ -96,11 +99,15 @@ class Merger:
             sample = self.sampled.setdefault(name, accumulator.samples[identifier])
             sample.take(decode_sample(sample.task.sample, block))
             return
-        values = np.frombuffer(block, dtype="<i8")
-        before = self.blocks.get((name, chunk))
-        if before is not None:
-            values = self._combine(name, chunk, before, values)
-        self.blocks[name, chunk] = values
+        kept, values = self.kept[_PANE.sub("@", name[2:])], unpack(block)
+        start = chunk * CHUNK_WORDS
+        part = self._words(name)[start : start + len(values)]
+        if name.startswith(_HINTS):
+            assert kept.candidates is not None
+            part[:] = candidates.merge(kept.candidates, part, values)
+        else:
+            part[:] = kept.spec.add(part, values, start)
+        self.touched[name, chunk] = part
 
     def _target(self, name: str) -> tuple[Accumulator, str]:
         """Return (accumulator, id) that a block belongs to: the whole stream's, or a pane's."""
@@ -111,18 +118,21 @@ class Merger:
         group = next(pane for pane in self.spec.panes if pane.group == identifier[: match.start()])
         return self.added.pane(group, int(match[1])), identifier[match.end() :]
 
-    def _combine(self, name: str, chunk: int, left: Int64Array, right: Int64Array) -> Int64Array:
-        kept = self.kept[_PANE.sub("@", name[2:])]
-        if name.startswith(_HINTS):
-            assert kept.candidates is not None
-            return candidates.merge(kept.candidates, left, right)
-        return kept.spec.add(left, right, chunk * CHUNK_WORDS)
+    def _words(self, name: str) -> Int64Array:
+        """Return the counters or hints that a block belongs to."""
+        accumulator, identifier = self._target(name)
+        sketches = _sketches_of(accumulator, identifier)
+        return (sketches.hints if name.startswith(_HINTS) else sketches.counters)[identifier]
 
     def rows(self) -> Iterator[tuple[str, int, bytes]]:
         """Yield everything taken, added up."""
         yield _REPORT, 0, msgspec.json.encode(self.report)
-        for (name, chunk), values in self.blocks.items():
-            yield name, chunk, values.astype("<i8", copy=False).tobytes()
+        beside = {
+            _prefix(name) + kept.id for name, sample in self.sampled.items() for kept in sample.task.sketches
+        }
+        for (name, chunk), words in self.touched.items():
+            if name[2:] not in beside:
+                yield name, chunk, pack(words)
         for name, sample in self.sampled.items():
             yield name, 0, encode_sample(sample.state())
             yield from _words(sample.sketches, _prefix(name))
@@ -131,18 +141,6 @@ class Merger:
         """Return everything taken as a pass over the stream."""
         added = self.added
         added.newest = dict(self.report.newest)
-        for (name, chunk), values in self.blocks.items():
-            accumulator, identifier = self._target(name)
-            kept = self.kept[_PANE.sub("@", name[2:])]
-            target = _sketches_of(accumulator, identifier)
-            words = (target.hints if name.startswith(_HINTS) else target.counters)[identifier]
-            if name.startswith(_HINTS):
-                assert kept.candidates is not None
-                words[:] = candidates.merge(kept.candidates, words, values)
-                continue
-            start = chunk * CHUNK_WORDS
-            part = words[start : start + len(values)]
-            part[:] = kept.spec.add(part, values, start)
         for pane in self.spec.panes:
             if pane.group in added.newest:
                 added.drop_old(pane)
@@ -191,9 +189,9 @@ def _words(sketches: Sketches, prefix: str) -> Iterator[tuple[str, int, bytes]]:
         for chunk in range(-(-len(counters) // CHUNK_WORDS)):
             values = counters[chunk * CHUNK_WORDS : (chunk + 1) * CHUNK_WORDS]
             if values.any():
-                yield _COUNTERS + prefix + name, chunk, values.astype("<i8", copy=False).tobytes()
+                yield _COUNTERS + prefix + name, chunk, pack(values)
     for name, hints in sketches.hints.items():
-        yield _HINTS + prefix + name, 0, hints.astype("<i8", copy=False).tobytes()
+        yield _HINTS + prefix + name, 0, pack(hints)
 
 
 def report_row(report: Report) -> tuple[str, int, bytes]:
@@ -220,6 +218,9 @@ def _batch(rows: list[tuple[str, int, bytes]]) -> pa.RecordBatch:
     )
 
 
-def from_batch(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the rows of an Arrow batch of partials."""
-    yield from zip(*(batch.column(name).to_pylist() for name in _SCHEMA.names), strict=True)
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, memoryview]]:
+    """Yield the rows of Arrow batches of partials, their blocks as views of the batches' memory."""
+    for batch in batches:
+        names, chunks, blocks = (batch.column(name) for name in _SCHEMA.names)
+        for name, chunk, block in zip(names, chunks, blocks, strict=True):
+            yield name.as_py(), chunk.as_py(), memoryview(block.as_buffer())

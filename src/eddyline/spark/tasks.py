@@ -1,6 +1,7 @@
 """What runs on the executors: two functions of Arrow batches, self-contained but for the specs they are given."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -12,7 +13,15 @@ from eddyline.ingest.projection import TIME
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.spark.marks import BAD
-from eddyline.spark.partials import Merger, Report, failure, from_batch, partial_rows, report_row, to_batches
+from eddyline.spark.partials import (
+    Merger,
+    Report,
+    failure,
+    from_batches,
+    partial_rows,
+    report_row,
+    to_batches,
+)
 from eddyline.spark.tombstones import Last, drop_tombstones
 
 FEED_ROWS = 1 << 16
@@ -38,16 +47,15 @@ def sketch_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         yield from to_batches([report_row(failure(error))])
         return
     report += Report(added.rows, added.deletes, late=added.late, newest=added.newest)
-    yield from to_batches([report_row(report), *partial_rows(added)])
+    yield from to_batches(chain([report_row(report)], partial_rows(added)))
 
 
 def merge_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield one block for each (name, chunk) that reaches this task."""
     merger = Merger(msgspec.json.decode(spec, type=StreamSpec))
     try:
-        for batch in batches:
-            for row in from_batch(batch):
-                merger.take(*row)
+        for row in from_batches(batches):
+            merger.take(*row)
     except EddylineError as error:
         yield from to_batches([report_row(failure(error))])
         return

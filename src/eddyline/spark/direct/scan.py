@@ -1,6 +1,7 @@
 """A task of a direct scan: row groups of Parquet files, read by Arrow, evaluated and fed to the pass."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -45,7 +46,7 @@ def scan_task(spec: bytes, scan: bytes, batches: Iterable[pa.RecordBatch]) -> It
         yield from to_batches([report_row(failure(error))])
         return
     report = Report(added.rows, added.deletes, late=added.late, newest=added.newest)
-    yield from to_batches([report_row(report), *partial_rows(added)])
+    yield from to_batches(chain([report_row(report)], partial_rows(added)))
 
 
 def _scan(scan: Scan, pieces: Iterable[Piece], added: StreamPass) -> None:
