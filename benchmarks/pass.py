@@ -1,123 +1,197 @@
-"""The pass beside Spark's own count, approx_count_distinct and exact join, on the same Parquet in the same run.
+"""The pass beside Spark's own aggregates and sketches, on the same Parquet in the same run.
 
-Two joins are planned with a stream sample and, as before there were any, with sketches only.
+    .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3] [--synopses 1,10,30] [--ways jvm,direct]
 
-    .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3]
-
-Prints medians and their ratios; docs/reference/measurements.md holds a run.
+Prints medians: seconds, CPU seconds of all processes, rows per second, and the ratio to approx_count_distinct(k).
+Jobs of one core, DuckDB's and those in this process, are a floor. docs/reference/measurements.md holds a run.
 """
 
 import argparse
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
+import datasketches
+import duckdb
 import numpy as np
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from clock import Spent, median
+from pyspark.sql import DataFrame, SparkSession
+from rows import COLUMNS, joins, predicate, sketches, through_jvm, write_rows
 
-import eddyline as el
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.synopsis import empty_counters
 from eddyline.spark.session import local_session
 
-SCHEMA = "k BIGINT, g BIGINT, x INT"
-KEY = "CAST(200000 * pow(pmod(xxhash64(id, {salt}), 1000003) / 1000003.0D, 3) AS BIGINT)"
+PEER = "approx_count_distinct(k)"
+TEN = "10 of them with filters"
+MOST_IN_PROCESS = 2_000_000
+"""Rows of the jobs in this process, which are told as rates."""
 
 
-def one_sketch() -> el.Plan:
-    """Return a plan of one hash sketch of 7 x 4,096 counters on one column."""
-    workload = el.Workload(budget=8 * (7 * 4096 + 1), samples=False).stream("t", SCHEMA)
-    return workload.query("q", "SELECT COUNT(*) FROM t a JOIN t b USING (k)", method="hash").plan()
+class Job(NamedTuple):
+    """A piece of work on so many rows and cores."""
+
+    name: str
+    work: Callable[[], object]
+    rows: int
+    cores: int = 2
 
 
-def ten_sketches() -> el.Plan:
-    """Return a plan of ten hash sketches of 7 x 4,096 counters over two key columns."""
-    workload = el.Workload(budget=8 * (10 * 7 * 4096 + 1), samples=False).stream("t", SCHEMA)
-    for i in range(10):
-        column, bound = ("k", "g")[i % 2], 100 * (i // 2)
-        workload.query(
-            f"q{i}",
-            f"SELECT COUNT(*) FROM t a JOIN t b USING ({column}) WHERE a.x >= {bound} AND b.x >= {bound}",
-            method="hash",
-        )
-    return workload.plan()
-
-
-def sampled(*, samples: bool) -> el.Plan:
-    """Return a plan of two joins at 1 MB: with a stream sample, which overflows, or with sketches only."""
-    workload = el.Workload(budget="1 MB", samples=samples).stream("t", SCHEMA)
-    workload.query("pairs", "SELECT COUNT(*) FROM t a JOIN t b USING (k)")
-    return workload.query("total", "SELECT SUM(a.x) FROM t a JOIN t b ON a.k = b.g WHERE b.x < 500").plan()
-
-
-def median_seconds(work: Callable[[], object], repeat: int) -> float:
-    """Return the median time of some runs, after one to warm up."""
-    work()
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def kernel_nanoseconds() -> float:
-    """Return the time of the hash-sketch kernel per element and row, in cache."""
-    spec, keys = (
-        HashSketchSpec(4096, 7, (1,)),
-        key_array(np.random.default_rng(0).integers(0, 1 << 40, 1_000_000)),
+def distinct_counts(count: int) -> str:
+    """Return a query of so many distinct counts under the predicates of as many synopses."""
+    counts = (
+        f"approx_count_distinct({'kg'[i % 2]}) FILTER (WHERE {predicate(i, count)})" for i in range(count)
     )
-    counters, weights = empty_counters(spec), np.ones(1_000_000, dtype=np.int64)
-    return 1e9 * median_seconds(lambda: spec.accumulate(counters, keys, weights), 7) / 7e6
+    return f"SELECT {', '.join(counts)} FROM t"
 
 
-def exact_join(frame: DataFrame) -> int:
-    """Return the exact size of the skewed self-join, as Spark computes it best: by joining counts per key."""
-    counts = frame.groupBy("k").count()
-    return int(counts.selectExpr("SUM(count * count)").collect()[0][0])
+SPARK_QUERIES = {
+    "Spark: count(k)": "SELECT COUNT(k) FROM t",
+    f"Spark: {PEER}": f"SELECT {PEER} FROM t",
+    f"Spark: {TEN}": distinct_counts(10),
+    "Spark: hll_sketch_agg(k)": "SELECT hll_sketch_estimate(hll_sketch_agg(k)) FROM t",
+    "Spark: theta_sketch_agg(k)": "SELECT theta_sketch_estimate(theta_sketch_agg(k)) FROM t",
+    "Spark: count_min_sketch(k)": "SELECT LENGTH(count_min_sketch(k, 0.001D, 0.99D, 1)) FROM t",
+    "Spark: exact counts by k": "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM t GROUP BY k)",
+    "Spark: exact join, k = g, counts joined": (
+        "SELECT SUM(a.n * b.n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) a "
+        "JOIN (SELECT g, COUNT(*) AS n FROM t GROUP BY g) b ON a.k = b.g"
+    ),
+}
+
+
+def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the number of rows that came."""
+    yield pa.record_batch({"n": pa.array([sum(batch.num_rows for batch in batches)])})
+
+
+def out_of_jvm(frame: DataFrame, columns: int) -> Callable[[], object]:
+    """Return the work of a bare mapInArrow: rows of so many columns that are only counted in Python."""
+    narrow = frame.select(*COLUMNS[:columns])
+    return lambda: narrow.mapInArrow(counted, "n BIGINT").agg({"n": "sum"}).collect()
+
+
+def spark_jobs(spark: SparkSession, frame: DataFrame, rows: int) -> Iterator[Job]:
+    """Yield what Spark does by itself."""
+    for name, text in SPARK_QUERIES.items():
+        yield Job(name, lambda text=text: spark.sql(text).collect(), rows)
+    for columns in (1, 3):
+        yield Job(
+            f"Spark: mapInArrow that counts, {columns} column{'s' * (columns > 1)}",
+            out_of_jvm(frame, columns),
+            rows,
+        )
+
+
+def our_jobs(
+    spark: SparkSession, path: str, rows: int, synopses: Iterable[int], ways: Iterable[str]
+) -> Iterator[Job]:
+    """Yield the pass with several numbers of synopses by each way, and the two joins of a stream sample."""
+    inputs: dict[str, object] = {"jvm": through_jvm(spark.read.parquet(path)), "direct": path}
+    for way in ways:
+        for count in synopses:
+            plan, given = sketches(count), inputs[way]
+            yield Job(
+                f"eddyline, {way}: {count} synops{'is' if count == 1 else 'es'}",
+                lambda plan=plan, given=given: plan.sketch(spark, {"t": given}),
+                rows,
+            )
+        for samples in (False, True):
+            plan, given = joins(samples=samples), inputs[way]
+            yield Job(
+                f"eddyline, {way}: 2 joins, {'stream sample' if samples else 'sketches only'}",
+                lambda plan=plan, given=given: plan.sketch(spark, {"t": given}),
+                rows,
+            )
+
+
+def single_core_jobs(path: str, rows: int) -> Iterator[Job]:
+    """Yield DuckDB on one thread over the same files, and rates of sketches in this process."""
+    database = duckdb.connect()
+    database.execute("SET threads = 1")
+    database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}/*.parquet')")
+    for name, text in ((PEER, SPARK_QUERIES[f"Spark: {PEER}"]), (TEN, distinct_counts(10))):
+        yield Job(f"DuckDB: {name}", lambda text=text: database.execute(text).fetchall(), rows, 1)
+    some = min(rows, MOST_IN_PROCESS)
+    keys = np.random.default_rng(1).integers(0, 200_000, some)
+    listed = keys.tolist()
+    for name, make in (
+        ("HLL", lambda: datasketches.hll_sketch(14)),
+        ("theta", lambda: datasketches.update_theta_sketch(14)),
+    ):
+        yield Job(
+            f"DataSketches: {name}, a Python call for each row",
+            lambda make=make: deque(map(make().update, listed), maxlen=0),
+            some,
+            1,
+        )
+    spec = HashSketchSpec(4096, 7, (1,))
+    hashed, weights = key_array(keys), np.ones(some, dtype=np.int64)
+    yield Job(
+        "eddyline: kernel of a sketch of 7 x 4,096",
+        lambda: spec.accumulate(empty_counters(spec), hashed, weights),
+        some,
+        1,
+    )
+
+
+def measured(jobs: Iterable[Job], repeat: int) -> Iterator[tuple[Job, Spent]]:
+    """Yield what each job took; one that this version of Spark or of ours refuses is told and left out."""
+    for job in jobs:
+        try:
+            job.work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            print(f"left out: {job.name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:150]}")
+            continue
+        yield job, median(job.work, repeat, warm=False)
+
+
+def print_table(found: list[tuple[Job, Spent]]) -> None:
+    """Print the table, and how the pass compares with as many approximate distinct counts."""
+    per_row = {job.name: spent.seconds / job.rows for job, spent in found}
+    peer = per_row[f"Spark: {PEER}"]
+    print(f"\n| {'job':54} | cores | seconds | CPU seconds | {'rows/s':>11} | x {PEER} |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for job, spent in found:
+        rate, ratio = job.rows / spent.seconds, per_row[job.name] / peer
+        times = f"{spent.seconds:7.2f} | {spent.cpu:11.2f}"
+        print(f"| {job.name:54} | {job.cores:5} | {times} | {rate:11,.0f} | {ratio:.2f} |")
+    print()
+    for name, other in (("1 synopsis", PEER), ("10 synopses", TEN)):
+        for way in ("direct", "jvm"):
+            if (ours := f"eddyline, {way}: {name}") in per_row:
+                print(f"{ours} takes {per_row[ours] / per_row[f'Spark: {other}']:.2f} x Spark: {other}")
+
+
+def run(spark: SparkSession, rows: int, repeat: int, synopses: list[int], ways: list[str]) -> None:
+    """Run everything and print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_rows(spark, f"{folder}/t.parquet", rows)
+        frame = spark.read.parquet(path)
+        frame.createOrReplaceTempView("t")
+        jobs = [
+            *spark_jobs(spark, frame, rows),
+            *our_jobs(spark, path, rows, synopses, ways),
+            *single_core_jobs(path, rows),
+        ]
+        print(f"{rows:,} rows of Parquet, medians of {repeat} after one to warm up")
+        print_table(list(measured(jobs, repeat)))
 
 
 def main() -> None:
-    """Run everything and print the table."""
+    """Read the options and run in a session of two cores."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--repeat", type=int, default=3)
-    arguments = parser.parse_args()
+    parser.add_argument("--synopses", default="1,10,30")
+    parser.add_argument("--ways", default="jvm,direct")
+    given = parser.parse_args()
     spark = local_session()
-    print(f"kernel: {kernel_nanoseconds():.2f} ns per element and row")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/t.parquet"
-        columns = [
-            KEY.format(salt=1) + " AS k",
-            KEY.format(salt=2) + " AS g",
-            "CAST(pmod(xxhash64(id), 1000) AS INT) AS x",
-        ]
-        spark.range(arguments.rows).selectExpr(*columns).write.parquet(path)
-        frame = spark.read.parquet(path)
-        frame.createOrReplaceTempView("t")
-        one, ten = one_sketch(), ten_sketches()
-        sketches_only, with_sample = sampled(samples=False), sampled(samples=True)
-        works: dict[str, Callable[[], object]] = {
-            "count(k)": lambda: spark.sql("SELECT COUNT(k) FROM t").collect(),
-            "approx_count_distinct(k)": lambda: spark.sql("SELECT approx_count_distinct(k) FROM t").collect(),
-            "pass with 1 sketch": lambda: one.sketch(spark, {"t": frame}),
-            "pass with 10 sketches": lambda: ten.sketch(spark, {"t": frame}),
-            "pass with two joins, sketches only": lambda: sketches_only.sketch(spark, {"t": frame}),
-            "pass with two joins, stream sample": lambda: with_sample.sketch(spark, {"t": frame}),
-            "exact join, per-key counts": lambda: exact_join(frame),
-        }
-        seconds = {name: median_seconds(work, arguments.repeat) for name, work in works.items()}
-        start = time.perf_counter()
-        sample = frame.limit(arguments.rows // 20)
-        sample.createOrReplaceTempView("s")
-        spark.sql("SELECT COUNT(*) FROM s a JOIN s b ON a.k = b.k").collect()
-        seconds["exact join of a twentieth, as written"] = time.perf_counter() - start
-    peer = seconds["approx_count_distinct(k)"]
-    print(f"{arguments.rows:,} rows, medians of {arguments.repeat}")
-    for name, value in seconds.items():
-        print(f"{name:40s} {value:8.2f} s   {value / peer:6.2f} x approx_count_distinct")
+    synopses = [int(number) for number in given.synopses.split(",")]
+    run(spark, given.rows, given.repeat, synopses, given.ways.split(","))
     spark.stop()
 
 

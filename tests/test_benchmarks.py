@@ -1,0 +1,56 @@
+"""The benchmarks of the pass run, on as little data as it takes; what they show is in docs/reference/measurements.md."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A function that imports a benchmark; what is imported from there is forgotten afterwards."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+
+
+def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):
+    benchmark = script("pass")
+    queries = {
+        f"Spark: {name}": benchmark.SPARK_QUERIES[f"Spark: {name}"] for name in ("count(k)", benchmark.PEER)
+    }
+    queries["Spark: unheard of"] = "SELECT unheard_of(k) FROM t"
+    monkeypatch.setattr(benchmark, "SPARK_QUERIES", queries)
+    benchmark.run(spark, 500, 1, [1], ["jvm"])
+    told = capsys.readouterr().out
+    assert "left out: Spark: unheard of: " in told
+    assert "| eddyline, jvm: 1 synopsis " in told
+    assert "eddyline, jvm: 1 synopsis takes " in told
+
+
+def test_how_the_cost_grows(script, spark, capsys, tmp_path):
+    for name in ("data", "plots"):
+        (tmp_path / name).mkdir()
+    benchmark = script("growth")
+    small = "--rows 400 --other-rows 300 --partitions 2,9 --states 1 --synopses 2 --streams 1 --repeat 1"
+    benchmark.run(spark, benchmark.options().parse_args([*small.split(), "--into", str(tmp_path)]))
+    told = capsys.readouterr().out
+    assert "| 1,000 | 64 MB | 1,000 |" in told
+    assert (tmp_path / "data" / "growth.csv").read_text().startswith("axis,series,at,seconds,cpu\n")
+    assert "</svg>" in (tmp_path / "plots" / "growth.svg").read_text()
+
+
+def test_lines_and_slopes(script):
+    benchmark = script("growth")
+    points = [benchmark.Point("rows", "x", at, 0.0, 2.0 + 0.5 * at) for at in (1, 10, 1000, 100_000)]
+    found = benchmark.fit(points)
+    assert found.start == pytest.approx(2)
+    assert found.each == pytest.approx(0.5)
+    assert found.slope == pytest.approx(1, abs=0.01)
