@@ -26,10 +26,20 @@ def check_headroom(counters: Int64Array, weights: Int64Array) -> None:
         raise _overflow("adding these weights")
 
 
+def _fits(left: Int64Array, right: Int64Array) -> bool:
+    """Return whether no sum or difference can overflow, by the largest counters: no arrays as large are made for it."""
+    return _highest(left) + _highest(right) < 1 << 63
+
+
+def _highest(counters: Int64Array) -> int:
+    """Return the largest absolute value of some counters."""
+    return max(int(counters.max()), -int(counters.min())) if counters.size else 0
+
+
 def add(left: Int64Array, right: Int64Array) -> Int64Array:
     """Return left + right, or raise where a counter would overflow."""
     total = left + right
-    if np.any((left ^ total) & (right ^ total) < 0):
+    if not _fits(left, right) and np.any((left ^ total) & (right ^ total) < 0):
         raise _overflow("adding these counters")
     return total
 
@@ -37,7 +47,7 @@ def add(left: Int64Array, right: Int64Array) -> Int64Array:
 def subtract(left: Int64Array, right: Int64Array) -> Int64Array:
     """Return left - right, or raise where a counter would overflow."""
     difference = left - right
-    if np.any((left ^ right) & (left ^ difference) < 0):
+    if not _fits(left, right) and np.any((left ^ right) & (left ^ difference) < 0):
         raise _overflow("subtracting these counters")
     return difference
 
