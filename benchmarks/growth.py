@@ -1,8 +1,9 @@
 """How the cost of a pass grows: with rows, partitions, synopses, streams and the size of the state.
 
-    .venv/bin/python benchmarks/growth.py [--rows 100000000] [--large] [--repeat 3] [--way jvm]
+    .venv/bin/python benchmarks/growth.py [--rows 100000000] [--large] [--repeat 3]
 
-Every axis is measured alone, beside a bare count() of the same frame where partitions are many. Prints seconds, CPU
+Every axis is measured alone: rows by both ways, all else through the JVM, and beside a bare count of the same frame
+where partitions are many. Prints seconds, CPU
 seconds and the slope of each axis (1: in proportion, 0: for nothing), and what the measured constants mean for 10^12
 rows on a cluster; writes growth.csv and growth.svg. docs/reference/measurements.md holds a run.
 """
@@ -19,8 +20,8 @@ from typing import NamedTuple
 import matplotlib as mpl
 import numpy as np
 from clock import median
-from pyspark.sql import SparkSession
-from rows import SCHEMA, generated, sketches, through_jvm, write_rows
+from pyspark.sql import DataFrame, SparkSession
+from rows import SCHEMA, generated, given, sketch, sketches, write_rows
 
 import eddyline as el
 from eddyline.spark.session import local_session
@@ -34,6 +35,7 @@ LARGE = 300_000_000
 CLUSTER_ROWS = 10**12
 CORES = (100, 1000, 4000)
 STATES = (1, 8, 64)
+WAYS = ("jvm", "direct")
 MB = 1 << 20
 
 
@@ -73,91 +75,68 @@ def of_streams(count: int) -> el.Plan:
 class Grower:
     """Runs the jobs of each axis in one session."""
 
-    def __init__(self, spark: SparkSession, folder: str, way: str, repeat: int) -> None:
+    def __init__(self, spark: SparkSession, folder: str, repeat: int) -> None:
         self.spark = spark
         self.folder = folder
-        self.way = way
         self.repeat = repeat
 
-    def stored(self, rows: int) -> object:
-        """Return so many rows of Parquet as the way takes them."""
-        path = write_rows(self.spark, f"{self.folder}/t{rows}.parquet", rows)
-        return path if self.way == "direct" else through_jvm(self.spark.read.parquet(path))
+    def stored(self, rows: int, way: str = "jvm") -> DataFrame | str:
+        """Return so many rows of Parquet as a way takes them."""
+        return given(self.spark, write_rows(self.spark, f"{self.folder}/t{rows}.parquet", rows), way)
 
     def point(self, axis: str, series: str, at: int, work: Callable[[], object]) -> Point:
         """Return what a job took, and tell it."""
         point = Point(axis, series, at, *median(work, self.repeat))
-        print(f"{axis:12} {at:>13,}  {series:16} {point.seconds:8.2f} s {point.cpu:8.2f} CPU s", flush=True)
+        print(f"{axis:12} {at:>13,}  {series:20} {point.seconds:8.2f} s {point.cpu:8.2f} CPU s", flush=True)
         return point
+
+    def counting(self, axis: str, at: int, frame: DataFrame) -> Point:
+        """Return what Spark's own count of a frame took."""
+        return self.point(axis, "count(k)", at, lambda: frame.selectExpr("COUNT(k)").collect())
+
+    def sketching(
+        self, axis: str, series: str, at: int, plan: el.Plan, sources: dict[str, DataFrame | str]
+    ) -> Point:
+        """Return what a pass took."""
+        return self.point(axis, series, at, lambda: sketch(self.spark, plan, sources))
 
     def by_rows(self, most: int) -> Iterator[Point]:
         """Yield the pass with 1 and 10 synopses over more and more rows, and Spark's count(k)."""
         for rows in _thirds(min(1_000_000, most), most):
-            given, counted = (
-                self.stored(rows),
-                self.spark.read.parquet(f"{self.folder}/t{rows}.parquet"),
-            )
-            yield self.point(
-                "rows", "count(k)", rows, lambda frame=counted: frame.selectExpr("COUNT(k)").collect()
-            )
-            for count in (1, 10):
-                plan = sketches(count)
-                yield self.point(
-                    "rows",
-                    f"{count} synopses",
-                    rows,
-                    lambda plan=plan, given=given: plan.sketch(self.spark, {"t": given}),
-                )
+            sources = {way: self.stored(rows, way) for way in WAYS}
+            yield self.counting("rows", rows, self.spark.read.parquet(str(sources["direct"])))
+            for way, source in sources.items():
+                for count in (1, 10):
+                    series = f"{way}: {count} synopses"
+                    yield self.sketching("rows", series, rows, sketches(count), {"t": source})
 
     def by_partitions(self, rows: int, partitions: list[int], states: list[int]) -> Iterator[Point]:
         """Yield the pass over the same rows in more and more partitions, and a bare count of them."""
         for number in partitions:
             frame = generated(self.spark, rows, number)
-            yield self.point(
-                "partitions", "count(k)", number, lambda frame=frame: frame.selectExpr("COUNT(k)").collect()
-            )
+            yield self.counting("partitions", number, frame)
             for size in states:
-                plan = of_size(size)
-                yield self.point(
-                    "partitions",
-                    f"{size} MB",
-                    number,
-                    lambda plan=plan, frame=frame: plan.sketch(self.spark, {"t": frame}),
-                )
+                yield self.sketching("partitions", f"{size} MB", number, of_size(size), {"t": frame})
 
     def by_synopses(self, rows: int, synopses: list[int]) -> Iterator[Point]:
         """Yield the pass with more and more synopses."""
-        given = self.stored(rows)
         for count in synopses:
-            plan = sketches(count)
-            yield self.point(
-                "synopses", "pass", count, lambda plan=plan: plan.sketch(self.spark, {"t": given})
-            )
+            yield self.sketching("synopses", "pass", count, sketches(count), {"t": self.stored(rows)})
 
     def by_streams(self, rows: int, streams: list[int]) -> Iterator[Point]:
         """Yield passes over more and more streams of the same rows."""
-        given = self.stored(rows)
         for count in streams:
-            plan, frames = of_streams(count), {f"t{i}": given for i in range(count)}
-            yield self.point(
-                "streams",
-                "pass",
-                count,
-                lambda plan=plan, frames=frames: plan.sketch(self.spark, frames),
-            )
+            sources = {f"t{i}": self.stored(rows) for i in range(count)}
+            yield self.sketching("streams", "pass", count, of_streams(count), sources)
 
     def by_state(self, rows: int, states: list[int]) -> Iterator[Point]:
         """Yield the pass with larger and larger states."""
-        given = self.stored(rows)
         for size in states:
-            plan = of_size(size)
-            yield self.point(
-                "megabytes", "pass", size, lambda plan=plan: plan.sketch(self.spark, {"t": given})
-            )
+            yield self.sketching("megabytes", "pass", size, of_size(size), {"t": self.stored(rows)})
 
     def driver_share(self, rows: int, size: int) -> float:
         """Return the most memory that the driver took during a pass, in sizes of the state."""
-        plan, given = of_size(size), self.stored(rows)
+        plan, source = of_size(size), self.stored(rows)
         self.spark.range(1).toArrow()
         before, most, done = _resident(), 0, threading.Event()
 
@@ -168,7 +147,7 @@ class Grower:
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        state = plan.sketch(self.spark, {"t": given})
+        state = plan.sketch(self.spark, {"t": source})
         done.set()
         watcher.join()
         return max(most - before, 0) / state.snapshot.nbytes
@@ -203,25 +182,34 @@ def fits(points: list[Point]) -> dict[tuple[str, str], Fit]:
     return {name: fit(each) for name, each in series.items()}
 
 
-def print_cluster(found: dict[tuple[str, str], Fit], cores: int, driver: float) -> None:
+def seconds_per_byte(points: list[Point], cores: int) -> float:
+    """Return the CPU seconds that a byte of a task's state takes until it is merged."""
+    sized = [point for point in points if point.axis == "megabytes"]
+    sent = [point._replace(at=point.at * MB * cores * tasks_per_core(point.at * MB)) for point in sized]
+    return max(fit(sent).each, 0.0)
+
+
+def print_cluster(found: dict[tuple[str, str], Fit], per_byte: float, driver: float) -> None:
     """Print what the constants mean for 10^12 rows, if cores are as fast as these and the files come in time."""
-    per_row = found["rows", "10 synopses"].each
-    per_byte = max(found["megabytes", "pass"].each, 0.0) / MB / (tasks_per_core(8 * MB) * cores)
-    print(
-        f"\na row with 10 synopses: {1e9 * per_row:.0f} ns of CPU; a task's state: {1e9 * per_byte:.2f} ns a byte"
-    )
+    per_row = {way: found["rows", f"{way}: 10 synopses"].each for way in WAYS}
+    print()
+    for way, seconds in per_row.items():
+        print(f"a row with 10 synopses, {way}: {1e9 * seconds:.0f} ns of CPU")
+    print(f"a task's state, made, sent and merged: {1e9 * per_byte:.1f} ns a byte")
     print(f"the driver takes {driver:.1f} states at most\n")
     print(f"10^{len(str(CLUSTER_ROWS)) - 1} rows, 10 synopses, as computed from that:\n")
-    print("| cores | state | tasks | rows, minutes | merging, seconds | shuffled at most | driver |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    ways = " | ".join(f"minutes for rows, {way}" for way in WAYS)
+    print(f"| cores | state | tasks | {ways} | seconds for states | shuffled at most | driver |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for number in CORES:
         for size in STATES:
             tasks = number * tasks_per_core(size * MB)
             shuffled = tasks * size * MB
-            together = min(merge_tasks(size * MB, number), number)
+            merging = min(merge_tasks(size * MB, number), number)
+            minutes = " | ".join(f"{CLUSTER_ROWS * per_row[way] / number / 60:,.1f}" for way in WAYS)
             print(
-                f"| {number:,} | {size} MB | {tasks:,} | {CLUSTER_ROWS * per_row / number / 60:,.1f} "
-                f"| {per_byte * shuffled / together:.1f} | {shuffled / 2**30:,.1f} GB | {driver * size:.0f} MB |"
+                f"| {number:,} | {size} MB | {tasks:,} | {minutes} | {per_byte * shuffled / merging:.1f} "
+                f"| {shuffled / 2**30:,.1f} GB | {driver * size:.0f} MB |"
             )
 
 
@@ -264,40 +252,39 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--states", type=_numbers, default=list(STATES), help="megabytes")
     parser.add_argument("--synopses", type=_numbers, default=[1, 3, 10, 30, 100])
     parser.add_argument("--streams", type=_numbers, default=[1, 2, 4, 8])
-    parser.add_argument("--way", choices=("jvm", "direct"), default="jvm")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--into", type=Path, default=FIGURES)
     return parser
 
 
-def run(spark: SparkSession, given: argparse.Namespace) -> None:
+def run(spark: SparkSession, asked: argparse.Namespace) -> None:
     """Run every axis, print slopes and the table of a cluster, write data and plot."""
-    started, others = time.perf_counter(), int(given.other_rows)
+    started, others = time.perf_counter(), int(asked.other_rows)
     with tempfile.TemporaryDirectory() as folder:
-        grower = Grower(spark, folder, given.way, given.repeat)
+        grower = Grower(spark, folder, asked.repeat)
         points = [
-            *grower.by_rows(LARGE if given.large else int(given.rows)),
-            *grower.by_partitions(others, given.partitions, given.states),
-            *grower.by_synopses(others, given.synopses),
-            *grower.by_streams(others, given.streams),
-            *grower.by_state(others, given.states),
+            *grower.by_rows(LARGE if asked.large else int(asked.rows)),
+            *grower.by_partitions(others, asked.partitions, asked.states),
+            *grower.by_synopses(others, asked.synopses),
+            *grower.by_streams(others, asked.streams),
+            *grower.by_state(others, asked.states),
         ]
-        driver = grower.driver_share(others, max(given.states))
+        driver = grower.driver_share(others, max(asked.states))
     found = fits(points)
-    print(f"\n{'axis':12} {'series':16} {'slope':>6} {'CPU s at 0':>11} {'CPU s each':>11}")
+    print(f"\n{'axis':12} {'series':20} {'slope':>6} {'CPU s at 0':>11} {'CPU s each':>11}")
     for (axis, series), line in found.items():
-        print(f"{axis:12} {series:16} {line.slope:6.2f} {line.start:11.2f} {line.each:11.2e}")
-    print_cluster(found, spark.sparkContext.defaultParallelism, driver)
-    write(points, given.into / "data" / "growth.csv")
-    draw(points, found, given.into / "plots" / "growth.svg")
-    print(f"\nmedians of {given.repeat}; {(time.perf_counter() - started) / 60:.1f} minutes in all")
+        print(f"{axis:12} {series:20} {line.slope:6.2f} {line.start:11.2f} {line.each:11.2e}")
+    print_cluster(found, seconds_per_byte(points, spark.sparkContext.defaultParallelism), driver)
+    write(points, asked.into / "data" / "growth.csv")
+    draw(points, found, asked.into / "plots" / "growth.svg")
+    print(f"\nmedians of {asked.repeat}; {(time.perf_counter() - started) / 60:.1f} minutes in all")
 
 
 def main() -> None:
     """Run in a session of two cores."""
-    given = options().parse_args()
+    asked = options().parse_args()
     spark = local_session()
-    run(spark, given)
+    run(spark, asked)
     spark.stop()
 
 

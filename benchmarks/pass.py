@@ -10,6 +10,7 @@ import argparse
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import datasketches
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from clock import Spent, median
 from pyspark.sql import DataFrame, SparkSession
-from rows import COLUMNS, joins, predicate, sketches, through_jvm, write_rows
+from rows import COLUMNS, given, joins, predicate, sketch, sketches, write_rows
 
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
@@ -27,6 +28,7 @@ from eddyline.spark.session import local_session
 
 PEER = "approx_count_distinct(k)"
 TEN = "10 of them with filters"
+ONLY = "sketches only"
 MOST_IN_PROCESS = 2_000_000
 """Rows of the jobs in this process, which are told as rates."""
 
@@ -90,22 +92,13 @@ def our_jobs(
     spark: SparkSession, path: str, rows: int, synopses: Iterable[int], ways: Iterable[str]
 ) -> Iterator[Job]:
     """Yield the pass with several numbers of synopses by each way, and the two joins of a stream sample."""
-    inputs: dict[str, object] = {"jvm": through_jvm(spark.read.parquet(path)), "direct": path}
+    plans = {f"{n} synops{'is' if n == 1 else 'es'}": sketches(n) for n in synopses}
+    plans |= {f"2 joins, {kind}": joins(samples=kind != ONLY) for kind in (ONLY, "stream sample")}
     for way in ways:
-        for count in synopses:
-            plan, given = sketches(count), inputs[way]
-            yield Job(
-                f"eddyline, {way}: {count} synops{'is' if count == 1 else 'es'}",
-                lambda plan=plan, given=given: plan.sketch(spark, {"t": given}),
-                rows,
-            )
-        for samples in (False, True):
-            plan, given = joins(samples=samples), inputs[way]
-            yield Job(
-                f"eddyline, {way}: 2 joins, {'stream sample' if samples else 'sketches only'}",
-                lambda plan=plan, given=given: plan.sketch(spark, {"t": given}),
-                rows,
-            )
+        source = given(spark, path, way)
+        for name, plan in plans.items():
+            work = partial(sketch, spark, plan, {"t": source})
+            yield Job(f"eddyline, {way}: {name}", work, rows)
 
 
 def single_core_jobs(path: str, rows: int) -> Iterator[Job]:
@@ -188,10 +181,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--synopses", default="1,10,30")
     parser.add_argument("--ways", default="jvm,direct")
-    given = parser.parse_args()
+    options = parser.parse_args()
     spark = local_session()
-    synopses = [int(number) for number in given.synopses.split(",")]
-    run(spark, given.rows, given.repeat, synopses, given.ways.split(","))
+    synopses = [int(number) for number in options.synopses.split(",")]
+    run(spark, options.rows, options.repeat, synopses, options.ways.split(","))
     spark.stop()
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
+from eddyline.errors import PipelineError
+from eddyline.ingest.arrow_path import DIRECTLY
 
 SCHEMA = "k BIGINT, g BIGINT, x INT"
 COLUMNS = "k", "g", "x"
@@ -33,6 +35,20 @@ def write_rows(spark: SparkSession, path: str, rows: int) -> str:
 def through_jvm(frame: DataFrame) -> DataFrame:
     """Return a frame whose rows leave Spark through the JVM: it has a filter that only Spark can evaluate."""
     return frame.where("spark_partition_id() >= 0")
+
+
+def given(spark: SparkSession, path: str, way: str) -> DataFrame | str:
+    """Return Parquet files as a pass takes them by a way: a frame through the JVM, the path directly."""
+    return path if way == "direct" else through_jvm(spark.read.parquet(path))
+
+
+def sketch(spark: SparkSession, plan: el.Plan, sources: dict[str, DataFrame | str]) -> el.State:
+    """Return the state after a pass that took the way it was meant to: paths directly, frames through the JVM."""
+    state = plan.sketch(spark, sources)
+    for name, source in sources.items():
+        if (state.ways[name] == DIRECTLY) != isinstance(source, str):
+            raise PipelineError(f"{name} was read {state.ways[name]}.")
+    return state
 
 
 def predicate(number: int, of: int) -> str:

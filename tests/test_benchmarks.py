@@ -28,11 +28,11 @@ def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):
     }
     queries["Spark: unheard of"] = "SELECT unheard_of(k) FROM t"
     monkeypatch.setattr(benchmark, "SPARK_QUERIES", queries)
-    benchmark.run(spark, 500, 1, [1], ["jvm"])
+    benchmark.run(spark, 500, 1, [1], ["jvm", "direct"])
     told = capsys.readouterr().out
     assert "left out: Spark: unheard of: " in told
     assert "| eddyline, jvm: 1 synopsis " in told
-    assert "eddyline, jvm: 1 synopsis takes " in told
+    assert "eddyline, direct: 1 synopsis takes " in told
 
 
 def test_how_the_cost_grows(script, spark, capsys, tmp_path):
