@@ -26,6 +26,7 @@ from eddyline.errors import (
 if TYPE_CHECKING:
     from eddyline.answer.estimate import Estimate
     from eddyline.answer.freshness import Freshness
+    from eddyline.answer.groups.table import Groups
     from eddyline.api.batch_job import open_state as open  # noqa: A004 - the word that users expect
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
@@ -42,6 +43,7 @@ __all__ = [
     "Estimate",
     "FormatVersion",
     "Freshness",
+    "Groups",
     "IncompatibleSpecs",
     "Locked",
     "PipelineError",
@@ -63,6 +65,7 @@ __all__ = [
 _HOMES = {
     "Estimate": "eddyline.answer.estimate",
     "Freshness": "eddyline.answer.freshness",
+    "Groups": "eddyline.answer.groups.table",
     "Plan": "eddyline.api.plan",
     "RelationStatistics": "eddyline.plan.statistics",
     "Run": "eddyline.api.run",

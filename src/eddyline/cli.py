@@ -12,10 +12,12 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import eddyline
 from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.groups.table import Groups
 from eddyline.api import doctor as checks
 from eddyline.api.batch_job import analyze as batch_analyze
 from eddyline.api.batch_job import build_state, open_state, stored_layout, stored_state
@@ -136,8 +138,12 @@ def ask(
     else:
         loaded = load_pipeline(Path(pipeline))
         state, names = _state_of(loaded, refresh=refresh), list(loaded.queries)
-    estimates = [state.answer(each, confidence=confidence) for each in query or names]
-    out.print(_answers(estimates))
+    answers = [state.answer(each, confidence=confidence) for each in query or names]
+    estimates = [each for each in answers if isinstance(each, Estimate)]
+    if estimates:
+        out.print(_answers(estimates))
+    for groups in (each for each in answers if isinstance(each, Groups)):
+        out.print(escape(repr(groups)), highlight=False)
     fresh = f", {state.origin.freshness}" if state.origin else ""
     out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
 

@@ -88,7 +88,7 @@ def test_whatever_happens_between_answers_they_are_those_of_a_fresh_state(steps,
 def test_an_answer_is_read_once(monkeypatch):
     state = PLANS[0].empty().update("a", rows("a", 1, 500)).update("b", rows("b", 2, 500))
     first = state.answer("joined")
-    monkeypatch.setattr("eddyline.api.state.answer", lambda *_: pytest.fail("it was read again"))
+    monkeypatch.setattr("eddyline.api.state.answer", lambda *_, **__: pytest.fail("it was read again"))
     assert state.answer("joined") is first
     state.update("a", rows("a", 3, 1))
     with pytest.raises(pytest.fail.Exception):

@@ -19,6 +19,16 @@ def whole_digits(query: Query, quantity: str) -> int:
     return sum(Measure(factor.expression, power).scale for factor in query.aggregate.factors) if power else 0
 
 
+def unit_of(query: Query) -> float:
+    """Return what one unit of the dictionaries' integers is in the answer."""
+    function = query.aggregate.function
+    if function == "count":
+        return 1.0
+    if function.startswith("stddev"):
+        return float(10.0 ** (-whole_digits(query, "squares") / 2))
+    return float(10.0 ** -whole_digits(query, "squares" if function.startswith("var") else "sum"))
+
+
 def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | None:
     """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
     function, count = query.aggregate.function, totals["count"]

@@ -4,13 +4,16 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.table import Groups
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedSample
 from eddyline.sample.reduction import bytes_of
 from eddyline.sample.state import SampleState
 
 
-def explain_state(snapshot: Snapshot, answers: Mapping[str, Estimate], ways: Mapping[str, str]) -> str:
+def explain_state(
+    snapshot: Snapshot, answers: Mapping[str, Estimate | Groups], ways: Mapping[str, str]
+) -> str:
     """Return what a state holds, as a text that fits a terminal; ways: how the rows of streams came, if known."""
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
@@ -50,10 +53,12 @@ def _members(planned: PlannedSample, link: int) -> Iterator[str]:
                 yield f"{elements.stream}{key}"
 
 
-def _sureness(estimate: Estimate) -> str:
+def _sureness(estimate: Estimate | Groups) -> str:
     """Return how sure an answer is, and by what it was read."""
     if estimate.exact:
         return "exact"
+    if isinstance(estimate, Groups):
+        return f"{len(estimate):,} groups with intervals at {estimate.confidence:.0%}, by {estimate.method}"
     if estimate.value is None:
         return "not known"
     error = estimate.relative_error

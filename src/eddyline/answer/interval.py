@@ -2,6 +2,7 @@
 
     of rows               a join by sketches: rows are independent estimates of one quantity
     of sampled values     a join by a stream sample: what each followed value adds, and how surprising its totals are
+    of groups             the same for many groups at once
     of both               a two-way join by sample and sketch together
     of a followed count   distinct values by a stream sample
     of a relative error   set expressions by distinct sketches
@@ -120,6 +121,41 @@ def ends_of_sampled_values(
         wide = factor * spread.variance + min(factor, _HEAVIEST) * spread.largest
         ends.append(sqrt(safety * t * t * wide + shift * shift))
     return max(0.0, ends[0] - shift), max(0.0, ends[1] + shift)
+
+
+@dataclass(frozen=True)
+class GroupSpread:
+    """The spread of many groups' estimates, as `Spread` has it of one: an entry of each array for each group."""
+
+    variance: FloatArray
+    largest: FloatArray
+    carriers: FloatArray
+    skewness: FloatArray
+
+    @classmethod
+    def of(cls, added: FloatArray, probabilities: FloatArray, groups: np.ndarray, size: int) -> "GroupSpread":
+        """Return the spread of estimates to which values add so much; groups: which of so many each is of."""
+        chance = 1.0 - probabilities
+        parts = added**2 * chance
+        variance = np.bincount(groups, weights=parts, minlength=size).astype(np.float64)
+        squares = np.bincount(groups, weights=parts**2, minlength=size)
+        third = np.bincount(groups, weights=parts * added * chance, minlength=size)
+        largest = np.zeros(size)
+        np.maximum.at(largest, groups, parts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            carriers = np.where(squares > 0.0, variance**2 / squares, 1.0)
+            skewness = np.where(variance > 0.0, third / variance, 0.0)
+        return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
+
+
+def ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Return how far the ends of each group lie from its estimate: (below it, above it)."""
+    t = scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + confidence / 2)
+    shift = t * t * spread.skewness / 2.0
+    wide = t * t * (spread.variance + spread.largest)
+    below = np.sqrt(_SAFETY_BELOW * wide + shift**2) - shift
+    above = np.sqrt(_SAFETY_ABOVE * wide + shift**2) + shift
+    return np.maximum(below, 0.0), np.maximum(above, 0.0)
 
 
 def half_width_of_both(

@@ -25,6 +25,29 @@ ROWS_NOT_SEEN = (
     "tuples, or a few rows may be repeated very often; more memory narrows the interval."
 )
 
+GROUPS_NOT_SEEN = (
+    "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
+)
+UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
+
+
+def negative_groups(number: int) -> str:
+    """Return the note on groups with more deletes than inserts."""
+    return f"{number:,} groups have a negative net count and are left out: more deletes than inserts."
+
+
+def groups_not_followed(followed: int, rows: int) -> str:
+    """Return the note on groups of one stream that no longer fit."""
+    return (
+        f"not all groups fit the memory: {followed:,} are held and exact, and {rows:,} rows are in others, which "
+        "`rest` adds up."
+    )
+
+
+def groups_near_the_limit(number: int) -> str:
+    """Return the note on groups outside the LIMIT that may belong inside."""
+    return f"{number:,} groups beyond the LIMIT may belong among the first: their intervals overlap."
+
 
 def negative_stream(stream: str, net: int) -> str:
     """Return the note on a stream with more deletes than inserts."""

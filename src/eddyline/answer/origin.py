@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.groups.table import Groups
 from eddyline.plan.layout import Layout, PlannedQuery
 
 
@@ -25,8 +26,8 @@ class Origin:
     freshness: Freshness
     since: Mapping[str, Since] = field(default_factory=dict)
 
-    def told(self, estimate: Estimate, planned: PlannedQuery, layout: Layout) -> Estimate:
-        """Return an estimate with its freshness, and notes on rows that what it was read from does not hold."""
+    def told(self, estimate: Estimate | Groups, planned: PlannedQuery, layout: Layout) -> Estimate | Groups:
+        """Return an answer with its freshness, and notes on rows that what it was read from does not hold."""
         freshness = self.freshness.of(set(planned.streams), time.time())
         about = [*estimate.notes, *freshness.notes()]
         read = {name: layout.by_id[name].stream for name in planned.ids}

@@ -6,16 +6,23 @@ from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.query import answer_groups
+from eddyline.answer.groups.table import Groups
 from eddyline.answer.joins.query import answer_join
 from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, PlannedQuery
-from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 
-def answer(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> Estimate:
-    """Return the estimate of a planned query at a confidence."""
+def answer(
+    snapshot: Snapshot, planned: PlannedQuery, confidence: float, *, simultaneous: bool = False
+) -> Estimate | Groups:
+    """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
+    if isinstance(planned.query, GroupQuery):
+        about = _negative_streams(snapshot, planned)
+        return answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
     estimate = _estimate(snapshot, planned, confidence, _negative_streams(snapshot, planned))
     wanted = snapshot.layout.error
     if wanted is None or estimate.value is None or estimate.relative_error <= wanted:
@@ -25,6 +32,7 @@ def answer(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> Esti
 
 def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, about: list[str]) -> Estimate:
     query = planned.query
+    assert not isinstance(query, GroupQuery)
     if planned.sample is None:
         snapshot = _with_sketches(snapshot, planned)
     if isinstance(query, SetQuery):

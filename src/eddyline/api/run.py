@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.api.durable import from_epoch, origin_of
 from eddyline.api.state import State
@@ -126,8 +125,8 @@ class Run:
         """How far all streams had come at the last commit."""
         return origin_of(self._store.current, self._layout).freshness
 
-    def answer(self, query: str, **settings: Any) -> Estimate:
-        """Return the estimate of a query from the last commit; `settings` are those of `State.answer`."""
+    def answer(self, query: str, **settings: Any) -> Any:
+        """Return the answer of a query from the last commit; `settings` are those of `State.answer`."""
         estimate, error = self.state().answer(query, **settings), self.error()
         if error is None:
             return estimate

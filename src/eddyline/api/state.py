@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.explain import explain_state
+from eddyline.answer.groups.table import Groups
 from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
 from eddyline.answer.lookups.followed_keys import find_followed
 from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
@@ -73,14 +74,24 @@ class State:
         self.origin, self.ways = None, {}
         return self
 
-    def answer(self, query: str, *, confidence: float | None = None, method: str | None = None) -> Estimate:
-        """Return the estimate of a query: by its name, or any SQL text that the kept synopses cover.
+    def answer(
+        self,
+        query: str,
+        *,
+        confidence: float | None = None,
+        method: str | None = None,
+        simultaneous: bool = False,
+    ) -> Any:
+        """Return the answer of a query, by its name or as any SQL text that what is kept covers.
 
-        It is read once and then remembered, until rows are added.
+        It is an `Estimate`; for a query with GROUP BY, or with several aggregates, `Groups`. simultaneous: the
+        intervals of all groups hold together at the confidence, not only each by itself. An answer is read once and
+        then remembered, until rows are added.
         """
         snapshot, at = self.snapshot, self._confidence(confidence)
         estimate, planned, layout = snapshot.memo.recall(
-            ("answer", query, at, method), lambda: _read(snapshot, query, at, method)
+            ("answer", query, at, method, simultaneous),
+            lambda: _read(snapshot, query, at, method, simultaneous=simultaneous),
         )
         if self.origin is None:
             return estimate
@@ -175,8 +186,8 @@ class State:
         """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
         return explain_state(self.snapshot, self.answers_by_name(), self.ways)
 
-    def answers_by_name(self) -> dict[str, Estimate]:
-        """Return the estimate of every query of the plan."""
+    def answers_by_name(self) -> dict[str, Estimate | Groups]:
+        """Return the answer of every query of the plan."""
         return {name: self.answer(name) for name in self.snapshot.layout.query_names}
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
@@ -236,16 +247,17 @@ def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
 
 
 def _read(
-    snapshot: Snapshot, query: str, confidence: float, method: str | None
-) -> tuple[Estimate, PlannedQuery, Layout]:
-    """Return the estimate of a query, how it was planned, and in which layout: the state's, or its window's."""
+    snapshot: Snapshot, query: str, confidence: float, method: str | None, *, simultaneous: bool
+) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
+    """Return the answer of a query, how it was planned, and in which layout: the state's, or its window's."""
     panes = snapshot.panes_of(query)
     if panes is None:
         planned = find_planned(snapshot.layout, query, method)
-        return answer(snapshot, planned, confidence), planned, snapshot.layout
+        found = answer(snapshot, planned, confidence, simultaneous=simultaneous)
+        return found, planned, snapshot.layout
     group = panes.group
     window = snapshot.memo.recall(("window", group.id), lambda: panes.summed(Snapshot.empty(group.layout)))
     planned = find_planned(group.layout, query, method)
-    estimate = answer(window, planned, confidence)
+    estimate = answer(window, planned, confidence, simultaneous=simultaneous)
     noted = replace(estimate, notes=(notes.window(panes.bounds), *estimate.notes))
     return noted, planned, group.layout

@@ -25,6 +25,7 @@ from eddyline.plan.windows.planner import check_event_times, layout_with_windows
 from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
 from eddyline.sql.parse import parse_query
+from eddyline.sql.query import GroupQuery
 from eddyline.sql.schema import NAME, parse_schema
 from eddyline.sql.timezones import machine_zone, normal_zone
 
@@ -123,6 +124,11 @@ class Workload:
             raise type(error)(f"query {name!r}: {error}") from error
         if not (isfinite(weight) and weight > 0):
             raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
+        if isinstance(parsed, GroupQuery) and (method != "skimmed" or not self._settings.samples):
+            raise PlanError(
+                f"query {name!r}: GROUP BY and several aggregates in one query are answered by stream samples alone: "
+                "leave `method` and samples=False out."
+            )
         asked = WorkloadQuery(name, parsed, method, weight)
         if window is not None:
             check_event_times(asked, self._streams)

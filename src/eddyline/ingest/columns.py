@@ -55,13 +55,18 @@ def _contents(projection: Projection, hashed: frozenset[int]) -> Iterator[tuple[
     """Yield the name and the content of each column: of keys that travel in parts, and of measures."""
     for i, key in enumerate(projection.keys):
         if i not in hashed:
-            yield from ((part_name(i, j), _as_key(part)) for j, part in enumerate(key.columns))
+            content = _as_value if key in projection.labelled else _as_key
+            yield from ((part_name(i, j), content(part)) for j, part in enumerate(key.columns))
     for i, measure in enumerate(projection.measures):
         yield measure_name(i), _as_number(measure.expression)
 
 
 def _as_key(part: Expression) -> tuple[str, str]:
     return part.text, _WHOLE if is_whole(part.type) else f"key of {part.type}"
+
+
+def _as_value(part: Expression) -> tuple[str, str]:
+    return part.text, f"value of {part.type}"
 
 
 def _as_number(part: Expression) -> tuple[str, str]:

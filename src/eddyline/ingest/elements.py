@@ -1,10 +1,13 @@
 """Rows into elements: what a projected batch adds to the dictionaries of a stream sample."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.ingest.projection import Prepared
 from eddyline.plan.layout import Elements, Flag
 from eddyline.sample.dictionary import Builder, flag_words
+from eddyline.sample.labels import Labels
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
 from eddyline.sketch.counters import multiply
@@ -31,6 +34,20 @@ def add_rows(
     if kept is not None and not kept.all():
         columns, totals = [each[kept] for each in columns], [each[kept] for each in totals]
     builder.add(np.stack(columns, axis=1), np.stack(totals, axis=1))
+    for position in spec.labelled:
+        values = prepared.labels[elements.keys[position]]
+        if kept is not None:
+            values = values.filter(pa.array(kept))
+        builder.label(position, _new_labels(columns[position], values, builder.labels[position]))
+
+
+def _new_labels(codes: np.ndarray, values: pa.Array, known: Labels) -> Labels:
+    """Return the labels of rows that are not known yet; NULL needs none."""
+    fresh = np.asarray(pc.is_valid(values))
+    if len(known):
+        places = np.minimum(np.searchsorted(known.codes, codes), len(known) - 1)
+        fresh = fresh & (known.codes[places] != codes)
+    return Labels.of(codes[fresh], values.filter(pa.array(fresh)))
 
 
 def _followed(

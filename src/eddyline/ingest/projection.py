@@ -17,6 +17,7 @@ from eddyline.errors import PipelineError
 from eddyline.plan.layout import Elements, KeptSynopsis, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
+from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import Expression, Key
 
 WEIGHT = "w"
@@ -28,13 +29,17 @@ _FLOAT_LIMIT = 2.0**62
 
 @dataclass(frozen=True)
 class Projection:
-    """The distinct expressions that a stream's synopses need, each computed once per row."""
+    """The distinct expressions that a stream's synopses need, each computed once per row.
+
+    labelled: keys of which the values themselves are needed, too.
+    """
 
     keys: tuple[Key, ...]
     predicates: tuple[tuple[str, ...], ...]
     measures: tuple[Measure, ...]
     presence: tuple[Expression, ...]
     event_time: str | None = None
+    labelled: tuple[Key, ...] = ()
 
 
 def project(
@@ -53,6 +58,7 @@ def project(
         measures=tuple(dict.fromkeys(each for each in measures if each is not None)),
         presence=tuple(dict.fromkeys(presence)),
         event_time=event_time,
+        labelled=tuple(dict.fromkeys(key for each in elements for key in each.labelled)),
     )
 
 
@@ -75,6 +81,7 @@ class Prepared:
     flags: dict[tuple[str, ...], BoolArray]
     measures: dict[Measure, tuple[Int64Array, BoolArray]]
     presence: dict[Expression, BoolArray]
+    labels: dict[Key, pa.Array]
 
 
 def prepare(
@@ -94,6 +101,7 @@ def prepare(
         flags=dict(zip(projection.predicates, truths, strict=False)),
         measures={m: _powered(columns[measure_name(i)], m) for i, m in enumerate(projection.measures)},
         presence=dict(zip(projection.presence, truths[len(flags) :], strict=True)),
+        labels={key: _labels(columns, projection.keys.index(key), key) for key in projection.labelled},
     )
 
 
@@ -120,6 +128,13 @@ class _Columns:
             return [_flag(self.batch.column(name)) for name in names]
         words = [self.batch.column(f"b{i}").to_numpy() for i in range(-(-len(names) // FLAG_BITS))]
         return [words[i // FLAG_BITS] >> (i % FLAG_BITS) & 1 == 1 for i in range(len(names))]
+
+
+def _labels(columns: _Columns, index: int, key: Key) -> pa.Array:
+    """Return the values of a labelled key, which has one column."""
+    column = columns[part_name(index, 0)]
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return array.cast(to_arrow(key.columns[0].type))
 
 
 def _key(columns: _Columns, index: int, key: Key) -> tuple[Int64Array, BoolArray]:

@@ -96,7 +96,7 @@ class SamplePass:
         for i, builder in self.builders.items():
             how = planned.spec.regrouped[i]
             part = exact.regrouped(planned.spec.kept[i], how.keys, how.flags, how.measures)
-            builder.add(*part.matrices())
+            builder.take(part)
         self._fit()
 
     def _fit(self) -> None:
@@ -112,7 +112,7 @@ class SamplePass:
         self.rosters = state.rosters
         self._start()
         for i, builder in self.builders.items():
-            builder.add(*state.dictionaries[i].matrices())
+            builder.take(state.dictionaries[i])
 
     def state(self) -> SampleState:
         """Return what was added, as a state of the whole sample in which the other streams are empty."""
@@ -130,7 +130,7 @@ class SamplePass:
         if state.grouped and not self.grouped:
             self.go_over()
         if not self.grouped:
-            self.exact.add(*state.dictionaries[self.position].matrices())
+            self.exact.take(state.dictionaries[self.position])
             if self.exact.nbytes > self.task.room:
                 self.go_over()
             return
@@ -142,5 +142,5 @@ class SamplePass:
         if not state.follows_all:
             self._lower(state.rosters)
         for i, builder in self.builders.items():
-            builder.add(*state.dictionaries[i].matrices())
+            builder.take(state.dictionaries[i])
         self._fit()

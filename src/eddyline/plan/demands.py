@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.plan.layout import Decision, Demand, Measure, Place, SynopsisKind
-from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query, SetQuery
+from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, SetQuery
 
 Method = Literal["skimmed", "hash", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -47,6 +47,12 @@ class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
     query: AnyQuery
     method: Method = "skimmed"
     weight: float = 1.0
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, in order."""
+        parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
+        return tuple(sorted({part.stream for part in parts}))
 
     @cached_property
     def quantities(self) -> Quantities:
@@ -83,6 +89,8 @@ def quantities_of(query: AnyQuery, method: Method, decision: Decision) -> Quanti
     if isinstance(query, SetQuery):
         members = tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
         return {"set": QuantityDemands(members, (members,))}
+    if isinstance(query, GroupQuery):
+        return {}
     if isinstance(query, JoinDistinctQuery):
         sides = pair_demands(query)
         return {"pairs": QuantityDemands(sides, (sides,))}

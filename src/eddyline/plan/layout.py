@@ -125,17 +125,28 @@ class Flag(msgspec.Struct, frozen=True, order=True):
 
 
 class Elements(msgspec.Struct, frozen=True, order=True):
-    """The columns of a dictionary: keys, flags and measures of a stream's rows."""
+    """The columns of a dictionary: keys, flags and measures of a stream's rows.
+
+    groups: keys that are no links here: queries only group by them. labelled: keys of which the values are kept, too.
+    """
 
     stream: str
     keys: tuple[Key, ...]
     flags: tuple[Flag, ...] = ()
     measures: tuple[Measure, ...] = ()
+    groups: tuple[Key, ...] = ()
+    labelled: tuple[Key, ...] = ()
+
+    @property
+    def links(self) -> frozenset[Key]:
+        """The keys whose values are followed."""
+        return frozenset(self.keys) - frozenset(self.groups)
 
     def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
         """Return the columns as numbers, given the link class of each key."""
-        links = tuple(classes.get((self.stream, key), -1) for key in self.keys)
-        return DictionarySpec(links, len(self.flags), len(self.measures))
+        links = tuple(-1 if key in self.groups else classes.get((self.stream, key), -1) for key in self.keys)
+        labelled = tuple(self.keys.index(key) for key in self.labelled)
+        return DictionarySpec(links, len(self.flags), len(self.measures), labelled)
 
 
 class PlannedSample(msgspec.Struct, frozen=True):

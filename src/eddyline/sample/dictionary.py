@@ -1,20 +1,21 @@
 """A dictionary: distinct elements with their net totals, as dense sorted columns.
 
-Every column is stored in the narrowest integers that hold it, so that bytes are what the data need. Elements whose
-totals are all 0 are not there. Negative counts are: a delete may come before its insert.
+Every column is stored in the narrowest integers that hold it, so that bytes are what the data need. A key that is
+labelled is stored as its place among the labels. Elements whose totals are all 0 are not there. Negative counts are: a
+delete may come before its insert.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from eddyline.errors import CorruptState, SketchError
 from eddyline.kernels.elements import fold_rows, merge_sorted
+from eddyline.sample.labels import Labels
+from eddyline.sample.sorting import BoolArray, IntArray, distinct
 from eddyline.sample.spec import DictionarySpec
 
-IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 _FLAG_BITS = 63
 
@@ -45,6 +46,7 @@ class Dictionary:
     spec: DictionarySpec
     elements: tuple[np.ndarray, ...]
     totals: tuple[np.ndarray, ...]
+    labels: Mapping[int, Labels] = field(default_factory=dict, repr=False)
     _indexes: dict[int, tuple[IntArray, IntArray]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -53,12 +55,27 @@ class Dictionary:
         return cls.of(spec, np.empty((0, spec.words), np.int64), np.empty((0, 1 + spec.measures), np.int64))
 
     @classmethod
-    def of(cls, spec: DictionarySpec, elements: np.ndarray, totals: np.ndarray) -> "Dictionary":
-        """Return the dictionary of sorted distinct elements, int64 (n, words), and their totals (n, 1 + measures)."""
+    def of(
+        cls,
+        spec: DictionarySpec,
+        elements: np.ndarray,
+        totals: np.ndarray,
+        labels: Mapping[int, Labels] | None = None,
+    ) -> "Dictionary":
+        """Return the dictionary of sorted distinct elements, int64 (n, words), and their totals (n, 1 + measures).
+
+        labels: of each labelled key; only those of codes that the elements hold are kept.
+        """
+        columns = [elements[:, k] for k in range(elements.shape[1])]
+        used: dict[int, Labels] = {}
+        for key in spec.labelled:
+            used[key] = (labels or {}).get(key, Labels.none()).only(distinct([columns[key]]))
+            columns[key] = np.searchsorted(used[key].codes, columns[key])
         return cls(
             spec,
-            tuple(_narrow(elements[:, k]) for k in range(elements.shape[1])),
+            tuple(map(_narrow, columns)),
             tuple(_narrow(totals[:, v]) for v in range(totals.shape[1])),
+            used,
         )
 
     def __len__(self) -> int:
@@ -69,28 +86,30 @@ class Dictionary:
         return Dictionary, (self.spec, self.elements, self.totals)
 
     @property
-    def element_bytes(self) -> int:
-        """The bytes of one element and its totals."""
-        return sum(column.itemsize for column in (*self.elements, *self.totals))
+    def element_bytes(self) -> float:
+        """The bytes of one element and its totals, and its share of the labels."""
+        return self.nbytes / max(len(self), 1)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all of them."""
-        return len(self) * self.element_bytes
+        """The bytes of all of them, and of the labels."""
+        labels = sum(each.nbytes for each in self.labels.values())
+        return len(self) * sum(column.itemsize for column in (*self.elements, *self.totals)) + labels
 
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (elements, totals) as int64 matrices, a row for each element."""
         words = np.empty((len(self), len(self.elements)), dtype=np.int64)
         totals = np.empty((len(self), len(self.totals)), dtype=np.int64)
-        for k, column in enumerate(self.elements):
-            words[:, k] = column
+        for k in range(len(self.elements)):
+            words[:, k] = self.key(k)
         for v, column in enumerate(self.totals):
             totals[:, v] = column
         return words, totals
 
     def key(self, position: int) -> IntArray:
         """Return a key column; NULL holds 0."""
-        return self.elements[position].astype(np.int64)
+        column = self.elements[position]
+        return self.labels[position].codes[column] if position in self.labels else column.astype(np.int64)
 
     def bit(self, position: int) -> BoolArray:
         """Return a bit of all elements: the NULL of a key, or, after those, a flag."""
@@ -114,13 +133,17 @@ class Dictionary:
         """Return (distinct values of a key, ascending; for each element the place of its value), made once."""
         if key not in self._indexes:
             values, places = np.unique(self.elements[key], return_inverse=True)
-            self._indexes[key] = (values.astype(np.int64), places.astype(np.int64))
+            codes = self.labels[key].codes[values] if key in self.labels else values.astype(np.int64)
+            self._indexes[key] = (codes, places.astype(np.int64))
         return self._indexes[key]
 
     def where(self, kept: BoolArray) -> "Dictionary":
         """Return the elements that a mask keeps."""
         if kept.all():
             return self
+        if self.labels:
+            elements, totals = self.matrices()
+            return Dictionary.of(self.spec, elements[kept], totals[kept], self.labels)
         return Dictionary(
             self.spec,
             tuple(_narrow(column[kept]) for column in self.elements),
@@ -138,7 +161,8 @@ class Dictionary:
         size = merge_sorted(*left, *right, sign, elements, totals)
         if size < 0:
             raise _overflow()
-        return Dictionary.of(self.spec, elements[:size], totals[:size])
+        labels = {key: mine.plus(other.labels[key]) for key, mine in self.labels.items()}
+        return Dictionary.of(self.spec, elements[:size], totals[:size], labels)
 
     def regrouped(
         self, spec: DictionarySpec, keys: Sequence[int], flags: Sequence[int], measures: Sequence[int]
@@ -150,20 +174,26 @@ class Dictionary:
         totals = np.stack([self.total(-1), *(self.total(m) for m in measures)], axis=1)
         builder = Builder(spec)
         builder.add(elements, totals)
+        for key in spec.labelled:
+            builder.label(key, self.labels[keys[key]])
         return builder.build()
 
     def same(self, other: "Dictionary") -> bool:
         """Return whether both hold the same elements with the same totals."""
+        labels = [each.codes for each in self.labels.values()]
+        others = [each.codes for each in other.labels.values()]
+        mine, theirs = (*self.elements, *self.totals, *labels), (*other.elements, *other.totals, *others)
         return len(self) == len(other) and all(
-            np.array_equal(a, b)
-            for a, b in zip((*self.elements, *self.totals), (*other.elements, *other.totals), strict=True)
+            np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True)
         )
 
     def to_bytes(self) -> bytes:
-        """Return the columns as bytes: their number of rows, their widths, then each of them."""
+        """Return the columns as bytes: their number of rows, their widths, each of them, and at last the labels."""
         columns = (*self.elements, *self.totals)
         head = np.array([len(self)], dtype="<i8").tobytes() + bytes(c.itemsize for c in columns)
-        return head + b"".join(c.astype(c.dtype.newbyteorder("<"), copy=False).tobytes() for c in columns)
+        body = b"".join(c.astype(c.dtype.newbyteorder("<"), copy=False).tobytes() for c in columns)
+        labels = [self.labels[key].to_bytes() for key in self.spec.labelled]
+        return head + body + b"".join(len(each).to_bytes(8, "little") + each for each in labels)
 
     @classmethod
     def from_bytes(cls, spec: DictionarySpec, data: bytes | memoryview) -> "Dictionary":
@@ -172,14 +202,37 @@ class Dictionary:
         if len(data) < 8 + count:
             raise CorruptState(f"a dictionary has at least {8 + count} bytes and this one has {len(data)}.")
         rows, widths = int(np.frombuffer(data[:8], dtype="<i8")[0]), bytes(data[8 : 8 + count])
-        if rows < 0 or not set(widths) <= {1, 2, 4, 8} or len(data) != 8 + count + rows * sum(widths):
+        ends = 8 + count + rows * sum(widths)
+        if (
+            rows < 0
+            or not set(widths) <= {1, 2, 4, 8}
+            or not (ends < len(data) if spec.labelled else ends == len(data))
+        ):
             raise CorruptState(f"a dictionary of {rows} elements does not fit its {len(data)} bytes.")
         columns, at = [], 8 + count
         for width in widths:
             column = np.frombuffer(data[at : at + rows * width], dtype=f"<i{width}")
             columns.append(column.astype(f"i{width}"))
             at += rows * width
-        return cls(spec, tuple(columns[: spec.words]), tuple(columns[spec.words :]))
+        labels = _labels_from_bytes(spec, columns, data[ends:])
+        return cls(spec, tuple(columns[: spec.words]), tuple(columns[spec.words :]), labels)
+
+
+def _labels_from_bytes(
+    spec: DictionarySpec, columns: Sequence[np.ndarray], data: bytes | memoryview
+) -> dict[int, Labels]:
+    """Return the labels that stand at the end of a dictionary's bytes, each with its length before it."""
+    labels = {}
+    for key in spec.labelled:
+        length = int.from_bytes(data[:8], "little")
+        labels[key] = Labels.from_bytes(data[8 : 8 + length])
+        held = len(labels[key])
+        if len(columns[key]) and not 0 <= columns[key].min() <= columns[key].max() < held:
+            raise CorruptState(f"a group column refers to a label beyond the {held} that there are.")
+        data = data[8 + length :]
+    if len(data):
+        raise CorruptState(f"a dictionary has {len(data)} bytes too many.")
+    return labels
 
 
 def flag_words(
@@ -199,6 +252,7 @@ class Builder:
     def __init__(self, spec: DictionarySpec, room: int = 1024) -> None:
         self.spec = spec
         self.size = 0
+        self.labels = {key: Labels.none() for key in spec.labelled}
         self._make_room(room)
 
     def _make_room(self, room: int) -> None:
@@ -220,6 +274,16 @@ class Builder:
             if at < len(elements):
                 self._grow()
 
+    def label(self, key: int, labels: Labels) -> None:
+        """Add labels of a labelled key: those of the rows that were added, or more."""
+        self.labels[key] = self.labels[key].plus(labels)
+
+    def take(self, dictionary: Dictionary) -> None:
+        """Add the elements of a dictionary of the same columns."""
+        self.add(*dictionary.matrices())
+        for key, labels in dictionary.labels.items():
+            self.label(key, labels)
+
     def _grow(self) -> None:
         held, totals = self._elements[: self.size], self._totals[: self.size]
         self._make_room(2 * len(self._elements))
@@ -228,7 +292,8 @@ class Builder:
     @property
     def nbytes(self) -> int:
         """About the bytes of the dictionary that it makes, never less."""
-        return 8 * self.size * (self.spec.words + 1 + self.spec.measures)
+        labels = sum(each.nbytes for each in self.labels.values())
+        return 8 * self.size * (self.spec.words + 1 + self.spec.measures) + labels
 
     def build(self) -> Dictionary:
         """Return the dictionary of all rows so far."""
@@ -236,4 +301,4 @@ class Builder:
         used = totals.any(axis=1)
         elements, totals = elements[used], totals[used]
         order = np.lexsort(elements.T[::-1]) if elements.shape[1] else np.arange(len(elements))
-        return Dictionary.of(self.spec, elements[order], totals[order])
+        return Dictionary.of(self.spec, elements[order], totals[order], self.labels)

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
+from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import FloatArray
-from eddyline.sample.sorting import distinct_places
+from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
 from eddyline.sample.state import SampleState
 from eddyline.sample.sums import dot
@@ -89,11 +89,11 @@ class Join:
         return found
 
     def rows(self, node: Node) -> BoolArray:
-        """Return which elements of a relation count: no key is NULL and every flag is set."""
+        """Return which elements of a relation count: every flag is set, and no key is NULL unless NULL is a group."""
         view, dictionary = self.view(node), self.dictionary(node)
         if view not in self._rows:
             counted = np.ones(len(dictionary), dtype=np.bool_)
-            for key in view.keys:
+            for key in () if view.null_is_value and view.groups else view.keys:
                 counted &= ~dictionary.is_null(key)
             for flag in view.flags:
                 counted &= dictionary.flag(flag)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eddyline.sample.dictionary import BoolArray, IntArray
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def distinct(arrays: Sequence[IntArray]) -> IntArray:

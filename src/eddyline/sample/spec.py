@@ -10,12 +10,13 @@ class DictionarySpec(msgspec.Struct, frozen=True):
     """The columns of one dictionary.
 
     classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
-    measures: the sums beside the count.
+    measures: the sums beside the count. labelled: keys whose values are kept beside their codes.
     """
 
     classes: tuple[int, ...]
     flags: int = 0
     measures: int = 0
+    labelled: tuple[int, ...] = ()
 
     @property
     def keys(self) -> int:
@@ -45,7 +46,8 @@ class Regrouped(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed.
 
-    null_is_value: NULL is one of the values of its key, as set operations have it.
+    null_is_value: NULL is one of the values of its key, as set operations and groups have it. groups: the keys that it
+    is grouped by.
     """
 
     dictionary: int
@@ -53,6 +55,7 @@ class View(msgspec.Struct, frozen=True):
     flags: tuple[int, ...] = ()
     measure: int = COUNT
     null_is_value: bool = False
+    groups: tuple[int, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -19,9 +19,13 @@ from eddyline.errors import SketchError
 from eddyline.kernels.decimals import decimal_keys, narrow_decimals
 from eddyline.kernels.xxhash import chain_longs, hash_strings
 from eddyline.sketch.counters import Int64Array
+from eddyline.types import SqlType
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _DECIMAL = pa.types.is_decimal128
+
+_WHOLE_DIGITS = 18
+"""Digits of a decimal that fits 64 bits whatever they are."""
 
 NULL_KEY = -0x2B0B1E55_0DD5_1DE5
 """The key of NULL where NULL is a value; an integer column would have to hold this very number to clash."""
@@ -93,6 +97,20 @@ def column_key(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArra
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
         return _integers(array), valid
     raise SketchError(f"a column of Arrow type {kind} cannot be a join key: cast it to an exact type.")
+
+
+def code_is_value(kind: SqlType) -> bool:
+    """Return whether the key of a value tells the value itself, as those of numbers and times do."""
+    whole = kind.kind == "decimal" and kind.scale == 0 and kind.precision <= _WHOLE_DIGITS
+    return kind.is_integer or whole or kind.kind in ("boolean", "date", "timestamp", "timestamp_ntz")
+
+
+def values_of_keys(keys: Int64Array, valid: BoolArray, kind: pa.DataType) -> pa.Array:
+    """Return the values whose keys are the values themselves, as a column of their type."""
+    array = pa.array(keys, mask=~valid)
+    if pa.types.is_boolean(kind):
+        return array.cast(pa.int8()).cast(kind)
+    return array.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else array.cast(kind)
 
 
 def tuple_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, BoolArray]:

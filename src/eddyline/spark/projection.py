@@ -25,7 +25,8 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     lean = lean_columns(projection)
     made = {measure_name(i): _measure(measure) for i, measure in enumerate(projection.measures)}
     for i, key in enumerate(projection.keys):
-        made |= {part_name(i, j): _key_part(part) for j, part in enumerate(key.columns)}
+        part_of = _value if key in projection.labelled else _key_part
+        made |= {part_name(i, j): part_of(part) for j, part in enumerate(key.columns)}
     columns = [made[name].alias(name) for name in lean.names]
     columns += [_hashed_key(projection.keys[i]).alias(f"k{i}") for i in sorted(lean.hashed)]
     columns += _flag_words(projection)
@@ -87,9 +88,14 @@ def _hashed_key(key: Key) -> Column:
     return sf.when(valid, sf.xxhash64(*made))
 
 
+def _value(part: Expression) -> Column:
+    """Return the value of a labelled key itself."""
+    return sf.expr(part.text)
+
+
 def _key_part(part: Expression) -> Column:
     """Return a part of a key: its 64-bit key where the JVM can make it, else the value itself."""
-    value, kind = sf.expr(part.text), part.type
+    value, kind = _value(part), part.type
     if not is_made_in_jvm(kind):
         return value
     if kind.kind == "date":

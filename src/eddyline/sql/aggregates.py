@@ -1,4 +1,4 @@
-"""The SELECT list: one aggregate, its measure split into a factor per relation."""
+"""Aggregates of the SELECT list: the function, and its measure split into a factor per relation."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -34,14 +34,8 @@ _STRICT = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, 
 """Operators of two operands whose result is NULL exactly where one of them is."""
 
 
-def read_aggregate(select: exp.Select, sources: tuple[Source, ...]) -> Aggregate:
-    """Return the aggregate that a SELECT asks for."""
-    if len(select.expressions) != 1:
-        raise UnsupportedQuery(
-            f"a query selects one aggregate and this one selects {len(select.expressions)}: make them queries of "
-            "their own; they will share synopses."
-        )
-    node = select.expressions[0]
+def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
+    """Return the aggregate that an expression of the SELECT list asks for."""
     node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
     function = _FUNCTIONS.get(type(node))
     if function is None:

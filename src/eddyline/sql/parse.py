@@ -10,6 +10,7 @@ from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.clauses import check_clauses
 from eddyline.sql.expressions import fragment
+from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.joins import read_from
 from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
@@ -35,12 +36,14 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
 
 def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     select = _parse_select(text)
+    if is_grouped(select):
+        return read_group_query(text, select, streams)
     sets = read_set_query(text, select, streams)
     if sets is not None:
         return sets
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     relations, links, sources = read_from(select, streams)
-    return Query(text, read_aggregate(select, sources), relations, links)
+    return Query(text, read_aggregate(select.expressions[0], sources), relations, links)
 
 
 def _parse_select(text: str) -> exp.Select:

@@ -130,4 +130,60 @@ class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
     right: Key
 
 
-AnyQuery = Query | SetQuery | JoinDistinctQuery
+class GroupColumn(msgspec.Struct, frozen=True):
+    """A column of GROUP BY: its name in the answer, the relation (by index) that has it, and its value."""
+
+    name: str
+    relation: int
+    expression: Expression
+
+
+class NamedAggregate(msgspec.Struct, frozen=True):
+    """An aggregate of a grouped query, and its name in the answer."""
+
+    name: str
+    aggregate: Aggregate
+
+
+Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
+
+
+class HavingTest(msgspec.Struct, frozen=True):
+    """A condition of HAVING: an aggregate (by index) compared with a number."""
+
+    aggregate: int
+    comparison: Comparison
+    number: float
+
+
+class Ordering(msgspec.Struct, frozen=True):
+    """A part of ORDER BY: a column of the answer, by name."""
+
+    name: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
+    """Aggregates over an acyclic equi-join, or over one relation, for each combination of its group columns.
+
+    Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
+    ORDER BY reads is not among them. having: conditions that all must hold.
+    """
+
+    text: str
+    groups: tuple[GroupColumn, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    relations: tuple[Relation, ...]
+    links: tuple[Link, ...] = ()
+    selected: tuple[str, ...] = ()
+    having: tuple[HavingTest, ...] = ()
+    order: tuple[Ordering, ...] = ()
+    limit: int | None = None
+
+    def single(self, aggregate: Aggregate) -> Query:
+        """Return the query of one aggregate over all groups together."""
+        return Query(self.text, aggregate, self.relations, self.links)
+
+
+AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery

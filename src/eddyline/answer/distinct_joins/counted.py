@@ -4,7 +4,8 @@ import numpy as np
 
 from eddyline.plan.decide.elements import flags_of
 from eddyline.plan.layout import Demand, PlannedSample
-from eddyline.sample.dictionary import BoolArray, Dictionary, IntArray
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sample.state import SampleState
 from eddyline.sql.query import JoinDistinctQuery, Key
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from eddyline.answer import notes
-from eddyline.answer.aggregates import aggregate_value, told, whole_digits
+from eddyline.answer.aggregates import aggregate_value, told, unit_of, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.quantities import read_quantities, sides_of
@@ -45,7 +45,7 @@ def _by_sample(
     totals = {
         name: [float(snapshot.counters[each][0]) for each in names] for name, names in planned.totals.items()
     }
-    factor = _unit(query, function)
+    factor = unit_of(query)
     sample = read_sample_join(join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     if not planned.quantities:
@@ -76,16 +76,6 @@ def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mappin
         name: reading.scaled(10.0 ** -whole_digits(query, name))
         for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
     }
-
-
-def _unit(query: Query, function: str) -> float:
-    """Return what one unit of the dictionaries' integers is in the answer."""
-    digits = whole_digits(query, "sum") if function != "count" else 0
-    if function.startswith("var"):
-        digits = whole_digits(query, "squares")
-    elif function.startswith("stddev"):
-        return float(10.0 ** (-whole_digits(query, "squares") / 2))
-    return float(10.0**-digits)
 
 
 def _method(weight: float) -> str:

@@ -18,7 +18,7 @@ from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query
+from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query
 from eddyline.sql.schema import NAME
 from eddyline.types import Column
 
@@ -47,6 +47,10 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
 def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQuery:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
+    if isinstance(parsed, GroupQuery) and (method is not None or not layout.samples):
+        raise PlanError(
+            "a GROUP BY query is answered by stream samples alone: leave `method` and samples=False out."
+        )
     if layout.samples and method is None and uses_sample(parsed):
         return _bind_sampled(layout, name, parsed)
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
@@ -76,7 +80,7 @@ def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
         if shape is None and not (pairs and quantities):
             continue
         totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
-        if not isinstance(query, Query) or not all(
+        if not isinstance(query, Query | GroupQuery) or not all(
             each in layout.by_id for ids in totals.values() for each in ids
         ):
             totals = {}

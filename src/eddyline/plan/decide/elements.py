@@ -8,6 +8,7 @@ of the second stage. Keys that some query equates are one link class, whose valu
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 
 import msgspec
 from msgspec.structs import replace
@@ -16,9 +17,13 @@ from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Quantity, Regrouped, SampleSpec, Shape, View
 from eddyline.sketch.hash_families import derive_seed
+from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import (
+    Aggregate,
     AnyQuery,
     Expression,
+    Function,
+    GroupQuery,
     JoinDistinctQuery,
     Key,
     Query,
@@ -26,13 +31,18 @@ from eddyline.sql.query import (
     SetLeaf,
     SetQuery,
 )
+from eddyline.types import SqlType
+
+_EVERYTHING = Expression("TRUE", SqlType("boolean"))
+"""What a query without GROUP BY groups by: all rows are one group."""
 
 
 @dataclass(frozen=True)
 class Facet:
     """What one relation of a query reads of a stream; variables: the link that each key belongs to.
 
-    null_is_value: of a set expression whose key is one column, NULL counts as a value of it.
+    null_is_value: of a set expression or of groups whose key is one column, NULL counts as a value of it. groups: the
+    keys that its rows are grouped by.
     """
 
     stream: str
@@ -41,13 +51,14 @@ class Facet:
     flags: tuple[Flag, ...] = ()
     measure: Measure | None = None
     null_is_value: bool = False
+    groups: tuple[Key, ...] = ()
 
     def demand(self) -> Demand:
         """Return the exact total of what the facet sums, over the rows that could join."""
         return Demand(
             self.stream,
             "total",
-            tuple(sorted(set(self.keys))),
+            () if self.null_is_value else tuple(sorted(set(self.keys))),
             tuple(sorted(p for flag in self.flags for p in flag.predicates)),
             self.measure,
             tuple(sorted(e for flag in self.flags for e in flag.presence)),
@@ -68,9 +79,45 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
             for member in query.members
         )
         return {"set": tuple(members)}
+    if isinstance(query, GroupQuery):
+        return _group_facets(query)
     if isinstance(query, JoinDistinctQuery) or not query.links:
         return {}
-    return {name: _quantity_facets(query, power) for name, power in powers_of(query).items()}
+    return {
+        name: _quantity_facets(query, query.aggregate, power)
+        for name, power in powers_of(query.aggregate.function).items()
+    }
+
+
+ROWS = "rows"
+"""The quantity of a grouped query that counts the joined rows, whatever it selects."""
+
+
+def quantity_of_group(aggregate: int, name: str) -> str:
+    """Return what a quantity of a grouped query's aggregate is called."""
+    return f"{aggregate}.{name}"
+
+
+def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
+    """Return what the relations of a grouped query read: for each quantity of each aggregate, and for its rows."""
+    made = {
+        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, power)
+        for i, each in enumerate(query.aggregates)
+        for name, power in powers_of(each.aggregate.function).items()
+    }
+    return made | {ROWS: _quantity_facets(query, Aggregate("count"), 0)}
+
+
+def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
+    """Return a facet with its relation's group columns; groups of one stream are followed themselves."""
+    if isinstance(query, Query):
+        return facet
+    own = tuple(Key((group.expression,)) for group in query.groups if group.relation == relation)
+    if query.links:
+        return dataclass_replace(facet, groups=own)
+    columns = tuple(group.expression for group in query.groups) or (_EVERYTHING,)
+    key = Key(columns) if len(columns) == 1 else Key(columns, null_is_value=True)
+    return dataclass_replace(facet, keys=(key,), variables=(0,), null_is_value=True, groups=own)
 
 
 def element_key(key: Key) -> Key:
@@ -88,23 +135,22 @@ def uses_sample(query: AnyQuery) -> bool:
 
 def totals_of(query: AnyQuery) -> set[Demand]:
     """Return the exact totals of the relations of an aggregate over a join."""
-    quantities = facets_of(query) if isinstance(query, Query) else {}
+    quantities = facets_of(query) if isinstance(query, Query | GroupQuery) else {}
     return {facet.demand() for facets in quantities.values() for facet in facets}
 
 
-def powers_of(query: Query) -> dict[str, int]:
+def powers_of(function: Function) -> dict[str, int]:
     """Return the quantities of an aggregate over a join, and to which power each takes the measure.
 
     Power 0 counts the rows whose measure is not NULL.
     """
-    function = query.aggregate.function
     if function == "count":
         return {"count": 0}
     return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"squares": 2, "sum": 1, "count": 0}
 
 
-def _quantity_facets(query: Query, power: int) -> tuple[Facet, ...]:
-    factors = {factor.relation: factor.expression for factor in query.aggregate.factors}
+def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int) -> tuple[Facet, ...]:
+    factors = {factor.relation: factor.expression for factor in aggregate.factors}
     facets = []
     for index, relation in enumerate(query.relations):
         met = [
@@ -115,15 +161,14 @@ def _quantity_facets(query: Query, power: int) -> tuple[Facet, ...]:
         ]
         factor = factors.get(index)
         presence = (factor,) if factor is not None and power == 0 else ()
-        facets.append(
-            Facet(
-                relation.stream,
-                tuple(key for key, _ in met),
-                tuple(link for _, link in met),
-                _flags(relation.predicates, presence),
-                Measure(factor, power) if factor is not None and power else None,
-            )
+        facet = Facet(
+            relation.stream,
+            tuple(key for key, _ in met),
+            tuple(link for _, link in met),
+            _flags(relation.predicates, presence),
+            Measure(factor, power) if factor is not None and power else None,
         )
+        facets.append(_of_groups(query, facet, index))
     return tuple(facets)
 
 
@@ -211,8 +256,10 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
 
 def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
     """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
-    parts = [(f.stream, set(f.keys), set(f.flags), {f.measure} - {None}) for f in facets]
-    parts += [(d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}) for d in demands]
+    parts = [(f.stream, *_part(f)) for f in facets]
+    parts += [
+        (d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}, set()) for d in demands
+    ]
     return tuple(
         _merged(stream, [part[1:] for part in parts if part[0] == stream])
         for stream in sorted({part[0] for part in parts})
@@ -221,16 +268,31 @@ def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple
 
 def _kept_elements(facets: Iterable[Facet]) -> tuple[Elements, ...]:
     """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one."""
-    groups: dict[tuple[str, frozenset[Key]], list[tuple[set[Key], set[Flag], set[Measure | None]]]] = {}
+    found: dict[tuple[str, frozenset[Key]], list[_Part]] = {}
     for facet in facets:
-        part = (set(facet.keys), set(facet.flags), {facet.measure} - {None})
-        groups.setdefault((facet.stream, frozenset(facet.keys)), []).append(part)
-    return tuple(sorted(_merged(stream, parts) for (stream, _), parts in groups.items()))
+        found.setdefault((facet.stream, frozenset(facet.keys)), []).append(_part(facet))
+    return tuple(sorted(_merged(stream, parts) for (stream, _), parts in found.items()))
 
 
-def _merged(stream: str, parts: Sequence[tuple[set[Key], set[Flag], set[Measure | None]]]) -> Elements:
-    keys, flags, measures = (set().union(*column) for column in zip(*parts, strict=True))
-    return Elements(stream, tuple(sorted(keys)), tuple(sorted(flags)), tuple(sorted(measures)))
+_Part = tuple[set[Key], set[Flag], set[Measure | None], set[Key]]
+"""Links, flags, measures and groups that a dictionary must hold."""
+
+
+def _part(facet: Facet) -> _Part:
+    return set(facet.keys), set(facet.flags), {facet.measure} - {None}, set(facet.groups)
+
+
+def _merged(stream: str, parts: Sequence[_Part]) -> Elements:
+    links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
+    labelled = (key for key in groups if not code_is_value(key.columns[0].type))
+    return Elements(
+        stream,
+        tuple(sorted(links | groups)),
+        tuple(sorted(flags)),
+        tuple(sorted(measures)),
+        tuple(sorted(groups - links)),
+        tuple(sorted(labelled)),
+    )
 
 
 def _regrouped(part: Elements, exact: Sequence[Elements]) -> Regrouped:
@@ -290,7 +352,9 @@ def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
 def _holds(elements: Elements, facet: Facet) -> bool:
     return (
         elements.stream == facet.stream
-        and set(elements.keys) == set(facet.keys)
+        and elements.links == set(facet.keys)
+        and set(facet.groups) <= set(elements.keys)
+        and all(key in elements.labelled or code_is_value(key.columns[0].type) for key in facet.groups)
         and set(facet.flags) <= set(elements.flags)
         and (facet.measure is None or facet.measure in elements.measures)
     )
@@ -310,6 +374,8 @@ def _one_class_each(
 def _kind(query: AnyQuery) -> str:
     if isinstance(query, SetQuery):
         return "set"
+    if isinstance(query, GroupQuery):
+        return "join"
     assert isinstance(query, Query)
     return "join" if query.aggregate.function in ("count", "sum") else "ratio"
 
@@ -317,7 +383,7 @@ def _kind(query: AnyQuery) -> str:
 def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> Node:
     whole = next(i for i, each in enumerate(exact) if each.stream == facet.stream)
     part = next(
-        i for i, each in enumerate(kept) if each.stream == facet.stream and set(each.keys) == set(facet.keys)
+        i for i, each in enumerate(kept) if each.stream == facet.stream and each.links == set(facet.keys)
     )
     return Node(_view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables)
 
@@ -329,6 +395,7 @@ def _view(facet: Facet, index: int, elements: Elements) -> View:
         tuple(elements.flags.index(flag) for flag in facet.flags),
         COUNT if facet.measure is None else elements.measures.index(facet.measure),
         facet.null_is_value and facet.keys[0] == element_key(facet.keys[0]),
+        tuple(elements.keys.index(key) for key in facet.groups),
     )
 
 

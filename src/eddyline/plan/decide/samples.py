@@ -22,7 +22,7 @@ from eddyline.plan.size.sketches import kept_for, planned_query
 from eddyline.plan.size.specs import PlanSettings
 from eddyline.plan.statistics import Statistics
 from eddyline.sample.spec import Shape
-from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 LEAST_BYTES = 1024
 """The least that a stream sample gets."""
@@ -144,7 +144,7 @@ def _planned(
     totals = {
         name: tuple(facet.demand().id for facet in facets)
         for name, facets in facets_of(asked.query).items()
-        if isinstance(asked.query, Query)
+        if isinstance(asked.query, Query | GroupQuery)
     }
     ids = {kept.demand: kept.id for kept in sample.sketches}
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
@@ -177,6 +177,8 @@ def _expected(
 
 def sketch_share(asked: WorkloadQuery) -> float:
     """Return the part of its memory that a query would give to sketches."""
+    if isinstance(asked.query, GroupQuery):
+        return 0.0
     if isinstance(asked.query, JoinDistinctQuery) or asked.method != "skimmed":
         return 1.0
     if isinstance(asked.query, SetQuery):

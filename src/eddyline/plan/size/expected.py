@@ -17,7 +17,7 @@ from eddyline.plan.statistics import RelationStatistics, Statistics
 from eddyline.sample.spec import SampleSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
@@ -39,6 +39,7 @@ def sketch_weight(asked: WorkloadQuery, statistics: Statistics, most: int) -> fl
     query = asked.query
     if isinstance(query, SetQuery):
         return DistinctSpec.for_error(most, _PROBE, 0, share=0.5).words * _PROBE**2
+    assert not isinstance(query, GroupQuery), "groups are answered by samples"
     if isinstance(query, JoinDistinctQuery):
         return JoinDistinctSpec.for_error(_PROBE, most, 0).words * _PROBE**2
     if not query.links:

@@ -17,11 +17,12 @@ from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.windows.window import group_id
+from eddyline.sql.query import GroupQuery
 
 
 def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> None:
     """Raise PlanError unless every stream that a windowed query reads has an event time."""
-    for name in sorted({demand.stream for demand in asked.demands}):
+    for name in asked.streams:
         if streams[name].event_time is None:
             raise PlanError(
                 f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
@@ -43,9 +44,8 @@ def layout_with_windows(
     grouped: dict[tuple[Window, tuple[str, ...]], list[WorkloadQuery]] = {}
     for each in asked:
         if each.name in windows:
-            names = tuple(sorted({demand.stream for demand in each.demands}))
-            grouped.setdefault((windows[each.name], names), []).append(each)
-    sketches = {key: _sketches(_all_demands(members)) for key, members in grouped.items()}
+            grouped.setdefault((windows[each.name], each.streams), []).append(each)
+    sketches = {key: _parts(members) for key, members in grouped.items()}
 
     def made(key: tuple[Window, tuple[str, ...]], budget: int) -> WindowGroup:
         return _group(key[0], [streams[n] for n in key[1]], grouped[key], budget, settings, keep, known)
@@ -53,7 +53,7 @@ def layout_with_windows(
     groups = {key: made(key, 0) for key, number in sketches.items() if number == 0}
     totals = {Demand(name, "total") for name in streams} | _totals(plain)
     left = settings.budget - 8 * len(totals) - sum(group.nbytes for group in groups.values())
-    parts = _sketches(_all_demands(plain) | set(samples)) + sum(sketches.values())
+    parts = _parts(plain) + len(samples) + sum(sketches.values())
     groups |= {
         key: made(key, max(left, 0) * number // parts) for key, number in sketches.items() if number > 0
     }
@@ -72,8 +72,11 @@ def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
     return counted | {demand for each in asked for demand in totals_of(each.query)}
 
 
-def _sketches(demands: set[Demand]) -> int:
-    return sum(demand.kind != "total" for demand in demands)
+def _parts(asked: Iterable[WorkloadQuery]) -> int:
+    """Return how many parts of the budget queries count for: one for each sketch, and for each relation of groups."""
+    queries = list(asked)
+    grouped = sum(len(each.query.relations) for each in queries if isinstance(each.query, GroupQuery))
+    return grouped + sum(demand.kind != "total" for demand in _all_demands(queries))
 
 
 def _group(
@@ -93,7 +96,7 @@ def _group(
         return old
     demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
     least = _least_bytes(asked, demands, settings)
-    each = max((budget - 8) // (window.panes + 1) - 8, least if _sketches(demands) == 0 else 0)
+    each = max((budget - 8) // (window.panes + 1) - 8, least if _parts(asked) == 0 else 0)
     if each < least:
         panes = window.panes + 1
         raise PlanError(

@@ -1,0 +1,239 @@
+"""GROUP BY queries: which reading answers, and the table that the reader gets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, isnan
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.answer import notes
+from eddyline.answer.aggregates import aggregate_value, unit_of
+from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
+from eddyline.answer.groups.selection import select_groups
+from eddyline.answer.groups.table import EXACT, Groups
+from eddyline.answer.interval import of_each
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.elements import ROWS, powers_of, quantity_of_group
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.messages import Join
+from eddyline.sample.sorting import IntArray
+from eddyline.sketch.keys import values_of_keys
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.query import GroupQuery
+
+Value = tuple[Number | None, Number | None, Number | None]
+"""An aggregate of a group: the estimate and its ends."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What is known of each group: its number, a column of values for each aggregate, and what is missing."""
+
+    groups: IntArray
+    columns: tuple[list[Value], ...]
+    exact: bool
+    whole: bool
+    rest: Mapping[str, Estimate]
+    method: str
+    notes: tuple[str, ...] = ()
+
+
+def answer_groups(
+    snapshot: Snapshot,
+    planned: PlannedQuery,
+    query: GroupQuery,
+    confidence: float,
+    about: Sequence[str],
+    *,
+    simultaneous: bool = False,
+) -> Groups:
+    """Return the groups of a query with intervals; simultaneous: wide enough to hold all of them together."""
+    assert planned.sample is not None
+    assert planned.shape is not None
+    join = Join(snapshot.samples[planned.sample], planned.shape)
+    names = list(planned.shape.quantities)
+    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    if join.follows_all:
+        answered = _everything(grouped, names, planned, query, confidence)
+    elif not query.links:
+        answered = _followed(snapshot, grouped, names, planned, query, confidence)
+    else:
+        answered = _sampled(grouped, names, planned, query, confidence, simultaneous=simultaneous)
+    table = _table(grouped, query, answered)
+    table, chosen = select_groups(table, query, whole=answered.whole)
+    found = (*about, *answered.notes, *chosen)
+    return Groups(
+        planned.name,
+        tuple(name for name in query.selected if name in {g.name for g in query.groups}),
+        tuple(name for name in query.selected if name in {a.name for a in query.aggregates}),
+        table,
+        {name: answered.rest[name] for name in query.selected if name in answered.rest},
+        confidence,
+        answered.method,
+        answered.whole,
+        found,
+    )
+
+
+def _table(grouped: GroupedJoin, query: GroupQuery, answered: Answered) -> pa.Table:
+    """Return the groups as a table: group columns in the order of the SELECT list, then the aggregates."""
+    by_relation = [
+        group for k in range(len(query.relations)) for group in query.groups if group.relation == k
+    ]
+    columns: dict[str, pa.Array] = {}
+    for group, labels in zip(by_relation, grouped.labels(answered.groups), strict=True):
+        columns[group.name] = _typed(labels, to_arrow(group.expression.type))
+    ordered = {name: columns[name] for name in query.selected if name in columns}
+    ordered |= columns
+    for each, values in zip(query.aggregates, answered.columns, strict=True):
+        for suffix, part in zip(
+            ("", "_low", "_high"), zip(*values, strict=True) if values else ((), (), ()), strict=True
+        ):
+            ordered[each.name + suffix] = _column(part)
+    ordered[EXACT] = pa.array([answered.exact] * len(answered.groups), pa.bool_())
+    return pa.table(ordered)
+
+
+def _typed(labels: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the labels of a group column in its type; codes that are values become values."""
+    if not pa.types.is_int64(labels.type) or pa.types.is_int64(kind):
+        return labels.cast(kind)
+    valid = np.asarray(labels.is_valid())
+    return values_of_keys(labels.fill_null(0).to_numpy(zero_copy_only=False), valid, kind)
+
+
+def _column(values: Sequence[Number | None]) -> pa.Array:
+    """Return numbers as integers where all are, however large, else as floats."""
+    if all(value is None or isinstance(value, int) for value in values):
+        fits = all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
+        return pa.array(values, pa.int64()) if fits else pa.array(values, pa.decimal256(76, 0))
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _exact_rows(
+    grouped: GroupedJoin, names: Sequence[str], query: GroupQuery
+) -> tuple[IntArray, tuple[list[Value], ...], list[dict[str, int]], int]:
+    """Return (groups with rows, their aggregates, their totals, how many groups have a negative count)."""
+    groups, sums = grouped.exact()
+    if not query.groups and len(groups) == 0:
+        groups, sums = np.zeros(1, dtype=np.int64), np.zeros((1, len(names)), dtype=np.int64)
+    rows = sums[:, list(names).index(ROWS)]
+    kept = rows > 0 if query.groups else np.ones(len(groups), dtype=np.bool_)
+    totals = [dict(zip(names, map(int, line), strict=True)) for line in sums[kept]]
+    columns = tuple(
+        [(value, value, value) for value in (_value(query, i, each) for each in totals)]
+        for i in range(len(query.aggregates))
+    )
+    return groups[kept], columns, totals, int((rows < 0).sum())
+
+
+def _value(query: GroupQuery, aggregate: int, totals: Mapping[str, int]) -> Number | None:
+    """Return an aggregate from the exact totals of a group."""
+    function = query.aggregates[aggregate].aggregate.function
+    own = {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
+    return aggregate_value(query.single(query.aggregates[aggregate].aggregate), own)
+
+
+def _everything(
+    grouped: GroupedJoin, names: Sequence[str], planned: PlannedQuery, query: GroupQuery, confidence: float
+) -> Answered:
+    """Return the groups while everything is held."""
+    groups, columns, _, negative = _exact_rows(grouped, names, query)
+    nothing = dict.fromkeys(names, 0)
+    rest = {
+        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, nothing), confidence)
+        for i, each in enumerate(query.aggregates)
+    }
+    about = (notes.negative_groups(negative),) if negative else ()
+    return Answered(groups, columns, True, True, rest, "exact", about)
+
+
+def _followed(
+    snapshot: Snapshot,
+    grouped: GroupedJoin,
+    names: Sequence[str],
+    planned: PlannedQuery,
+    query: GroupQuery,
+    confidence: float,
+) -> Answered:
+    """Return the groups of one stream that are followed, each exact; the others together are the exact rest."""
+    groups, columns, totals, negative = _exact_rows(grouped, names, query)
+    left = {
+        name: int(snapshot.counters[planned.totals[name][0]][0]) - sum(each[name] for each in totals)
+        for name in names
+    }
+    rest = {
+        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, left), confidence)
+        for i, each in enumerate(query.aggregates)
+    }
+    about = [notes.negative_groups(negative)] if negative else []
+    about.append(notes.groups_not_followed(len(groups), left[ROWS]))
+    return Answered(groups, columns, True, False, rest, "followed", tuple(about))
+
+
+def _sampled(
+    grouped: GroupedJoin,
+    names: list[str],
+    planned: PlannedQuery,
+    query: GroupQuery,
+    confidence: float,
+    *,
+    simultaneous: bool,
+) -> Answered:
+    """Return the groups of a join that the sample shows, with intervals."""
+    assert planned.shape is not None
+    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+        raise PlanError(
+            f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
+            "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
+        )
+    sampled = SampledGroups(grouped, names)
+    shown = sampled.sums[ROWS] > 0
+    sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
+    columns, rest = [], {}
+    for i, each in enumerate(query.aggregates):
+        function = each.aggregate.function
+        own = {name: quantity_of_group(i, name) for name in powers_of(function)}
+        if function in ("count", "sum"):
+            read = sampled.read_sum(own[function], sure)
+        else:
+            read = sampled.read_ratio(function, own, sure)
+        unit = unit_of(query.single(each.aggregate))
+        none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
+        columns.append(_values(read, function, unit, shown, none))
+        rest[each.name] = _rest(f"{planned.name}.{each.name}", read, function, unit, confidence)
+    few = notes.few_joined_values(sampled.witnesses, sampled.base)
+    return Answered(
+        sampled.groups[shown], tuple(columns), sampled.whole_groups, False, rest, "sample", tuple(few)
+    )
+
+
+def _values(
+    read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
+) -> list[Value]:
+    """Return an aggregate of the groups that are shown; None where no row has a measure."""
+    found: list[Value] = []
+    for at in np.flatnonzero(shown).tolist():
+        if none[at]:
+            found.append((None, None, None))
+            continue
+        value, low, high = (float(each[at]) * unit for each in (read.values, read.lows, read.highs))
+        if function == "count":
+            found.append((max(round(value), 0), max(floor(low), 0), ceil(high) if high < inf else inf))
+        else:
+            found.append((value, low, high) if not isnan(value) else (None, None, None))
+    return found
+
+
+def _rest(name: str, read: GroupIntervals, function: str, unit: float, confidence: float) -> Estimate:
+    """Return an aggregate over the groups that are not seen."""
+    value, low, high = (part * unit for part in read.rest)
+    if isnan(value):
+        return Estimate(name, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,))
+    if function == "count":
+        value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
+    return Estimate(name, value, low, high, confidence, "sample")

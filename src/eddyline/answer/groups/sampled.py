@@ -1,0 +1,170 @@
+"""Groups of a sampled join: what each value adds to each group, and the interval of each group's aggregates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled, two_sided_z
+from eddyline.sample.grouped_messages import GroupedJoin
+
+_LEAST_REST = 0.2
+
+
+@dataclass(frozen=True)
+class GroupIntervals:
+    """An aggregate of every group with its ends, and of all groups not seen together."""
+
+    values: FloatArray
+    lows: FloatArray
+    highs: FloatArray
+    rest: tuple[float, float, float]
+
+
+class SampledGroups:
+    """The groups that a sample of a join shows: their sums, and what each followed value adds to them."""
+
+    def __init__(self, grouped: GroupedJoin, names: list[str]) -> None:
+        self.names = names
+        self.own = own_rates(grouped)
+        messages = grouped.sampled(self.own)
+        self.groups, sums = messages.at_root()
+        self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
+        self.least = self._followed(grouped, sums.shape[1])
+        parts, rates, places = [], [], []
+        self.shown: list[tuple[np.ndarray, FloatArray]] = []
+        self.base = 1.0
+        for variable, own in enumerate(self.own):
+            self.base = min(self.base, grouped.join.state.rosters[grouped.join.shape.classes[variable]].base)
+            met = messages.met(variable)
+            assert met.groups is not None
+            assert met.places is not None
+            if own:
+                self.shown.append(
+                    (met.sums.astype(np.float64), grouped.join.probabilities[variable][met.places])
+                )
+                continue
+            parts.append(met.sums.astype(np.float64))
+            rates.append(grouped.join.probabilities[variable][met.places])
+            places.append(np.searchsorted(self.groups, met.groups))
+        width = len(names)
+        self.added = np.concatenate(parts) if parts else np.empty((0, width))
+        self.rates: FloatArray = np.concatenate(rates) if rates else np.empty(0)
+        self.places = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
+        inside = (self.places < len(self.groups)) & (self.added != 0).any(axis=1)
+        self.added, self.rates, self.places = self.added[inside], self.rates[inside], self.places[inside]
+
+    def _followed(self, grouped: GroupedJoin, width: int) -> FloatArray | None:
+        """Return what each group holds over followed values alone; None where weights may be negative."""
+        for quantity in grouped.quantities:
+            if any(np.any(each.weights < 0) for each in grouped.join.whole_relations(quantity)):
+                return None
+        groups, sums = grouped.exact()
+        least = np.zeros((len(self.groups), width))
+        least[np.searchsorted(self.groups, groups)] = sums.astype(np.float64)
+        return least
+
+    def column(self, name: str) -> FloatArray:
+        """Return what each value adds to a quantity, entry by entry."""
+        return np.asarray(self.added[:, self.names.index(name)])
+
+    def read_sum(self, name: str, confidence: float) -> GroupIntervals:
+        """Return COUNT or SUM of each group."""
+        values, added = self.sums[name], self.column(name)
+        below, above = self._ends(added, confidence)
+        above = np.maximum(above, self._hidden(added, confidence))
+        lows, highs = values - below, values + above
+        if self.least is not None:
+            floor = self.least[:, self.names.index(name)]
+            values, lows, highs = (np.maximum(each, floor) for each in (values, lows, highs))
+        rest = self._rest_of_links(name, confidence) if self.shown else self._rest(added, confidence)
+        return GroupIntervals(values, lows, highs, rest)
+
+    def read_ratio(self, function: str, names: Mapping[str, str], confidence: float) -> GroupIntervals:
+        """Return AVG, a variance or a standard deviation of each group, linearized; names: of its quantities."""
+        count = self.sums[names["count"]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = self.sums[names["sum"]] / count
+            factors = {"sum": np.ones(len(count)), "count": -mean}
+            values = mean
+            if function != "avg":
+                variance = self.sums[names["squares"]] / count - mean**2
+                factors = {"squares": np.ones(len(count)), "sum": -2 * mean, "count": mean**2 - variance}
+                values = np.maximum(variance, 0.0)
+                if function.endswith("_samp"):
+                    values = np.where(count > 1, values * count / (count - 1), np.nan)
+            added = np.zeros(len(self.places))
+            for name, factor in factors.items():
+                added += factor[self.places] * self.column(names[name])
+            share = np.abs(self.column(names["count"])) * (1.0 - self.rates) / count[self.places]
+            below, above = self._ends(added / np.maximum(1.0 - share, _LEAST_REST), confidence)
+            few = np.bincount(self.places, minlength=len(count)) < 2
+            below, above = (np.where(few, np.inf, each / count) for each in (below, above))
+        lows, highs = values - below, values + above
+        if function != "avg":
+            lows = np.maximum(lows, 0.0)
+        if function.startswith("stddev"):
+            values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
+        return GroupIntervals(values, lows, highs, (np.nan, -np.inf, np.inf))
+
+    def _ends(self, added: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+        return ends_of_groups(GroupSpread.of(added, self.rates, self.places, len(self.groups)), confidence)
+
+    def _light(self) -> np.ndarray:
+        return self.rates < 1.0
+
+    def _hidden(self, added: FloatArray, confidence: float) -> FloatArray:
+        """Return what values that are not followed may add to groups of which only certain values are seen."""
+        light = self._light()
+        seen = np.bincount(self.places[light], minlength=len(self.groups))
+        typical = float(np.abs(added[light] * self.rates[light]).mean()) if light.any() else 0.0
+        return np.where(seen == 0, typical * most_unsampled(self.base, confidence), 0.0)
+
+    def _rest_of_links(self, name: str, confidence: float) -> tuple[float, float, float]:
+        """Return (estimate, low, high) of what groups hold that are link values and not followed."""
+        sums, rates = self.shown[0]
+        held = sums[:, self.names.index(name)]
+        parts = held * (1.0 / rates - 1.0)
+        return self._with_unseen(parts, held[rates < 1.0], confidence)
+
+    def _rest(self, added: FloatArray, confidence: float) -> tuple[float, float, float]:
+        """Return (estimate, low, high) of what groups hold that no followed value shows.
+
+        A group that one value alone shows stands for those of which that value was not followed.
+        """
+        light = self._light()
+        witnesses = np.bincount(self.places, minlength=len(self.groups))
+        single = light & (witnesses[self.places] == 1)
+        parts = added[single] * (1.0 - self.rates[single])
+        return self._with_unseen(parts, added[light] * self.rates[light], confidence)
+
+    def _with_unseen(
+        self, parts: FloatArray, light: FloatArray, confidence: float
+    ) -> tuple[float, float, float]:
+        """Return (estimate, low, high) of parts, and of as many unseen values as may be, of the size of light ones."""
+        value = float(parts.sum())
+        typical = float(np.abs(light).mean()) if len(light) else 0.0
+        spread = two_sided_z(confidence) * float(np.sqrt((parts**2).sum()))
+        spread += typical * most_unsampled(self.base, confidence)
+        low = value - spread if np.any(light < 0) else max(0.0, value - spread)
+        return value, low, value + spread
+
+    @property
+    def witnesses(self) -> int:
+        """How many followed values join."""
+        return len(self.rates) + sum(len(rates) for _, rates in self.shown)
+
+    @property
+    def whole_groups(self) -> bool:
+        """Whether the groups that are shown are known whole: nothing is sampled but which of them are shown."""
+        return bool(self.shown) and not np.any(self.rates < 1.0)
+
+
+def own_rates(grouped: GroupedJoin) -> list[bool]:
+    """Return for each link whether its value is itself a group column."""
+    own = [False] * len(grouped.sizes)
+    for node in grouped.nodes:
+        view = grouped.join.view(node)
+        for key, variable in zip(view.keys, node.variables, strict=True):
+            own[variable] = own[variable] or key in view.groups
+    return own

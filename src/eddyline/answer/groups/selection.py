@@ -1,0 +1,119 @@
+"""HAVING, ORDER BY and LIMIT on groups that are known up to intervals.
+
+A condition of HAVING certainly holds for a group, certainly does not, or is undecided: its interval lies on one side
+or on both. LIMIT takes the first groups by their estimates, and those are certain that no other could push out.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.answer import notes
+from eddyline.answer.groups.table import IN, SELECTED, UNDECIDED
+from eddyline.sql.query import GroupQuery, HavingTest
+
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return (the groups of the answer in its order, notes); whole: no group is missing from the table."""
+    about: list[str] = []
+    certain = np.ones(table.num_rows, dtype=np.bool_)
+    if query.having:
+        possible = np.ones(table.num_rows, dtype=np.bool_)
+        for test in query.having:
+            holds, may = _decided(table, query.aggregates[test.aggregate].name, test)
+            certain, possible = certain & holds, possible & may
+        table, certain = table.filter(pa.array(possible)), certain[possible]
+    if query.order:
+        places = _ordered(table, query)
+        table, certain = table.take(pa.array(places)), certain[places]
+    if query.limit is not None and table.num_rows > query.limit:
+        certain &= _first_for_sure(table, query)
+        others = int((~certain[query.limit :] & _could_enter(table, query)[query.limit :]).sum())
+        table, certain = table.slice(0, query.limit), certain[: query.limit]
+        if others:
+            about.append(notes.groups_near_the_limit(others))
+    if query.having or query.limit is not None:
+        column = np.where(certain, IN, UNDECIDED)
+        table = table.append_column(SELECTED, pa.array(column.tolist(), pa.string()))
+        if not whole:
+            about.append(notes.GROUPS_NOT_SEEN)
+    shown = [name for name in table.column_names if _is_shown(name, query)]
+    return table.select(shown), tuple(about)
+
+
+def _is_shown(name: str, query: GroupQuery) -> bool:
+    hidden = [each.name for each in query.aggregates if each.name not in query.selected]
+    hidden += [each.name for each in query.groups if each.name not in query.selected]
+    return name not in {each + suffix for each in hidden for suffix in ("", "_low", "_high")}
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, BoolArray]:
+    """Return (where a condition certainly holds, where it may); NULL and what is not known is neither."""
+    low, high = _numbers(table[f"{name}_low"]), _numbers(table[f"{name}_high"])
+    number = test.number
+    with np.errstate(invalid="ignore"):
+        sure, may = {
+            "<": (high < number, low < number),
+            "<=": (high <= number, low <= number),
+            ">": (low > number, high > number),
+            ">=": (low >= number, high >= number),
+            "=": ((low == number) & (high == number), (low <= number) & (high >= number)),
+            "<>": ((low > number) | (high < number), ~((low == number) & (high == number))),
+        }[test.comparison]
+    known = ~np.isnan(low)
+    exact = np.asarray(table["exact"].to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return sure & known, (may & known) | (~known & ~exact)
+
+
+def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
+    """Return the places of the groups in the order that the query asks for; equal ones stay as they are."""
+    places = np.arange(table.num_rows)
+    for part in reversed(query.order):
+        column = table[part.name].take(pa.array(places))
+        null = np.asarray(pc.is_null(column))
+        filled = column.combine_chunks()
+        ranks = pc.rank(filled, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        ranks = -ranks if part.descending else ranks
+        ranks = np.where(
+            null, ranks.min(initial=0) - 1 if part.nulls_first else ranks.max(initial=0) + 1, ranks
+        )
+        places = places[np.argsort(ranks, kind="stable")]
+    return places
+
+
+def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (worst, best) place values of the groups, the least first; None where the order is not by an aggregate."""
+    if not query.order or query.order[0].name not in {each.name for each in query.aggregates}:
+        return None
+    first = query.order[0]
+    low, high = _numbers(table[f"{first.name}_low"]), _numbers(table[f"{first.name}_high"])
+    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return (-low, -high) if first.descending else (high, low)
+
+
+def _first_for_sure(table: pa.Table, query: GroupQuery) -> BoolArray:
+    """Return which groups are among the first, whatever the true values are within the intervals."""
+    limit, ends = query.limit, _ends_of_order(table, query)
+    assert limit is not None
+    if ends is None:
+        return np.arange(table.num_rows) < limit
+    worst, best = ends
+    ahead = np.searchsorted(np.sort(best), worst, side="left") - (best < worst)
+    return np.asarray(ahead < limit)
+
+
+def _could_enter(table: pa.Table, query: GroupQuery) -> BoolArray:
+    """Return which groups may be among the first."""
+    ends = _ends_of_order(table, query)
+    if ends is None:
+        return np.zeros(table.num_rows, dtype=np.bool_)
+    worst, best = ends
+    assert query.limit is not None
+    ahead = np.searchsorted(np.sort(worst), best, side="right") - (worst <= best)
+    return np.asarray(ahead < query.limit)

@@ -1,0 +1,123 @@
+"""The answer of a GROUP BY query: a table of groups with intervals, and what groups not seen may hold together."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.freshness import Freshness
+
+EXACT, SELECTED = "exact", "selected"
+IN, UNDECIDED = "in", "undecided"
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups with their aggregates, each with an interval.
+
+    rest: for each aggregate, what groups that are not in the table may hold together. `exact`: nothing is missing and
+    every number is exact. `notes` and `freshness` are as those of an Estimate.
+    """
+
+    query: str
+    group_columns: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    table: pa.Table = field(repr=False)
+    rest: Mapping[str, Estimate]
+    confidence: float
+    method: str
+    exact: bool = False
+    notes: tuple[str, ...] = ()
+    freshness: Freshness | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """Return the groups as an Arrow table.
+
+        It has the group columns by name; for each aggregate `<name>`, `<name>_low` and `<name>_high`; `exact`; and, for
+        a query with HAVING or LIMIT, `selected`: "in" for groups that certainly are in the answer, else "undecided".
+        """
+        return self.table
+
+    def to_pandas(self) -> object:
+        """Return the groups as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        return iter(self.table.to_pylist())
+
+    def __getitem__(self, group: object) -> dict[str, Estimate]:
+        """Return the aggregates of one group: `groups["EMEA"]`, or a tuple for several group columns."""
+        wanted = group if isinstance(group, tuple) else (group,)
+        for row in self:
+            if tuple(row[name] for name in self.group_columns) == wanted:
+                return {name: self._estimate(row, name) for name in self.aggregates}
+        raise KeyError(group)
+
+    def _estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
+        return Estimate(
+            f"{self.query}.{name}",
+            row[name],
+            row[f"{name}_low"],
+            row[f"{name}_high"],
+            self.confidence,
+            self.method,
+            bool(row[EXACT]),
+            freshness=self.freshness,
+        )
+
+    def _lines(self) -> list[list[str]]:
+        """Return the rows as texts, the first ones of many."""
+        lines = []
+        for row in self.table.slice(0, _SHOWN).to_pylist():
+            cells = ["NULL" if row[name] is None else str(row[name]) for name in self.group_columns]
+            lines.append(cells + [self._cell(row, name) for name in self.aggregates])
+        return lines
+
+    def _cell(self, row: Mapping[str, Any], name: str) -> str:
+        value = row[name]
+        if value is None:
+            return "NULL" if row[EXACT] else "not known"
+        ends = "" if row[EXACT] else f" [{show(row[f'{name}_low'])} .. {show(row[f'{name}_high'])}]"
+        return show(value) + ends
+
+    def _rest_line(self) -> list[str]:
+        if self.exact:
+            return []
+        cells = ["(groups not seen)", *("" for _ in self.group_columns[1:])]
+        return cells + [str(self.rest[name]).split(" at ")[0] for name in self.aggregates]
+
+    def __str__(self) -> str:
+        head = [*self.group_columns, *self.aggregates]
+        lines = [
+            head,
+            *self._lines(),
+            *([self._rest_line()] if self._rest_line() and self.group_columns else []),
+        ]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        told = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        if len(self) > _SHOWN:
+            told.append(f"... {len(self) - _SHOWN:,} more groups")
+        certainty = "exact" if self.exact else f"{self.confidence:.0%} intervals, {self.method}"
+        return "\n".join([*told, f"({len(self):,} groups, {certainty})"])
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        fresh = f"\n  as of {self.freshness}" if self.freshness else ""
+        return f"Groups({self.query}:\n{self}){notes}{fresh}"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.group_columns, *self.aggregates))
+        rows = [*self._lines(), *([self._rest_line()] if self._rest_line() and self.group_columns else [])]
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
+        return f"<div><b>{escape(self.query)}</b><table><tr>{head}</tr>{body}</table>{notes}</div>"
