@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import SketchError
-from eddyline.sketch.keys import column_key, set_key, tuple_key, unscaled
+from eddyline.sketch.keys import NULL_KEY, column_key, set_key, tuple_key, unscaled
 
 GOLDEN = [
     (pa.array([5], pa.int8()), 5),
@@ -110,3 +110,13 @@ def test_a_dictionary_has_the_keys_of_its_values(values, repeated, start, null_i
         ):
             assert np.array_equal(valid, known)
             assert np.array_equal(keys[valid], found[known])
+
+
+def test_no_number_is_taken_for_null_in_a_tuple():
+    """A composite key once had a number for NULL, and a column could hold that very number."""
+    held = [None, 0, NULL_KEY, 1, None, None]
+    other = [5, 5, 5, 1, None, 0]
+    found, valid = set_key([pa.array(held, pa.int64()), pa.array(other, pa.int64())])
+    assert valid.all()
+    assert len(set(found.tolist())) == len(held)
+    assert found[3] == tuple_key([pa.array([1]), pa.array([1])])[0][0]

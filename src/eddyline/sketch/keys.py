@@ -8,7 +8,7 @@
 | STRING, BINARY | Spark's xxhash64 of the bytes |
 | several columns | Spark's xxhash64 of the columns' keys in order |
 
-NULL is carried apart, as a mask of valid rows: a NULL key joins nothing. In sets it is a value, NULL_KEY.
+NULL is carried apart, as a mask of valid rows: a NULL key joins nothing. In sets it is a value: `set_key`.
 """
 
 import numpy as np
@@ -123,10 +123,22 @@ def tuple_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, Bo
 
 
 def set_key(columns: list[pa.Array | pa.ChunkedArray]) -> tuple[Int64Array, BoolArray]:
-    """Return (keys, valid) of an element of a set, where NULL is a value like any other."""
+    """Return (keys, valid) of an element of a set, where NULL is a value like any other.
+
+    A tuple with a NULL has 0 for it and one word more, which says which of its columns are NULL: so no value is taken
+    for NULL. A single column has only its 64 bits, and NULL_KEY among them.
+    """
     parts = [column_key(column) for column in columns]
-    keys = [np.where(valid, part, NULL_KEY) for part, valid in parts]
-    return (keys[0] if len(keys) == 1 else chain(keys)), np.ones(len(keys[0]), dtype=np.bool_)
+    everything = np.ones(len(parts[0][0]), dtype=np.bool_)
+    if len(parts) == 1:
+        return np.where(parts[0][1], parts[0][0], NULL_KEY), everything
+    nulls = np.zeros(len(everything), dtype=np.int64)
+    for place, (_, valid) in enumerate(parts):
+        nulls |= np.where(valid, 0, 1 << place)
+    if not nulls.any():
+        return chain([part for part, _ in parts]), everything
+    filled = [np.where(valid, part, 0) for part, valid in parts]
+    return np.where(nulls == 0, chain(filled), chain([*filled, nulls])), everything
 
 
 def chain(keys: list[Int64Array]) -> Int64Array:

@@ -10,7 +10,6 @@ from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
 from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
 from eddyline.plan.layout import Measure, Stream
-from eddyline.sketch.keys import NULL_KEY
 from eddyline.spark import changes, marks
 from eddyline.spark.causes import cause_of
 from eddyline.spark.schema import from_spark
@@ -54,12 +53,13 @@ def _flag_words(projection: Projection) -> list[Column]:
     truths += [sf.expr(part.text).isNotNull() for part in projection.presence]
     words = []
     for start in range(0, len(truths), FLAG_BITS):
-        bits = [
-            sf.when(truth, sf.lit(1 << bit).cast("bigint")).otherwise(sf.lit(0).cast("bigint"))
-            for bit, truth in enumerate(truths[start : start + FLAG_BITS])
-        ]
+        bits = [_bit(truth, place) for place, truth in enumerate(truths[start : start + FLAG_BITS])]
         words.append(_either(bits).alias(f"b{start // FLAG_BITS}"))
     return words
+
+
+def _bit(truth: Column, place: int) -> Column:
+    return sf.when(truth, sf.lit(1 << place).cast("bigint")).otherwise(sf.lit(0).cast("bigint"))
 
 
 def _either(bits: list[Column]) -> Column:
@@ -78,14 +78,17 @@ def _flag(predicate: tuple[str, ...]) -> Column:
 
 
 def _hashed_key(key: Key) -> Column:
-    """Return the 64-bit key of several columns."""
+    """Return the 64-bit key of several columns, as `sketch.keys` makes it."""
     made = [_key_part(part) for part in key.columns]
-    if key.null_is_value:
-        return sf.xxhash64(*(sf.coalesce(part, sf.lit(NULL_KEY)) for part in made))
     valid = made[0].isNotNull()
     for part in made[1:]:
         valid = valid & part.isNotNull()
-    return sf.when(valid, sf.xxhash64(*made))
+    whole = sf.when(valid, sf.xxhash64(*made))
+    if not key.null_is_value:
+        return whole
+    filled = [sf.coalesce(part, sf.lit(0).cast("bigint")) for part in made]
+    nulls = _either([_bit(part.isNull(), place) for place, part in enumerate(made)])
+    return whole.otherwise(sf.xxhash64(*filled, nulls))
 
 
 def _value(part: Expression) -> Column:
