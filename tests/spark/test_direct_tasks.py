@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.errors import PipelineError
+from eddyline.ingest.projection import project
 from eddyline.spark.direct import files as direct_files
 from eddyline.spark.direct import scan as direct_scan
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.files import DataFile, Piece, in_tasks
+from eddyline.spark.direct.planning import scan_of
 from tests.data.frames import ALL_TYPES_DDL, all_types
 from tests.spark.direct_tasks import scanned
 from tests.store.conftest import s3, s3_server  # noqa: F401 - fixtures
@@ -326,3 +328,12 @@ def test_old_dates_are_those_of_todays_calendar(tmp_path):
     write(tmp_path / "t.parquet", old)
     plan = plan_of("SELECT COUNT(*) FROM t a JOIN t b USING (d)", schema="d DATE")
     assert scanned(plan, {"t": tmp_path}) == plan.empty().update("t", old)
+
+
+def test_there_are_no_more_tasks_than_row_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(direct_files, "TASK_BYTES", 64)
+    for name in "ab":
+        write(tmp_path / f"{name}.parquet", pa.table({"k": np.arange(100)}), row_group_size=50)
+    stream = plan_of("SELECT COUNT(*) FROM t", schema="k BIGINT").layout.stream("t")
+    scan = scan_of(stream, project([]), None, str(tmp_path), 64, our_calendar=True)
+    assert len(scan.tasks) == 4

@@ -109,6 +109,8 @@ def scan_of(
     if gap is not None:
         raise Doubt(gap)
     _check_declared(stream, by_name)
+    if len(footers) == len(listing.files):
+        most = min(most, max(sum(footer.num_row_groups for footer in footers), 1))
     tasks = tuple(tuple(pieces) for pieces in in_tasks(listing.files, most))
     scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks)
     for footer in footers:
