@@ -28,6 +28,7 @@ path = "visits.json"
 [queries]
 pairs = "SELECT COUNT(*) FROM orders o JOIN visits v USING (customer)"
 kept = "SELECT COUNT(*) FROM orders"
+by_customer = "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
 [queries.reference]
 sql = "SELECT SUM(o.total) FROM orders o JOIN visits v USING (customer)"
 method = "hash"
@@ -71,6 +72,7 @@ def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, mo
     assert first.exit_code == 0, first.output
     assert re.search(r"pairs\s+5\b", first.output)
     assert re.search(r"kept\s+3\s+3\s+3\s+exact", first.output)
+    assert re.search(r"by_customer\ncustomer +n\n1 +2\n2 +1\n\(2 groups, exact\)", first.output)
     monkeypatch.setattr("eddyline.cli._session", lambda: pytest.fail("the store should answer"))
     again = run("ask", pipeline, "--query", "kept", "--query", "SELECT COUNT(*) FROM visits")
     assert again.exit_code == 0, again.output

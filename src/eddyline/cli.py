@@ -12,7 +12,6 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import eddyline
@@ -143,7 +142,8 @@ def ask(
     if estimates:
         out.print(_answers(estimates))
     for groups in (each for each in answers if isinstance(each, Groups)):
-        out.print(escape(repr(groups)), highlight=False)
+        _show_notes(groups)
+        out.print(f"\n{groups.query}\n{groups}", markup=False, highlight=False, soft_wrap=True)
     fresh = f", {state.origin.freshness}" if state.origin else ""
     out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
 
@@ -290,10 +290,15 @@ def _answers(estimates: list[Estimate], exact: dict[str, float] | None = None) -
             cells += [show(truth), f"{abs(float(estimate.value or 0) - truth) / (abs(truth) or 1):.2%}"]
         table.add_row(*cells, estimate.method)
     for estimate in estimates:
-        for note in estimate.notes:
-            err.print(f"[yellow]{estimate.query}[/yellow]: ", end="")
-            err.print(note, markup=False, highlight=False)
+        _show_notes(estimate)
     return table
+
+
+def _show_notes(answer: Estimate | Groups) -> None:
+    """Print what a careful reader should know of an answer."""
+    for note in answer.notes:
+        err.print(f"[yellow]{answer.query}[/yellow]: ", end="")
+        err.print(note, markup=False, highlight=False)
 
 
 if __name__ == "__main__":
