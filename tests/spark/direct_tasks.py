@@ -8,7 +8,7 @@ from eddyline.ingest.stream_pass import projection_of
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.planning import scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
-from eddyline.spark.partials import Merger, from_batch
+from eddyline.spark.partials import Merger, from_batches
 from eddyline.spark.tasks import encode_spec
 
 
@@ -24,9 +24,8 @@ def scanned(plan, paths, tasks=3):
         merger = Merger(spec)
         for number in range(len(scan.tasks)):
             numbers = [pa.record_batch({"id": [number]})]
-            for batch in scan_task(encode_spec(spec), encode_scan(scan), numbers):
-                for row in from_batch(batch):
-                    merger.take(*row)
+            for row in from_batches(scan_task(encode_spec(spec), encode_scan(scan), numbers)):
+                merger.take(*row)
         if merger.report.error is not None and merger.report.error[0] == "Doubt":
             raise Doubt(merger.report.error[1])
         merger.report.raise_error()

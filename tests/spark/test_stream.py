@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import eddyline as el
-from eddyline.ingest.sections import to_sections
+from eddyline.ingest.sections import HINTS, to_sections
 from eddyline.spark.sources import read_frame
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
@@ -27,7 +27,10 @@ def test_streams_and_batches_give_the_same_bytes_and_answers_are_fresh(spark, tm
     run = run_all(spark, tmp_path, tmp_path / "state")
     once = plan().sketch(spark, {s: spark.read.parquet(f"{tmp_path}/{s}") for s in "ab"})
     found = Reader(tmp_path / "state").latest()
-    assert {name: found.sections[name] for name in to_sections(once.snapshot)} == to_sections(once.snapshot)
+    sections = {
+        k: v for k, v in to_sections(once.snapshot).items() if not k.endswith(HINTS)
+    }  # by order of rows
+    assert {name: found.sections[name] for name in sections} == sections
     assert el.open(tmp_path / "state") == expected(2) == run.state()
     answer = el.open(tmp_path / "state").answer("pairs")
     fresh = answer.freshness
