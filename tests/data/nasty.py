@@ -57,7 +57,7 @@ TEXTS = {
     "one column twice": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k AND r.k = u.j",
     "both columns of either": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k AND r.j = u.k",
     "decimal against int": "SELECT COUNT(*) FROM r JOIN u ON r.d = u.j",
-    "decimals of two scales": "SELECT COUNT(*) FROM r JOIN u ON r.p = u.wide AND r.d = u.p",
+    "decimals of two scales": "SELECT COUNT(*) FROM r JOIN u ON r.p = CAST(u.j AS DECIMAL(12,1)) AND r.d = u.p",
     "minus": "SELECT COUNT(*) FROM r JOIN u ON -r.j = u.j",
     "key that is a condition": "SELECT COUNT(*) FROM r JOIN u ON (r.j > 0 OR r.b) = u.b",
     "key by CASE": "SELECT COUNT(*) FROM r JOIN u ON CASE WHEN r.b THEN r.j END = COALESCE(u.j, u.k)",
