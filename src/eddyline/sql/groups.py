@@ -25,6 +25,8 @@ from eddyline.sql.expressions import (
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import key_column
 from eddyline.sql.query import (
+    ENDS,
+    RESERVED,
     Aggregate,
     Comparison,
     GroupColumn,
@@ -73,6 +75,7 @@ def read_group_query(
     outputs.close()
     having = tuple(outputs.having(part) for part in _conditions(select))
     order = tuple(_ordering(part, outputs, items) for part in _ordered(select))
+    _check_names([group.name for group in groups], [each.name for each in outputs.aggregates], selected)
     return GroupQuery(
         written,
         tuple(groups),
@@ -84,6 +87,21 @@ def read_group_query(
         order,
         _limit(select),
     )
+
+
+def _check_names(groups: list[str], aggregates: list[str], selected: tuple[str, ...]) -> None:
+    """Raise SqlError where two columns of the answer's table would have one name."""
+    names = [*groups, *RESERVED]
+    names += [name + suffix for name in aggregates for suffix in ("", *ENDS)]
+    lower = [name.lower() for name in names]
+    twice = [name for name in names if lower.count(name.lower()) > 1]
+    twice += [name for name in selected if selected.count(name) > 1]
+    if twice:
+        raise SqlError(
+            f"two columns of the answer would be called {twice[0]!r}: it has the group columns, each aggregate with "
+            f"{' and '.join(ENDS)} behind its name, and {' and '.join(RESERVED)}; give another alias, or select it "
+            "once."
+        )
 
 
 @dataclass

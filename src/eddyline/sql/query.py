@@ -130,6 +130,12 @@ class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
     right: Key
 
 
+ENDS = ("_low", "_high")
+"""What stands behind an aggregate's name for the ends of its interval, in the table of a grouped query."""
+RESERVED = ("exact", "selected")
+"""Columns that such a table has beside those that were selected."""
+
+
 class GroupColumn(msgspec.Struct, frozen=True):
     """A column of GROUP BY: its name in the answer, the relation (by index) that has it, and its value."""
 

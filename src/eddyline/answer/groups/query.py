@@ -23,7 +23,7 @@ from eddyline.sample.messages import Join
 from eddyline.sample.sorting import IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.query import GroupQuery
+from eddyline.sql.query import ENDS, GroupQuery
 
 Value = tuple[Number | None, Number | None, Number | None]
 """An aggregate of a group: the estimate and its ends."""
@@ -91,7 +91,7 @@ def _table(grouped: GroupedJoin, query: GroupQuery, answered: Answered) -> pa.Ta
     ordered |= columns
     for each, values in zip(query.aggregates, answered.columns, strict=True):
         for suffix, part in zip(
-            ("", "_low", "_high"), zip(*values, strict=True) if values else ((), (), ()), strict=True
+            ("", *ENDS), zip(*values, strict=True) if values else ((), (), ()), strict=True
         ):
             ordered[each.name + suffix] = _column(part)
     ordered[EXACT] = pa.array([answered.exact] * len(answered.groups), pa.bool_())

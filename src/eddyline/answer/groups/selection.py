@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from eddyline.answer import notes
 from eddyline.answer.groups.table import IN, SELECTED, UNDECIDED
-from eddyline.sql.query import GroupQuery, HavingTest
+from eddyline.sql.query import ENDS, GroupQuery, HavingTest
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -46,7 +46,7 @@ def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[p
 def _is_shown(name: str, query: GroupQuery) -> bool:
     hidden = [each.name for each in query.aggregates if each.name not in query.selected]
     hidden += [each.name for each in query.groups if each.name not in query.selected]
-    return name not in {each + suffix for each in hidden for suffix in ("", "_low", "_high")}
+    return name not in {each + suffix for each in hidden for suffix in ("", *ENDS)}
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, show
 from eddyline.answer.freshness import Freshness
+from eddyline.sql.query import RESERVED
 
-EXACT, SELECTED = "exact", "selected"
+EXACT, SELECTED = RESERVED
 IN, UNDECIDED = "in", "undecided"
 _SHOWN = 20
 
@@ -108,7 +109,8 @@ class Groups:
         if len(self) > _SHOWN:
             told.append(f"... {len(self) - _SHOWN:,} more groups")
         certainty = "exact" if self.exact else f"{self.confidence:.0%} intervals, {self.method}"
-        return "\n".join([*told, f"({len(self):,} groups, {certainty})"])
+        number = "1 group" if len(self) == 1 else f"{len(self):,} groups"
+        return "\n".join([*told, f"({number}, {certainty})"])
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
