@@ -35,6 +35,7 @@ def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):
     assert "eddyline, direct: 1 synopsis takes " in told
 
 
+@pytest.mark.slow
 def test_how_the_cost_grows(script, spark, capsys, tmp_path):
     for name in ("data", "plots"):
         (tmp_path / name).mkdir()

@@ -25,7 +25,13 @@ def test_forms_that_were_once_read_wrongly_mean_what_they_mean_in_spark(spark):
     assert fuzzed.counts["spark"] >= 30
 
 
-@pytest.mark.parametrize("name", REVERTS)
+IN_CI = ("not like", "count of a condition")
+"""Fixes that are taken out in every run of the tests; all others among the slow ones."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in IN_CI else pytest.mark.slow) for name in REVERTS]
+)
 def test_a_fix_that_is_taken_out_is_found_among_the_forms(spark, name):
     with reverted(name):
         assert Round(spark, 5).run_forms()
