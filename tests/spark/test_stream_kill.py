@@ -43,15 +43,15 @@ def compare(spark, root, store, files):
 
 
 STEPS = ("collected", "epoch-half-written", "epoch-listed", "pointer-synced")
-SOME = pytest.param(("epoch-half-written",), id="some steps")
+SOME = ("epoch-half-written", "pointer-synced")
 """Every driver takes a JVM of its own. tests/store/test_kill.py kills writers at all steps, without Spark."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("steps", [SOME, pytest.param(STEPS, marks=pytest.mark.slow, id="all steps")])
-def test_drivers_killed_in_commits(request, tmp_path, steps):
+def test_drivers_killed_in_commits(request, tmp_path):
     write_files(tmp_path, 2)
-    killed_run(tmp_path, tmp_path / "state", steps)
+    killed_run(tmp_path, tmp_path / "state", STEPS)
     killed_run(tmp_path, tmp_path / "state", ("pointer-named",))
     spark = request.getfixturevalue("spark")
     assert finish(spark, tmp_path, tmp_path / "state") == 1
@@ -60,10 +60,7 @@ def test_drivers_killed_in_commits(request, tmp_path, steps):
 
 @pytest.mark.parametrize(
     "steps",
-    [
-        pytest.param(("pointer-synced",), id="some steps"),
-        pytest.param(STEPS, marks=pytest.mark.slow, id="all steps"),
-    ],
+    [pytest.param(SOME, id="some steps"), pytest.param(STEPS, marks=pytest.mark.slow, id="all steps")],
 )
 def test_drivers_killed_in_commits_that_reduce_a_sample(request, tmp_path, steps):
     """Reductions are deterministic: the state after kills and replays is that of an uninterrupted run, bit by bit."""
