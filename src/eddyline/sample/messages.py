@@ -76,7 +76,7 @@ class Join:
     def probabilities(self) -> tuple[FloatArray, ...]:
         """The inclusion probability of each value of each link."""
         return tuple(
-            self.state.rosters[link].probabilities(values)
+            self.state.rosters[link].rates_of_held(values)
             for link, values in zip(self.shape.classes, self.values, strict=True)
         )
 

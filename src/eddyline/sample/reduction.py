@@ -58,7 +58,7 @@ class _Class:
         self.costs = costs
         self.squares = np.zeros(len(values))
         self.hashes = roster.hashes(values)
-        self.probabilities = roster.probabilities(values)
+        self.probabilities = roster.rates_of_held(values)
         self.worth = np.zeros(len(values))
         self.typical = 0.0
 

@@ -68,6 +68,14 @@ class Roster:
             found[places[hit]] = probability_of(self.ranks[hit])
         return found
 
+    def rates_of_held(self, keys: np.ndarray) -> FloatArray:
+        """Return the inclusion probability of each key that elements hold, ascending.
+
+        Where nothing is followed, what is held has a NULL, whose code is that of a key: NULL is always followed.
+        """
+        found = self.probabilities(keys)
+        return np.where(found > 0.0, found, 1.0)
+
     def drop_unfollowed(self, keys: np.ndarray, kept: np.ndarray) -> None:
         """Clear `kept` where a key is not followed."""
         if self.follows_all:

@@ -32,7 +32,7 @@ class SampledValues:
             for v, at in zip(mine, places, strict=True):
                 self.places[v] = start + at
             alone = join.probabilities[mine[0]] if len(mine) == 1 else None
-            rates.append(join.state.rosters[link].probabilities(values) if alone is None else alone)
+            rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)
         self.probabilities: FloatArray = np.concatenate(rates)
 
