@@ -33,9 +33,9 @@ from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.ingest.arrow_path import project_table
 from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Projection, prepare
-from eddyline.plan.decide.elements import Elements, PlannedSample, plan_sample
+from eddyline.plan.decide.elements import plan_sample
 from eddyline.plan.demands import WorkloadQuery
-from eddyline.plan.layout import Stream
+from eddyline.plan.layout import Elements, PlannedSample, Stream
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.messages import Join, added
 from eddyline.sample.reduction import shrink_to_fit

@@ -4,6 +4,7 @@ On two workers (`-n 2 --dist loadgroup`), tests with Spark make two groups: thos
 and those that start Spark in processes of their own (mark xdist_group), on the other.
 """
 
+import importlib
 import os
 import sys
 
@@ -32,3 +33,19 @@ def spark():
     session = local_session()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def importing_from(monkeypatch):
+    """A function of a folder, which gives one that imports its scripts; they are forgotten afterwards."""
+    before, folders = set(sys.modules), []
+
+    def importing(folder):
+        monkeypatch.syspath_prepend(folder)
+        folders.append(str(folder))
+        return importlib.import_module
+
+    yield importing
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(tuple(folders)):
+            del sys.modules[name]

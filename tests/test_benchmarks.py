@@ -1,7 +1,5 @@
 """The benchmarks of the pass run, on as little data as it takes; what they show is in docs/reference/measurements.md."""
 
-import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,14 +9,8 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def script(monkeypatch):
-    """A function that imports a benchmark; what is imported from there is forgotten afterwards."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(BENCHMARKS)):
-            del sys.modules[name]
+def script(importing_from):
+    return importing_from(BENCHMARKS)
 
 
 def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):

@@ -5,7 +5,6 @@ tried, so that a script that nobody has run for months still runs. `SMOKE` has f
 constants of its modules that make it small. Scripts without a line of their own are modules of others, and are imported.
 """
 
-import importlib
 import shutil
 import sys
 from pathlib import Path
@@ -81,14 +80,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def script(folder, monkeypatch):
-    """A function that imports a script of the copy; what is imported from there is forgotten afterwards."""
-    monkeypatch.syspath_prepend(folder)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
-            del sys.modules[name]
+def script(folder, importing_from):
+    return importing_from(folder)
 
 
 def run(script, monkeypatch, name, arguments):

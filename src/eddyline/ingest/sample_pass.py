@@ -16,7 +16,7 @@ from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Prepared
 from eddyline.ingest.sketching import Sketches, check_row_weights
 from eddyline.ingest.stream_spec import SampleTask
-from eddyline.plan.decide.elements import element_keys, flags_of
+from eddyline.plan.decide.facets import element_keys, flags_of
 from eddyline.plan.layout import Elements, KeptSynopsis
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.reduction import shrink_to_fit

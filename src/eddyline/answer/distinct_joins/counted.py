@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eddyline.plan.decide.elements import flags_of
+from eddyline.plan.decide.facets import flags_of
 from eddyline.plan.layout import Demand, PlannedSample
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.sorting import BoolArray, IntArray

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.elements import covering_shape, facets_of, uses_sample
+from eddyline.plan.decide.facets import facets_of, uses_sample
+from eddyline.plan.decide.shapes import covering_shape
 from eddyline.plan.demands import METHODS, Method, WorkloadQuery, links_of, quantities_of
 from eddyline.plan.layout import (
     Decision,

@@ -1,180 +1,23 @@
-"""What a stream sample holds of each stream, and how queries read it: the plan of dictionaries.
+"""What a stream sample holds of each stream: the plan of dictionaries.
 
-A facet is what one relation of a query needs to know of its stream's rows: the keys of its links, which rows count
-and what is summed. All facets of a stream share its exact dictionary; facets on the same links share a dictionary
-of the second stage. Keys that some query equates are one link class, whose values all streams follow together.
+All facets of a stream share its exact dictionary; facets on the same links share a dictionary of the second stage.
+Keys that some query equates are one link class, whose values all streams follow together.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as dataclass_replace
 
 import msgspec
 from msgspec.structs import replace
 
+from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
+from eddyline.plan.decide.shapes import shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
-from eddyline.sample.spec import COUNT, Node, Quantity, Regrouped, SampleSpec, Shape, View
+from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.hash_families import derive_seed
 from eddyline.sketch.keys import code_is_value
-from eddyline.sql.query import (
-    Aggregate,
-    AnyQuery,
-    Expression,
-    Function,
-    GroupQuery,
-    JoinDistinctQuery,
-    Key,
-    Query,
-    SetExpression,
-    SetLeaf,
-    SetQuery,
-)
-from eddyline.types import SqlType
-
-_EVERYTHING = Expression("TRUE", SqlType("boolean"))
-"""What a query without GROUP BY groups by: all rows are one group."""
-
-
-@dataclass(frozen=True)
-class Facet:
-    """What one relation of a query reads of a stream; variables: the link that each key belongs to.
-
-    null_is_value: of a set expression or of groups whose key is one column, NULL counts as a value of it. groups: the
-    keys that its rows are grouped by.
-    """
-
-    stream: str
-    keys: tuple[Key, ...]
-    variables: tuple[int, ...]
-    flags: tuple[Flag, ...] = ()
-    measure: Measure | None = None
-    null_is_value: bool = False
-    groups: tuple[Key, ...] = ()
-
-    def demand(self) -> Demand:
-        """Return the exact total of what the facet sums, over the rows that could join."""
-        return Demand(
-            self.stream,
-            "total",
-            () if self.null_is_value else tuple(sorted(set(self.keys))),
-            tuple(sorted(p for flag in self.flags for p in flag.predicates)),
-            self.measure,
-            tuple(sorted(e for flag in self.flags for e in flag.presence)),
-        )
-
-
-def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return for each quantity of a query what its relations read; nothing for an aggregate of one stream."""
-    if isinstance(query, SetQuery):
-        members = (
-            Facet(
-                member.stream,
-                (element_key(member.key),),
-                (0,),
-                _flags(member.predicates),
-                null_is_value=member.key.null_is_value,
-            )
-            for member in query.members
-        )
-        return {"set": tuple(members)}
-    if isinstance(query, GroupQuery):
-        return _group_facets(query)
-    if isinstance(query, JoinDistinctQuery) or not query.links:
-        return {}
-    return {
-        name: _quantity_facets(query, query.aggregate, power)
-        for name, power in powers_of(query.aggregate.function).items()
-    }
-
-
-ROWS = "rows"
-"""The quantity of a grouped query that counts the joined rows, whatever it selects."""
-
-
-def quantity_of_group(aggregate: int, name: str) -> str:
-    """Return what a quantity of a grouped query's aggregate is called."""
-    return f"{aggregate}.{name}"
-
-
-def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return what the relations of a grouped query read: for each quantity of each aggregate, and for its rows."""
-    made = {
-        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, power)
-        for i, each in enumerate(query.aggregates)
-        for name, power in powers_of(each.aggregate.function).items()
-    }
-    return made | {ROWS: _quantity_facets(query, Aggregate("count"), 0)}
-
-
-def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
-    """Return a facet with its relation's group columns; groups of one stream are followed themselves."""
-    if isinstance(query, Query):
-        return facet
-    own = tuple(Key((group.expression,)) for group in query.groups if group.relation == relation)
-    if query.links:
-        return dataclass_replace(facet, groups=own)
-    columns = tuple(group.expression for group in query.groups) or (_EVERYTHING,)
-    key = Key(columns) if len(columns) == 1 else Key(columns, null_is_value=True)
-    return dataclass_replace(facet, keys=(key,), variables=(0,), null_is_value=True, groups=own)
-
-
-def element_key(key: Key) -> Key:
-    """Return the key of a set expression as elements hold it: a single column as joins have it, NULL apart.
-
-    So a column is held once, whatever queries do with it.
-    """
-    return Key(key.columns) if len(key.columns) == 1 else key
-
-
-def uses_sample(query: AnyQuery) -> bool:
-    """Return whether a stream sample answers a query: any but an aggregate of one stream."""
-    return not isinstance(query, Query) or bool(query.links)
-
-
-def totals_of(query: AnyQuery) -> set[Demand]:
-    """Return the exact totals of the relations of an aggregate over a join."""
-    quantities = facets_of(query) if isinstance(query, Query | GroupQuery) else {}
-    return {facet.demand() for facets in quantities.values() for facet in facets}
-
-
-def powers_of(function: Function) -> dict[str, int]:
-    """Return the quantities of an aggregate over a join, and to which power each takes the measure.
-
-    Power 0 counts the rows whose measure is not NULL.
-    """
-    if function == "count":
-        return {"count": 0}
-    return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"squares": 2, "sum": 1, "count": 0}
-
-
-def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int) -> tuple[Facet, ...]:
-    factors = {factor.relation: factor.expression for factor in aggregate.factors}
-    facets = []
-    for index, relation in enumerate(query.relations):
-        met = [
-            (member.key, link)
-            for link, each in enumerate(query.links)
-            for member in each.members
-            if member.relation == index
-        ]
-        factor = factors.get(index)
-        presence = (factor,) if factor is not None and power == 0 else ()
-        facet = Facet(
-            relation.stream,
-            tuple(key for key, _ in met),
-            tuple(link for _, link in met),
-            _flags(relation.predicates, presence),
-            Measure(factor, power) if factor is not None and power else None,
-        )
-        facets.append(_of_groups(query, facet, index))
-    return tuple(facets)
-
-
-def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -> tuple[Flag, ...]:
-    flags = [Flag(predicates=predicates)] if predicates else []
-    return (*flags, *(Flag(presence=(part,)) for part in presence))
+from eddyline.sql.query import JoinDistinctQuery, Key
 
 
 def plan_sample(
@@ -227,16 +70,6 @@ def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
         if name not in taken:
             return name
     raise AssertionError
-
-
-def flags_of(demand: Demand) -> tuple[Flag, ...]:
-    """Return the flags that an element needs for a synopsis to know whether its rows count."""
-    return _flags(demand.predicates, demand.presence)
-
-
-def element_keys(demand: Demand) -> tuple[Key, ...]:
-    """Return the keys of a synopsis as elements hold them."""
-    return tuple(map(element_key, demand.keys)) if demand.kind == "distinct" else demand.keys
 
 
 def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
@@ -304,102 +137,3 @@ def _regrouped(part: Elements, exact: Sequence[Elements]) -> Regrouped:
         tuple(whole.flags.index(flag) for flag in part.flags),
         tuple(whole.measures.index(measure) for measure in part.measures),
     )
-
-
-def shape_of(
-    asked: WorkloadQuery,
-    quantities: Mapping[str, tuple[Facet, ...]],
-    classes: Mapping[tuple[str, Key], int],
-    exact: Sequence[Elements],
-    kept: Sequence[Elements],
-) -> Shape | None:
-    """Return how a query reads the dictionaries, None for one that does not."""
-    if not quantities:
-        return None
-    first = next(iter(quantities.values()))
-    links: dict[int, int] = {}
-    for facet in first:
-        for key, variable in zip(facet.keys, facet.variables, strict=True):
-            links[variable] = classes[facet.stream, key]
-    made = {
-        name: Quantity(tuple(_node(facet, exact, kept) for facet in facets))
-        for name, facets in quantities.items()
-    }
-    query = asked.query
-    expression = _postfix(query.expression) if isinstance(query, SetQuery) else ()
-    return Shape(
-        asked.name, _kind(query), tuple(links[v] for v in range(len(links))), made, asked.weight, expression
-    )
-
-
-def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
-    """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
-    quantities = facets_of(asked.query)
-    classes: dict[tuple[str, Key], int] = {}
-    for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
-        classes |= {
-            (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
-        }
-    for facet in (facet for facets in quantities.values() for facet in facets):
-        if not any(_holds(elements, facet) for elements in sample.kept):
-            return None
-    shape = shape_of(asked, quantities, classes, sample.exact, sample.kept)
-    if shape is None or not _one_class_each(quantities, classes):
-        return None
-    return shape
-
-
-def _holds(elements: Elements, facet: Facet) -> bool:
-    return (
-        elements.stream == facet.stream
-        and elements.links == set(facet.keys)
-        and set(facet.groups) <= set(elements.keys)
-        and all(key in elements.labelled or code_is_value(key.columns[0].type) for key in facet.groups)
-        and set(facet.flags) <= set(elements.flags)
-        and (facet.measure is None or facet.measure in elements.measures)
-    )
-
-
-def _one_class_each(
-    quantities: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
-) -> bool:
-    """Return whether the keys that meet in each link are of one class."""
-    met: dict[int, set[int]] = {}
-    for facet in next(iter(quantities.values()), ()):
-        for key, variable in zip(facet.keys, facet.variables, strict=True):
-            met.setdefault(variable, set()).add(classes[facet.stream, key])
-    return all(len(links) == 1 for links in met.values())
-
-
-def _kind(query: AnyQuery) -> str:
-    if isinstance(query, SetQuery):
-        return "set"
-    if isinstance(query, GroupQuery):
-        return "join"
-    assert isinstance(query, Query)
-    return "join" if query.aggregate.function in ("count", "sum") else "ratio"
-
-
-def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> Node:
-    whole = next(i for i, each in enumerate(exact) if each.stream == facet.stream)
-    part = next(
-        i for i, each in enumerate(kept) if each.stream == facet.stream and each.links == set(facet.keys)
-    )
-    return Node(_view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables)
-
-
-def _view(facet: Facet, index: int, elements: Elements) -> View:
-    return View(
-        index,
-        tuple(elements.keys.index(key) for key in facet.keys),
-        tuple(elements.flags.index(flag) for flag in facet.flags),
-        COUNT if facet.measure is None else elements.measures.index(facet.measure),
-        facet.null_is_value and facet.keys[0] == element_key(facet.keys[0]),
-        tuple(elements.keys.index(key) for key in facet.groups),
-    )
-
-
-def _postfix(expression: SetExpression) -> tuple[int | str, ...]:
-    if isinstance(expression, SetLeaf):
-        return (expression.member,)
-    return (*_postfix(expression.left), *_postfix(expression.right), expression.operator)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.decisions import decide
-from eddyline.plan.decide.elements import totals_of, uses_sample
+from eddyline.plan.decide.facets import totals_of, uses_sample
 from eddyline.plan.decide.samples import plan_samples
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.decisions import decide
-from eddyline.plan.decide.elements import facets_of, plan_sample
+from eddyline.plan.decide.elements import plan_sample
+from eddyline.plan.decide.facets import facets_of
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Decision, KeptSynopsis, Layout, PlannedQuery, PlannedSample

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.elements import totals_of, uses_sample
+from eddyline.plan.decide.facets import totals_of, uses_sample
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.samples import LEAST_BYTES
 from eddyline.plan.demands import WorkloadQuery

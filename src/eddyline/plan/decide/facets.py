@@ -1,0 +1,173 @@
+"""Facets: what one relation of a query needs to know of its stream's rows.
+
+The keys of its links, which rows count, what is summed and what they are grouped by.
+"""
+
+from dataclasses import dataclass, replace
+
+from eddyline.plan.layout import Demand, Flag, Measure
+from eddyline.sql.query import (
+    Aggregate,
+    AnyQuery,
+    Expression,
+    Function,
+    GroupQuery,
+    JoinDistinctQuery,
+    Key,
+    Query,
+    SetQuery,
+)
+from eddyline.types import SqlType
+
+_EVERYTHING = Expression("TRUE", SqlType("boolean"))
+"""What a query without GROUP BY groups by: all rows are one group."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What one relation of a query reads of a stream; variables: the link that each key belongs to.
+
+    null_is_value: of a set expression or of groups whose key is one column, NULL counts as a value of it. groups: the
+    keys that its rows are grouped by.
+    """
+
+    stream: str
+    keys: tuple[Key, ...]
+    variables: tuple[int, ...]
+    flags: tuple[Flag, ...] = ()
+    measure: Measure | None = None
+    null_is_value: bool = False
+    groups: tuple[Key, ...] = ()
+
+    def demand(self) -> Demand:
+        """Return the exact total of what the facet sums, over the rows that could join."""
+        return Demand(
+            self.stream,
+            "total",
+            () if self.null_is_value else tuple(sorted(set(self.keys))),
+            tuple(sorted(p for flag in self.flags for p in flag.predicates)),
+            self.measure,
+            tuple(sorted(e for flag in self.flags for e in flag.presence)),
+        )
+
+
+def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
+    """Return for each quantity of a query what its relations read; nothing for an aggregate of one stream."""
+    if isinstance(query, SetQuery):
+        members = (
+            Facet(
+                member.stream,
+                (element_key(member.key),),
+                (0,),
+                _flags(member.predicates),
+                null_is_value=member.key.null_is_value,
+            )
+            for member in query.members
+        )
+        return {"set": tuple(members)}
+    if isinstance(query, GroupQuery):
+        return _group_facets(query)
+    if isinstance(query, JoinDistinctQuery) or not query.links:
+        return {}
+    return {
+        name: _quantity_facets(query, query.aggregate, power)
+        for name, power in powers_of(query.aggregate.function).items()
+    }
+
+
+ROWS = "rows"
+"""The quantity of a grouped query that counts the joined rows, whatever it selects."""
+
+
+def quantity_of_group(aggregate: int, name: str) -> str:
+    """Return what a quantity of a grouped query's aggregate is called."""
+    return f"{aggregate}.{name}"
+
+
+def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
+    """Return what the relations of a grouped query read: for each quantity of each aggregate, and for its rows."""
+    made = {
+        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, power)
+        for i, each in enumerate(query.aggregates)
+        for name, power in powers_of(each.aggregate.function).items()
+    }
+    return made | {ROWS: _quantity_facets(query, Aggregate("count"), 0)}
+
+
+def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
+    """Return a facet with its relation's group columns; groups of one stream are followed themselves."""
+    if isinstance(query, Query):
+        return facet
+    own = tuple(Key((group.expression,)) for group in query.groups if group.relation == relation)
+    if query.links:
+        return replace(facet, groups=own)
+    columns = tuple(group.expression for group in query.groups) or (_EVERYTHING,)
+    key = Key(columns) if len(columns) == 1 else Key(columns, null_is_value=True)
+    return replace(facet, keys=(key,), variables=(0,), null_is_value=True, groups=own)
+
+
+def element_key(key: Key) -> Key:
+    """Return the key of a set expression as elements hold it: a single column as joins have it, NULL apart.
+
+    So a column is held once, whatever queries do with it.
+    """
+    return Key(key.columns) if len(key.columns) == 1 else key
+
+
+def uses_sample(query: AnyQuery) -> bool:
+    """Return whether a stream sample answers a query: any but an aggregate of one stream."""
+    return not isinstance(query, Query) or bool(query.links)
+
+
+def totals_of(query: AnyQuery) -> set[Demand]:
+    """Return the exact totals of the relations of an aggregate over a join."""
+    quantities = facets_of(query) if isinstance(query, Query | GroupQuery) else {}
+    return {facet.demand() for facets in quantities.values() for facet in facets}
+
+
+def powers_of(function: Function) -> dict[str, int]:
+    """Return the quantities of an aggregate over a join, and to which power each takes the measure.
+
+    Power 0 counts the rows whose measure is not NULL.
+    """
+    if function == "count":
+        return {"count": 0}
+    return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"squares": 2, "sum": 1, "count": 0}
+
+
+def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int) -> tuple[Facet, ...]:
+    factors = {factor.relation: factor.expression for factor in aggregate.factors}
+    facets = []
+    for index, relation in enumerate(query.relations):
+        met = [
+            (member.key, link)
+            for link, each in enumerate(query.links)
+            for member in each.members
+            if member.relation == index
+        ]
+        factor = factors.get(index)
+        presence = (factor,) if factor is not None and power == 0 else ()
+        facet = Facet(
+            relation.stream,
+            tuple(key for key, _ in met),
+            tuple(link for _, link in met),
+            _flags(relation.predicates, presence),
+            Measure(factor, power) if factor is not None and power else None,
+        )
+        facets.append(_of_groups(query, facet, index))
+    return tuple(facets)
+
+
+def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -> tuple[Flag, ...]:
+    flags = [Flag(predicates=predicates)] if predicates else []
+    return (*flags, *(Flag(presence=(part,)) for part in presence))
+
+
+def flags_of(demand: Demand) -> tuple[Flag, ...]:
+    """Return the flags that an element needs for a synopsis to know whether its rows count."""
+    return _flags(demand.predicates, demand.presence)
+
+
+def element_keys(demand: Demand) -> tuple[Key, ...]:
+    """Return the keys of a synopsis as elements hold them."""
+    return tuple(map(element_key, demand.keys)) if demand.kind == "distinct" else demand.keys

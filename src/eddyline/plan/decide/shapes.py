@@ -1,0 +1,109 @@
+"""Shapes: how a query reads the dictionaries of a stream sample, planned or not."""
+
+from collections.abc import Mapping, Sequence
+
+from eddyline.plan.decide.facets import Facet, element_key, facets_of
+from eddyline.plan.demands import WorkloadQuery
+from eddyline.plan.layout import Elements, PlannedSample
+from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
+from eddyline.sketch.keys import code_is_value
+from eddyline.sql.query import AnyQuery, GroupQuery, Key, Query, SetExpression, SetLeaf, SetQuery
+
+
+def shape_of(
+    asked: WorkloadQuery,
+    quantities: Mapping[str, tuple[Facet, ...]],
+    classes: Mapping[tuple[str, Key], int],
+    exact: Sequence[Elements],
+    kept: Sequence[Elements],
+) -> Shape | None:
+    """Return how a query reads the dictionaries, None for one that does not."""
+    if not quantities:
+        return None
+    first = next(iter(quantities.values()))
+    links: dict[int, int] = {}
+    for facet in first:
+        for key, variable in zip(facet.keys, facet.variables, strict=True):
+            links[variable] = classes[facet.stream, key]
+    made = {
+        name: Quantity(tuple(_node(facet, exact, kept) for facet in facets))
+        for name, facets in quantities.items()
+    }
+    query = asked.query
+    expression = _postfix(query.expression) if isinstance(query, SetQuery) else ()
+    return Shape(
+        asked.name, _kind(query), tuple(links[v] for v in range(len(links))), made, asked.weight, expression
+    )
+
+
+def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
+    """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
+    quantities = facets_of(asked.query)
+    classes: dict[tuple[str, Key], int] = {}
+    for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
+        classes |= {
+            (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
+        }
+    for facet in (facet for facets in quantities.values() for facet in facets):
+        if not any(_holds(elements, facet) for elements in sample.kept):
+            return None
+    shape = shape_of(asked, quantities, classes, sample.exact, sample.kept)
+    if shape is None or not _one_class_each(quantities, classes):
+        return None
+    return shape
+
+
+def _holds(elements: Elements, facet: Facet) -> bool:
+    return (
+        elements.stream == facet.stream
+        and elements.links == set(facet.keys)
+        and set(facet.groups) <= set(elements.keys)
+        and all(key in elements.labelled or code_is_value(key.columns[0].type) for key in facet.groups)
+        and set(facet.flags) <= set(elements.flags)
+        and (facet.measure is None or facet.measure in elements.measures)
+    )
+
+
+def _one_class_each(
+    quantities: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
+) -> bool:
+    """Return whether the keys that meet in each link are of one class."""
+    met: dict[int, set[int]] = {}
+    for facet in next(iter(quantities.values()), ()):
+        for key, variable in zip(facet.keys, facet.variables, strict=True):
+            met.setdefault(variable, set()).add(classes[facet.stream, key])
+    return all(len(links) == 1 for links in met.values())
+
+
+def _kind(query: AnyQuery) -> str:
+    if isinstance(query, SetQuery):
+        return "set"
+    if isinstance(query, GroupQuery):
+        return "join"
+    assert isinstance(query, Query)
+    return "join" if query.aggregate.function in ("count", "sum") else "ratio"
+
+
+def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> Node:
+    whole = next(i for i, each in enumerate(exact) if each.stream == facet.stream)
+    part = next(
+        i for i, each in enumerate(kept) if each.stream == facet.stream and each.links == set(facet.keys)
+    )
+    return Node(_view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables)
+
+
+def _view(facet: Facet, index: int, elements: Elements) -> View:
+    return View(
+        index,
+        tuple(elements.keys.index(key) for key in facet.keys),
+        tuple(elements.flags.index(flag) for flag in facet.flags),
+        COUNT if facet.measure is None else elements.measures.index(facet.measure),
+        facet.null_is_value and facet.keys[0] == element_key(facet.keys[0]),
+        tuple(elements.keys.index(key) for key in facet.groups),
+    )
+
+
+def _postfix(expression: SetExpression) -> tuple[int | str, ...]:
+    if isinstance(expression, SetLeaf):
+        return (expression.member,)
+    return (*_postfix(expression.left), *_postfix(expression.right), expression.operator)
