@@ -148,6 +148,25 @@ class GroupSpread:
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
 
 
+def ends_of_unseen_groups(
+    rare: FloatArray, typical: float, base: float, confidence: float
+) -> tuple[float, float]:
+    """Return how far the ends lie from Good and Turing's estimate of unseen groups: (below it, above it).
+
+    rare: what each value adds to groups that at most two values show; typical: what a sampled value adds by itself;
+    base: the rate of those that are not followed. Few values tell little: Student's quantile, and the largest counts
+    twice.
+    """
+    squares = rare**2
+    variance = float(squares.sum())
+    hidden = typical * most_unsampled(base, confidence)
+    if variance == 0.0:
+        return 0.0, hidden
+    carriers = variance**2 / float((squares**2).sum())
+    half = student(confidence, carriers + 1.0) * sqrt(variance + float(squares.max()))
+    return half, half + hidden
+
+
 def ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
     """Return how far the ends of each group lie from its estimate: (below it, above it)."""
     t = scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + confidence / 2)

@@ -6,17 +6,21 @@ from math import ceil, floor, inf, isnan
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value, unit_of
 from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.rest import rest_of_sum
 from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
-from eddyline.answer.interval import of_each
+from eddyline.answer.interval import Interval, of_each
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.decide.elements import ROWS, powers_of, quantity_of_group
+from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.messages import Join
@@ -62,7 +66,7 @@ def answer_groups(
     elif not query.links:
         answered = _followed(snapshot, grouped, names, planned, query, confidence)
     else:
-        answered = _sampled(grouped, names, planned, query, confidence, simultaneous=simultaneous)
+        answered = _sampled(snapshot, grouped, names, planned, query, confidence, simultaneous=simultaneous)
     table = _table(grouped, query, answered)
     table, chosen = select_groups(table, query, whole=answered.whole)
     found = (*about, *answered.notes, *chosen)
@@ -176,6 +180,7 @@ def _followed(
 
 
 def _sampled(
+    snapshot: Snapshot,
     grouped: GroupedJoin,
     names: list[str],
     planned: PlannedQuery,
@@ -198,14 +203,20 @@ def _sampled(
     for i, each in enumerate(query.aggregates):
         function = each.aggregate.function
         own = {name: quantity_of_group(i, name) for name in powers_of(function)}
+        unit = unit_of(query.single(each.aggregate))
+        about_rest = f"{planned.name}.{each.name}"
         if function in ("count", "sum"):
             read = sampled.read_sum(own[function], sure)
+            whole = _whole(snapshot, planned, function, own[function], confidence)
+            unseen = rest_of_sum(sampled, own[function], read, shown, whole, confidence)
+            rest[each.name] = _rest(about_rest, unseen.scaled(unit), function, confidence)
         else:
             read = sampled.read_ratio(function, own, sure)
-        unit = unit_of(query.single(each.aggregate))
+            rest[each.name] = Estimate(
+                about_rest, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
+            )
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
         columns.append(_values(read, function, unit, shown, none))
-        rest[each.name] = _rest(f"{planned.name}.{each.name}", read, function, unit, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     return Answered(
         sampled.groups[shown], tuple(columns), sampled.whole_groups, False, rest, "sample", tuple(few)
@@ -229,11 +240,22 @@ def _values(
     return found
 
 
-def _rest(name: str, read: GroupIntervals, function: str, unit: float, confidence: float) -> Estimate:
-    """Return an aggregate over the groups that are not seen."""
-    value, low, high = (part * unit for part in read.rest)
-    if isnan(value):
-        return Estimate(name, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,))
+def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Estimate:
+    """Return COUNT or SUM over the groups that are not seen."""
+    value, low, high = unseen
     if function == "count":
         value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
     return Estimate(name, value, low, high, confidence, "sample")
+
+
+def _whole(
+    snapshot: Snapshot, planned: PlannedQuery, function: str, quantity: str, confidence: float
+) -> SampleEstimate:
+    """Return COUNT or SUM over all groups, seen and not."""
+    assert planned.sample is not None
+    assert planned.shape is not None
+    shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
+    totals = [float(snapshot.counters[each][0]) for each in planned.totals[quantity]]
+    return read_sample_join(
+        Join(snapshot.samples[planned.sample], shape), function, {function: totals}, confidence
+    )

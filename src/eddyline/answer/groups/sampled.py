@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled, two_sided_z
+from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled
 from eddyline.sample.grouped_messages import GroupedJoin
 
 _LEAST_REST = 0.2
@@ -13,12 +13,11 @@ _LEAST_REST = 0.2
 
 @dataclass(frozen=True)
 class GroupIntervals:
-    """An aggregate of every group with its ends, and of all groups not seen together."""
+    """An aggregate of every group with its ends."""
 
     values: FloatArray
     lows: FloatArray
     highs: FloatArray
-    rest: tuple[float, float, float]
 
 
 class SampledGroups:
@@ -32,7 +31,8 @@ class SampledGroups:
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
         self.least = self._followed(grouped, sums.shape[1])
         parts, rates, places = [], [], []
-        self.shown: list[tuple[np.ndarray, FloatArray]] = []
+        links, values = [], []
+        self.own_values = 0
         self.base = 1.0
         for variable, own in enumerate(self.own):
             self.base = min(self.base, grouped.join.state.rosters[grouped.join.shape.classes[variable]].base)
@@ -40,18 +40,20 @@ class SampledGroups:
             assert met.groups is not None
             assert met.places is not None
             if own:
-                self.shown.append(
-                    (met.sums.astype(np.float64), grouped.join.probabilities[variable][met.places])
-                )
+                self.own_values += len(met.places)
                 continue
             parts.append(met.sums.astype(np.float64))
             rates.append(grouped.join.probabilities[variable][met.places])
             places.append(np.searchsorted(self.groups, met.groups))
+            links.append(np.full(len(met.places), variable))
+            values.append(met.places + sum(grouped.sizes[:variable]))
         width = len(names)
         self.added = np.concatenate(parts) if parts else np.empty((0, width))
         self.rates: FloatArray = np.concatenate(rates) if rates else np.empty(0)
         self.places = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
         inside = (self.places < len(self.groups)) & (self.added != 0).any(axis=1)
+        self.links = np.concatenate(links)[inside] if links else np.empty(0, dtype=np.int64)
+        self.values = np.concatenate(values)[inside] if values else np.empty(0, dtype=np.int64)
         self.added, self.rates, self.places = self.added[inside], self.rates[inside], self.places[inside]
 
     def _followed(self, grouped: GroupedJoin, width: int) -> FloatArray | None:
@@ -77,8 +79,7 @@ class SampledGroups:
         if self.least is not None:
             floor = self.least[:, self.names.index(name)]
             values, lows, highs = (np.maximum(each, floor) for each in (values, lows, highs))
-        rest = self._rest_of_links(name, confidence) if self.shown else self._rest(added, confidence)
-        return GroupIntervals(values, lows, highs, rest)
+        return GroupIntervals(values, lows, highs)
 
     def read_ratio(self, function: str, names: Mapping[str, str], confidence: float) -> GroupIntervals:
         """Return AVG, a variance or a standard deviation of each group, linearized; names: of its quantities."""
@@ -105,7 +106,7 @@ class SampledGroups:
             lows = np.maximum(lows, 0.0)
         if function.startswith("stddev"):
             values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
-        return GroupIntervals(values, lows, highs, (np.nan, -np.inf, np.inf))
+        return GroupIntervals(values, lows, highs)
 
     def _ends(self, added: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
         return ends_of_groups(GroupSpread.of(added, self.rates, self.places, len(self.groups)), confidence)
@@ -120,44 +121,20 @@ class SampledGroups:
         typical = float(np.abs(added[light] * self.rates[light]).mean()) if light.any() else 0.0
         return np.where(seen == 0, typical * most_unsampled(self.base, confidence), 0.0)
 
-    def _rest_of_links(self, name: str, confidence: float) -> tuple[float, float, float]:
-        """Return (estimate, low, high) of what groups hold that are link values and not followed."""
-        sums, rates = self.shown[0]
-        held = sums[:, self.names.index(name)]
-        parts = held * (1.0 / rates - 1.0)
-        return self._with_unseen(parts, held[rates < 1.0], confidence)
-
-    def _rest(self, added: FloatArray, confidence: float) -> tuple[float, float, float]:
-        """Return (estimate, low, high) of what groups hold that no followed value shows.
-
-        A group that one value alone shows stands for those of which that value was not followed.
-        """
-        light = self._light()
-        witnesses = np.bincount(self.places, minlength=len(self.groups))
-        single = light & (witnesses[self.places] == 1)
-        parts = added[single] * (1.0 - self.rates[single])
-        return self._with_unseen(parts, added[light] * self.rates[light], confidence)
-
-    def _with_unseen(
-        self, parts: FloatArray, light: FloatArray, confidence: float
-    ) -> tuple[float, float, float]:
-        """Return (estimate, low, high) of parts, and of as many unseen values as may be, of the size of light ones."""
-        value = float(parts.sum())
-        typical = float(np.abs(light).mean()) if len(light) else 0.0
-        spread = two_sided_z(confidence) * float(np.sqrt((parts**2).sum()))
-        spread += typical * most_unsampled(self.base, confidence)
-        low = value - spread if np.any(light < 0) else max(0.0, value - spread)
-        return value, low, value + spread
-
     @property
     def witnesses(self) -> int:
         """How many followed values join."""
-        return len(self.rates) + sum(len(rates) for _, rates in self.shown)
+        return len(self.rates) + self.own_values
+
+    @property
+    def has_own_links(self) -> bool:
+        """Whether a link's value is itself a group column."""
+        return any(self.own)
 
     @property
     def whole_groups(self) -> bool:
         """Whether the groups that are shown are known whole: nothing is sampled but which of them are shown."""
-        return bool(self.shown) and not np.any(self.rates < 1.0)
+        return self.has_own_links and not np.any(self.rates < 1.0)
 
 
 def own_rates(grouped: GroupedJoin) -> list[bool]:

@@ -1,0 +1,89 @@
+"""What the groups of a sampled join that are not shown hold together.
+
+The whole join has an interval of its own, and what is shown of it is known group by group: the rest is at most what the
+whole leaves beyond what is certain of the shown groups. Two readings are sharper:
+
+- where groups are values of a link, those shown are known whole, and the rest is the whole less their sum;
+- otherwise a group that one followed value alone shows stands for those groups of which no value is followed
+  (Good and Turing's estimate of the unseen), if there are enough values to tell.
+"""
+
+import numpy as np
+
+from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
+from eddyline.answer.interval import FloatArray, Interval, ends_of_unseen_groups
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+
+_ENOUGH_VALUES = 30
+
+
+def rest_of_sum(
+    groups: SampledGroups,
+    name: str,
+    read: GroupIntervals,
+    shown: np.ndarray,
+    whole: SampleEstimate,
+    confidence: float,
+) -> Interval:
+    """Return COUNT or SUM over the groups that are not shown; whole: the same over all groups."""
+    if groups.has_own_links:
+        found = _less_shown(whole, float(read.values[shown].sum()))
+    else:
+        found = _left_over(groups, name, read, shown, whole)
+        unseen, values = _good_turing(groups, name, confidence)
+        if values >= _ENOUGH_VALUES:
+            found = Interval(unseen.value, max(found.low, unseen.low), min(found.high, unseen.high))
+        else:
+            found = found._replace(value=unseen.value)
+    least = 0.0 if groups.least is not None else -np.inf
+    low, high = max(found.low, least), max(found.high, least)
+    return Interval(min(max(found.value, low), high), min(low, high), high)
+
+
+def _less_shown(whole: SampleEstimate, shown: float) -> Interval:
+    return Interval(whole.value - shown, whole.low - shown, whole.high - shown)
+
+
+def _left_over(
+    groups: SampledGroups, name: str, read: GroupIntervals, shown: np.ndarray, whole: SampleEstimate
+) -> Interval:
+    """Return what the whole leaves: its ends less the most and the least that the shown groups may hold."""
+    certain = read.lows if groups.least is None else groups.least[:, groups.names.index(name)]
+    return Interval(
+        whole.value, whole.low - float(read.highs[shown].sum()), whole.high - float(certain[shown].sum())
+    )
+
+
+def _good_turing(groups: SampledGroups, name: str, confidence: float) -> tuple[Interval, int]:
+    """Return (what groups hold that no followed value shows, how many sampled values tell it).
+
+    A group of which a link shows a single value would not be seen without that value; of several such links, without
+    any of theirs.
+    """
+    added = groups.column(name)
+    sampled = groups.rates < 1.0
+    seen_by = _witnesses(groups)
+    once = sampled & (seen_by == 1)
+    # every link that alone shows a group has an entry for the same rows: they count once
+    _, first = np.unique(groups.places[once], return_index=True)
+    value = float((added[once] * _lost(groups, once)[once])[first].sum())
+    rare = sampled & (seen_by <= 2)
+    by_value = np.bincount(groups.values[rare], weights=np.abs(added[rare])).astype(np.float64)
+    own = np.bincount(groups.values[sampled], weights=np.abs(added[sampled] * groups.rates[sampled]))
+    typical = float(own[own > 0.0].mean()) if own.any() else 0.0
+    below, above = ends_of_unseen_groups(by_value, typical, groups.base, confidence)
+    return Interval(value, value - below, value + above), int((own > 0.0).sum())
+
+
+def _witnesses(groups: SampledGroups) -> np.ndarray:
+    """Return for each entry how many values of its link show its group."""
+    links = int(groups.links.max(initial=0)) + 1
+    number = groups.places * links + groups.links
+    return np.bincount(number, minlength=1)[number]
+
+
+def _lost(groups: SampledGroups, once: np.ndarray) -> FloatArray:
+    """Return for each entry the chance that its group is not seen: one of the values that alone show it is missing."""
+    chance = np.ones(len(groups.groups))
+    np.multiply.at(chance, groups.places[once], groups.rates[once])
+    return 1.0 - chance[groups.places]
