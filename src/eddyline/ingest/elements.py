@@ -43,7 +43,7 @@ def add_rows(
 
 def _new_labels(codes: np.ndarray, values: pa.Array, known: Labels) -> Labels:
     """Return the labels of rows that are not known yet; NULL needs none."""
-    fresh = np.asarray(pc.is_valid(values))
+    fresh, known = np.asarray(pc.is_valid(values)), known.without_null()
     if len(known):
         places = np.minimum(np.searchsorted(known.codes, codes), len(known) - 1)
         fresh = fresh & (known.codes[places] != codes)

@@ -13,7 +13,7 @@ import numpy as np
 from eddyline.errors import CorruptState, SketchError
 from eddyline.kernels.elements import fold_rows, merge_sorted
 from eddyline.sample.labels import Labels
-from eddyline.sample.sorting import BoolArray, IntArray, distinct
+from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sample.spec import DictionarySpec
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
@@ -69,7 +69,9 @@ class Dictionary:
         columns = [elements[:, k] for k in range(elements.shape[1])]
         used: dict[int, Labels] = {}
         for key in spec.labelled:
-            used[key] = (labels or {}).get(key, Labels.none()).only(distinct([columns[key]]))
+            word, place = divmod(key, _FLAG_BITS)
+            null = (elements[:, spec.keys + word] >> place) & 1 == 1
+            used[key] = (labels or {}).get(key, Labels.none()).only(columns[key], null)
             columns[key] = np.searchsorted(used[key].codes, columns[key])
         return cls(
             spec,
@@ -83,7 +85,7 @@ class Dictionary:
 
     def __reduce__(self) -> "tuple[type[Dictionary], tuple[object, ...]]":
         """Say how to make a copy: from the columns alone, without indexes."""
-        return Dictionary, (self.spec, self.elements, self.totals)
+        return Dictionary, (self.spec, self.elements, self.totals, self.labels)
 
     @property
     def element_bytes(self) -> float:

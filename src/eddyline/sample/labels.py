@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CorruptState
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import BoolArray, IntArray, distinct
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Codes in ascending order, and the value of each."""
+    """Codes in ascending order, and the value of each; NULL for a code that only NULL has.
+
+    NULL's code is that of a value, too: 0 is that of the decimal 0.00. A value that comes later takes its place.
+    """
 
     codes: IntArray
     values: pa.Array
@@ -41,21 +44,29 @@ class Labels:
 
     def plus(self, other: "Labels") -> "Labels":
         """Return the labels of both."""
-        fresh = ~np.isin(other.codes, self.codes)
+        mine = self.without_null()
+        fresh = ~np.isin(other.codes, mine.codes)
         if not fresh.any():
-            return self
-        if len(self) == 0:
+            return mine
+        if len(mine) == 0:
             return other
-        codes = np.concatenate([self.codes, other.codes[fresh]])
-        added = other.values.filter(pa.array(fresh)).cast(self.values.type)
+        codes = np.concatenate([mine.codes, other.codes[fresh]])
+        added = other.values.filter(pa.array(fresh)).cast(mine.values.type)
         order = np.argsort(codes, kind="stable")
-        return Labels(codes[order], pa.concat_arrays([self.values, added]).take(pa.array(order)))
+        return Labels(codes[order], pa.concat_arrays([mine.values, added]).take(pa.array(order)))
 
-    def only(self, codes: IntArray) -> "Labels":
-        """Return the labels of some codes, ascending; a code that has none, as NULL's, has the label NULL."""
-        if len(codes) == len(self) and np.array_equal(codes, self.codes):
-            return self
-        return Labels(codes, self.decoded(codes))
+    def without_null(self) -> "Labels":
+        """Return the labels of values alone."""
+        valid = np.asarray(self.values.is_valid())
+        return self if valid.all() else Labels(self.codes[valid], self.values.filter(pa.array(valid)))
+
+    def only(self, codes: IntArray, null: BoolArray) -> "Labels":
+        """Return the labels of rows with these codes: each once, NULL for a code that only rows with NULL have."""
+        held, of_values = distinct([codes]), distinct([codes[~null]])
+        values = self.decoded(held)
+        if len(of_values) < len(held):
+            values = values.take(pa.array(np.arange(len(held)), mask=~np.isin(held, of_values)))
+        return Labels(held, values)
 
     def decoded(self, codes: IntArray) -> pa.Array:
         """Return the values of codes in any order, NULL for a code without a label."""
