@@ -15,6 +15,11 @@ def test_random_workloads_plan_and_answer_and_say_exact_only_where_they_are():
     assert sum(tally.missed for tally in tallies.values()) <= 0.2 * sum(t.held for t in tallies.values())
 
 
+@pytest.mark.parametrize("seed", [901338], ids=["a budget that leaves a window's sketches no word"])
+def test_what_a_long_run_found_once_stays_found(seed):
+    assert run([seed])
+
+
 def test_the_report_names_every_kind_with_its_coverage():
     text = report({"count of a join": Tally(exact=1, held=95, missed=5)})
     assert "count of a join" in text

@@ -121,4 +121,6 @@ def _has_dense_values(histogram: Histogram, words: int) -> bool:
     """Return whether some bucket's values are so frequent that a sketch of so many words would skim them."""
     self_join = float(histogram.self_joins().sum())
     pairs = zip(histogram.rows, histogram.distinct, strict=True)
-    return max(rows / max(distinct, 1) for rows, distinct in pairs) > _STANDS_OUT * sqrt(self_join / words)
+    return max(rows / max(distinct, 1) for rows, distinct in pairs) > _STANDS_OUT * sqrt(
+        self_join / max(words, 1)
+    )
