@@ -1,6 +1,6 @@
 """GROUP BY: exact while everything is held, on every form; followed groups exact beyond; intervals that hold."""
 
-from datetime import UTC, date, datetime
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -10,91 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
+from tests.data.groups import QUERIES, STREAMS, big_orders, items, orders, plan_of, skus
 from tests.oracles.duckdb_sql import net_rows
-from tests.oracles.grouped import exact_groups, intervals, told_groups
-
-STREAMS = {
-    "orders": "k BIGINT, region STRING, status INT, amount DECIMAL(9,2), ts TIMESTAMP",
-    "items": "k BIGINT, sku STRING, qty INT, day DATE",
-    "skus": "sku STRING, kind STRING",
-}
-QUERIES = {
-    "one_column": "SELECT region, COUNT(*) AS n, SUM(amount) AS s, AVG(status) AS a FROM orders GROUP BY region",
-    "two_columns": "SELECT region, status, COUNT(amount) AS n FROM orders WHERE status < 3 GROUP BY region, status",
-    "numbers": "SELECT amount, COUNT(*) AS n, VAR_POP(status) AS v FROM orders GROUP BY amount",
-    "expression": "SELECT CASE WHEN qty > 2 THEN 'many' ELSE 'few' END AS size, year(day) AS y, SUM(qty) AS q "
-    "FROM items GROUP BY 1, 2",
-    "join": "SELECT o.region, i.sku, COUNT(*) AS n, SUM(i.qty) AS q, STDDEV_SAMP(i.qty) AS d "
-    "FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region, i.sku",
-    "join_key": "SELECT o.k, COUNT(*) AS n, SUM(o.amount * i.qty) AS s FROM orders o JOIN items i ON o.k = i.k "
-    "WHERE i.qty > 0 GROUP BY o.k",
-    "chain": "SELECT o.status, s.kind, COUNT(*) AS n, AVG(o.amount) AS a FROM orders o JOIN items i ON o.k = i.k "
-    "JOIN skus s ON i.sku = s.sku GROUP BY o.status, s.kind",
-    "all_rows": "SELECT COUNT(*) AS n, SUM(qty) AS q FROM items",
-    "whole_join": "SELECT COUNT(*) AS n, AVG(i.qty) AS q FROM orders o JOIN items i ON o.k = i.k",
-    "times": "SELECT ts, COUNT(*) AS n FROM orders GROUP BY ts",
-    "days": "SELECT day, MONTH(day) AS m, COUNT(*) AS n FROM items GROUP BY day, MONTH(day)",
-}
-
-
-def with_nulls(rng, values, kind, share=0.1):
-    return pa.array(values, kind, mask=rng.random(len(values)) < share)
-
-
-def orders(rng, rows, keys):
-    return pa.table(
-        {
-            "k": with_nulls(rng, rng.integers(0, keys, rows), pa.int64()),
-            "region": with_nulls(rng, rng.choice(["EMEA", "APAC", "", "ä"], rows), pa.string()),
-            "status": with_nulls(rng, rng.integers(0, 5, rows), pa.int32()),
-            "amount": with_nulls(
-                rng, [Decimal(int(x)) / 4 for x in rng.integers(-9, 9, rows)], pa.decimal128(9, 2)
-            ),
-            "ts": with_nulls(
-                rng,
-                [datetime(2024, 1, int(d), tzinfo=UTC) for d in rng.integers(1, 9, rows)],
-                pa.timestamp("us", "UTC"),
-            ),
-        }
-    )
-
-
-def items(rng, rows, keys):
-    return pa.table(
-        {
-            "k": with_nulls(rng, rng.integers(0, keys, rows), pa.int64()),
-            "sku": with_nulls(rng, [f"s{x}" for x in rng.integers(0, 12, rows)], pa.string()),
-            "qty": with_nulls(rng, rng.integers(-2, 7, rows), pa.int32()),
-            "day": with_nulls(rng, [date(1969, int(m), 3) for m in rng.integers(1, 13, rows)], pa.date32()),
-        }
-    )
-
-
-def skus(rng):
-    return pa.table({"sku": [f"s{x}" for x in range(12)], "kind": [f"kind {x % 3}" for x in range(12)]})
-
-
-def plan_of(queries, budget="8 MB", streams=STREAMS, **settings_):
-    w = el.Workload(budget=budget, seed=5, **settings_)
-    for name, schema in streams.items():
-        w.stream(name, schema)
-    for name, text in queries.items():
-        w.query(name, text)
-    return w.plan()
+from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
 
 
 def exact_for(name, groups, tables):
     text = QUERIES[name].replace("STDDEV_SAMP", "stddev_samp")
     return exact_groups(text, tables, len(groups.group_columns))
-
-
-def assert_same(groups, truth):
-    told = told_groups(groups)
-    assert told.keys() == truth.keys()
-    for group, values in truth.items():
-        for found, value in zip(told[group], values, strict=True):
-            assert (found is None) == (value is None), group
-            assert found is None or found == pytest.approx(value, rel=1e-9, abs=1e-9), group
 
 
 @given(seed=st.integers(0, 2**30), rows=st.sampled_from([0, 1, 30, 300]), keys=st.sampled_from([3, 60]))
@@ -119,6 +42,26 @@ def test_every_form_is_exact_while_everything_is_held(seed, rows, keys):
         assert groups.exact
         assert set(groups.rest) == set(groups.aggregates)
         assert_same(groups, exact_for(name, groups, net))
+
+
+def test_a_value_whose_code_is_that_of_null_keeps_its_label():
+    """The code of the decimal 0.00 is 0, which NULL has as well; a batch or a state with NULL alone may come first."""
+    text = "SELECT amount, COUNT(*) AS n FROM orders GROUP BY amount"
+    null, zero = (
+        pa.table({"amount": pa.array([each], pa.decimal128(9, 2))}) for each in (None, Decimal("0.00"))
+    )
+    plan = plan_of({"q": text}, streams={"orders": "amount DECIMAL(9,2)"})
+    first = plan.empty().update("orders", null)
+    second = plan.empty().update("orders", zero)
+    both = {(None,): (1.0,), (Decimal("0.00"),): (1.0,)}
+    assert told_groups((first + second).answer("q")) == both
+    assert told_groups((second + first).answer("q")) == both
+    later = plan.empty().update("orders", null).update("orders", zero)
+    assert told_groups(later.answer("q")) == both
+    assert told_groups(pickle.loads(pickle.dumps(later)).answer("q")) == both
+    gone = later.update("orders", zero, weights=np.array([-1]))
+    assert told_groups(gone.answer("q")) == {(None,): (1.0,)}
+    assert gone == plan.empty().update("orders", null)
 
 
 def test_types_of_group_columns_and_values_are_sqls():
@@ -156,18 +99,6 @@ def test_order_having_and_limit_are_sqls():
         tuple(row.values())[:3] for row in groups.to_arrow().select(["region", "status", "n"]).to_pylist()
     ] == [(*group, int(values[0])) for group, values in truth.items()]
     assert set(groups.to_arrow()["selected"].to_pylist()) == {"in"}
-
-
-def big_orders(rng, rows, keys, groups):
-    return pa.table(
-        {
-            "k": (keys * rng.random(rows) ** 2).astype(np.int64),
-            "region": [f"g{int(x)}" for x in groups * rng.random(rows) ** 3],
-            "status": rng.integers(0, 5, rows).astype(np.int32),
-            "amount": pa.array([Decimal(int(x)) for x in rng.integers(0, 90, rows)], pa.decimal128(9, 2)),
-            "ts": pa.nulls(rows, pa.timestamp("us", "UTC")),
-        }
-    )
 
 
 def test_groups_of_one_stream_that_do_not_fit_are_exact_and_the_rest_adds_up():
@@ -400,8 +331,6 @@ def test_windows_and_ad_hoc_texts_have_groups():
         ("SELECT region AS exact, COUNT(*) AS n FROM orders GROUP BY region", "would be called 'exact'"),
         ("SELECT region, region AS r, COUNT(*) AS n FROM orders GROUP BY region", "called 'region'"),
         ("SELECT region, COUNT(*) FROM orders GROUP BY 3", "position 3 is not in the SELECT list"),
-        ("SELECT region, MAX(status) FROM orders GROUP BY region", "is not COUNT, SUM, AVG"),
-        ("SELECT region, COUNT(DISTINCT k) FROM orders GROUP BY region", "in a query of its own"),
         ("SELECT region, COUNT(*) FROM orders GROUP BY region LIMIT 2 + 1", "LIMIT takes a number"),
         (
             "SELECT concat(o.region, i.sku) AS c, COUNT(*) FROM orders o JOIN items i ON o.k = i.k GROUP BY c",

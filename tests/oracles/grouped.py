@@ -1,5 +1,7 @@
 """Exact groups of the same SQL text on the net rows, by DuckDB."""
 
+import pytest
+
 from tests.oracles.duckdb_sql import database
 
 
@@ -30,3 +32,13 @@ def intervals(groups, aggregate):
         tuple(row[name] for name in groups.group_columns): (row[f"{aggregate}_low"], row[f"{aggregate}_high"])
         for row in groups
     }
+
+
+def assert_same(groups, truth):
+    """The groups of our answer are those of the truth."""
+    told = told_groups(groups)
+    assert told.keys() == truth.keys()
+    for group, values in truth.items():
+        for found, value in zip(told[group], values, strict=True):
+            assert (found is None) == (value is None), group
+            assert found is None or found == pytest.approx(value, rel=1e-9, abs=1e-9), group

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.api.test_groups import QUERIES, items, orders, plan_of, skus
+from tests.data.groups import QUERIES, items, orders, plan_of, skus
 from tests.oracles.grouped import told_groups
 
 pytestmark = pytest.mark.spark

@@ -93,8 +93,8 @@ REFUSED = {
     JOIN + " WHERE o.status = 'F' OR l_qty = 1": "OR",
     "SELECT COUNT(*) FROM orders, lineitem": "cross product",
     JOIN + " JOIN orders o2 ON o2.o_custkey = o.o_custkey AND o2.status = l.status": "form a cycle",
-    "SELECT COUNT(DISTINCT o.status) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey JOIN orders p ON "
-    "p.o_orderkey = o.o_orderkey": "3 relations",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT o.status FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey JOIN "
+    "orders p ON p.o_orderkey = o.o_orderkey)": "3 relations",
     "SELECT COUNT(*) FROM orders HAVING COUNT(*) > 1": "HAVING",
     "SELECT COUNT(*) FROM orders ORDER BY 1": "ORDER BY",
     "SELECT COUNT(*) FROM orders LIMIT 1": "LIMIT",
@@ -104,7 +104,7 @@ REFUSED = {
     "SELECT SUM(o_total) FROM (SELECT * FROM orders) o": "not a stream",
     "SELECT COUNT(*) FROM orders TABLESAMPLE (10 PERCENT)": "sample",
     "SELECT COUNT(*) FROM orders LATERAL VIEW explode(array(1)) t": "LATERAL",
-    "SELECT MAX(o_total) FROM orders": "MAX",
+    "SELECT ANY_VALUE(o_total) FROM orders": "ANY_VALUE",
     "SELECT o_total FROM orders": "o_total",
     "SELECT SUM(DISTINCT o_custkey) FROM orders": "DISTINCT",
     "SELECT SUM(o_total) FILTER (WHERE status = 'F') FROM orders": "FILTER",

@@ -28,6 +28,7 @@ ROWS_NOT_SEEN = (
 GROUPS_NOT_SEEN = (
     "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
 )
+UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not seen."
 UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
 
 

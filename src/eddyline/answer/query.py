@@ -22,7 +22,9 @@ def answer(
     """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
     if isinstance(planned.query, GroupQuery):
         about = _negative_streams(snapshot, planned)
-        return answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
+        groups = answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
+        single = not planned.query.groups and len(planned.query.selected) == 1
+        return groups.only_estimate() if single else groups
     estimate = _estimate(snapshot, planned, confidence, _negative_streams(snapshot, planned))
     wanted = snapshot.layout.error
     if wanted is None or estimate.value is None or estimate.relative_error <= wanted:

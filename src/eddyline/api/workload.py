@@ -126,8 +126,8 @@ class Workload:
             raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
         if isinstance(parsed, GroupQuery) and (method != "skimmed" or not self._settings.samples):
             raise PlanError(
-                f"query {name!r}: GROUP BY and several aggregates in one query are answered by stream samples alone: "
-                "leave `method` and samples=False out."
+                f"query {name!r}: groups, several aggregates, quantiles, MIN and MAX are answered by stream samples "
+                "alone: leave `method` and samples=False out."
             )
         asked = WorkloadQuery(name, parsed, method, weight)
         if window is not None:

@@ -54,6 +54,16 @@ class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
         parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
         return tuple(sorted({part.stream for part in parts}))
 
+    @property
+    def details(self) -> tuple["WorkloadQuery", ...]:
+        """The queries of groups that its aggregates of single values read."""
+        if not isinstance(self.query, GroupQuery):
+            return ()
+        return tuple(
+            WorkloadQuery(f"{self.name}/{number}", self.query.part(detail), self.method, self.weight)
+            for number, detail in enumerate(self.query.details)
+        )
+
     @cached_property
     def quantities(self) -> Quantities:
         """What the query asks to be kept, before anything is decided: hash slots 0, 1, 2, ..., and no parts."""

@@ -185,7 +185,8 @@ class PlannedQuery(msgspec.Struct, frozen=True):
 
     quantities: the sketches that it reads; none where its stream sample (`sample`) alone answers it. totals: for each
     quantity the exact total of every relation. shape: how it reads the sample's dictionaries. expected_error: half
-    the width of the interval that is expected, relative to the answer; None where it is not known.
+    the width of the interval that is expected, relative to the answer; None where it is not known. details: how each of
+    its aggregates that need the single values of a group reads them.
     """
 
     name: str
@@ -197,6 +198,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     shape: Shape | None = None
     decision: Decision = Decision()
     expected_error: float | None = None
+    details: tuple["PlannedQuery", ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -208,6 +210,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     def ids(self) -> tuple[str, ...]:
         """All synopses that the query reads, each once."""
         read = [name for quantity in self.quantities.values() for name in quantity.ids]
+        read += [name for detail in self.details for name in detail.ids]
         return tuple(
             dict.fromkeys([*read, *(name for quantity in self.totals.values() for name in quantity)])
         )
@@ -288,7 +291,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     def digest(self) -> str:
         """A hash of what is kept and who reads it, whatever errors are expected: equal ones can be combined."""
         queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
-        content = msgspec.structs.replace(self, queries=queries)
+        written = msgspec.structs.replace(self, queries=queries)
+        content = _as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
         return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
 
     def stream(self, name: str) -> Stream:
@@ -302,3 +306,18 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     def kept_for(self, stream: str) -> tuple[KeptSynopsis, ...]:
         """Return the synopses on a stream."""
         return tuple(kept for kept in self.kept if kept.stream == stream)
+
+
+_CAME_LATER: dict[str, object] = {"details": []}
+"""Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
+
+
+def _as_first_written(content: object) -> object:
+    """Return a layout without fields that came later and are not used, so that stores of before have the same hash."""
+    if isinstance(content, dict):
+        return {
+            name: _as_first_written(value)
+            for name, value in content.items()
+            if name not in _CAME_LATER or value != _CAME_LATER[name]
+        }
+    return [_as_first_written(each) for each in content] if isinstance(content, list) else content

@@ -5,13 +5,13 @@ as Spark does: GROUP BY sees the streams' columns before the SELECT list's alias
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.clauses import check_clauses
+from eddyline.sql.details import counts_distinct, is_detail
 from eddyline.sql.expressions import (
     Source,
     bare,
@@ -24,36 +24,30 @@ from eddyline.sql.expressions import (
 )
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import key_column
+from eddyline.sql.outputs import Outputs, is_same_column
 from eddyline.sql.query import (
     ENDS,
     RESERVED,
-    Aggregate,
-    Comparison,
     GroupColumn,
     GroupQuery,
-    HavingTest,
-    NamedAggregate,
     Ordering,
 )
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
-_COMPARISONS: dict[type[exp.Expr], Comparison] = {
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-}
-_TURNED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 MAX_LIMIT = 1_000_000
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Return whether a SELECT asks for groups, or for several aggregates in one row."""
-    return bool(select.args.get("group")) or len(select.expressions) != 1
+    """Return whether a SELECT asks for groups, for several aggregates in one row, or for a detail of single values.
+
+    A distinct count of its own is one of sets, or over a join of two streams, as long as it joins no more.
+    """
+    if select.args.get("group") or len(select.expressions) != 1:
+        return True
+    only = select.expressions[0]
+    return is_detail(only) and (not counts_distinct(only) or len(select.args.get("joins") or ()) > 1)
 
 
 def read_group_query(
@@ -65,17 +59,16 @@ def read_group_query(
     relations, links, sources = read_from(select, streams)
     items = _Items(select, sources)
     groups = _read_groups(select, items, sources)
-    outputs = _Outputs(groups, sources)
+    outputs = Outputs(groups, sources)
     selected = tuple(outputs.read(name, node) for name, node in items.named)
-    if not outputs.aggregates:
+    if not outputs.measures:
         raise UnsupportedQuery(
             f"{fragment(select)!r} selects no aggregate: select COUNT(*) beside the groups, or ask "
             "COUNT(DISTINCT ...) for how many there are."
         )
-    outputs.close()
     having = tuple(outputs.having(part) for part in _conditions(select))
     order = tuple(_ordering(part, outputs, items) for part in _ordered(select))
-    _check_names([group.name for group in groups], [each.name for each in outputs.aggregates], selected)
+    _check_names([group.name for group in groups], outputs.measures, selected)
     return GroupQuery(
         written,
         tuple(groups),
@@ -86,6 +79,7 @@ def read_group_query(
         having,
         order,
         _limit(select),
+        tuple(outputs.details),
     )
 
 
@@ -236,93 +230,8 @@ def _group_column(node: exp.Expr, items: _Items, sources: tuple[Source, ...]) ->
         )
     column = key_column(node, sources)
     relation = min(relations, default=0)
-    same = (name for name, part in items.named if _is_same(part, relation, column.text, sources))
+    same = (name for name, part in items.named if is_same_column(part, relation, column.text, sources))
     return GroupColumn(next(same, _own_name(node)), relation, column)
-
-
-def _is_same(node: exp.Expr, relation: int, written: str, sources: tuple[Source, ...]) -> bool:
-    if node.find(exp.AggFunc) or len(relations_of(node, sources)) > 1:
-        return False
-    return min(relations_of(node, sources), default=0) == relation and text(bare(node, sources)) == written
-
-
-@dataclass
-class _Outputs:
-    """The columns of the answer: group columns, and aggregates as they are met."""
-
-    groups: list[GroupColumn]
-    sources: tuple[Source, ...]
-    aggregates: list[NamedAggregate] = field(default_factory=list)
-    closed: bool = False
-
-    def close(self) -> None:
-        """End the SELECT list: aggregates from here on are not shown."""
-        self.closed = True
-
-    def read(self, name: str, node: exp.Expr) -> str:
-        """Return the name of an output, an aggregate being added to the query's."""
-        if node.find(exp.AggFunc):
-            self.aggregates.append(NamedAggregate(name, self._aggregate(node)))
-            return name
-        group = self.group_of(node)
-        if group is None:
-            raise SqlError(
-                f"{fragment(node)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
-                "it."
-            )
-        return group.name
-
-    def _aggregate(self, node: exp.Expr) -> Aggregate:
-        if isinstance(node, exp.AggFunc) and isinstance(node.this, exp.Distinct):
-            raise UnsupportedQuery(
-                f"{fragment(node)!r} beside GROUP BY or other aggregates: ask it in a query of its own, for one "
-                "group at a time by WHERE."
-            )
-        return read_aggregate(node, self.sources)
-
-    def group_of(self, node: exp.Expr) -> GroupColumn | None:
-        """Return the group column that an expression is, if any."""
-        return next(
-            (g for g in self.groups if _is_same(node, g.relation, g.expression.text, self.sources)), None
-        )
-
-    def aggregate_index(self, node: exp.Expr) -> int:
-        """Return which aggregate an expression of HAVING or ORDER BY is; one that is new is added."""
-        node = unparenthesised(node)
-        if isinstance(node, exp.Column) and not node.table:
-            for index, each in enumerate(self.aggregates):
-                if each.name.lower() == node.name.lower():
-                    return index
-        if not isinstance(node, exp.AggFunc):
-            raise UnsupportedQuery(
-                f"{fragment(node)!r} is not an aggregate of this query: compare COUNT, SUM, AVG, VARIANCE or STDDEV "
-                "with a number."
-            )
-        found = self._aggregate(node)
-        for index, each in enumerate(self.aggregates):
-            if each.aggregate == found:
-                return index
-        self.aggregates.append(NamedAggregate(fragment(node), found))
-        return len(self.aggregates) - 1
-
-    def having(self, condition: exp.Expr) -> HavingTest:
-        """Return a condition of HAVING."""
-        comparison = _COMPARISONS.get(type(condition))
-        if comparison is None or not isinstance(condition, exp.Binary):
-            raise UnsupportedQuery(
-                f"{fragment(condition)!r} in HAVING: only comparisons of an aggregate with a number, joined by AND, "
-                "are answered."
-            )
-        left, right = unparenthesised(condition.left), unparenthesised(condition.right)
-        number = literal_number(right)
-        if number is None:
-            number, left = literal_number(left), right
-            comparison = _TURNED.get(comparison, comparison)
-        if number is None:
-            raise UnsupportedQuery(
-                f"{fragment(condition)!r} in HAVING compares with something other than a number."
-            )
-        return HavingTest(self.aggregate_index(left), comparison, float(number))
 
 
 def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
@@ -340,12 +249,12 @@ def _ordered(select: exp.Select) -> list[exp.Ordered]:
     return list(order.expressions) if order is not None else []
 
 
-def _ordering(part: exp.Ordered, outputs: _Outputs, items: _Items) -> Ordering:
+def _ordering(part: exp.Ordered, outputs: Outputs, items: _Items) -> Ordering:
     node = unparenthesised(part.this)
     node = items.at(node) or items.alias(node) or node
     nulls_first = bool(part.args.get("nulls_first"))
     if node.find(exp.AggFunc):
-        name = outputs.aggregates[outputs.aggregate_index(node)].name
+        name = outputs.measure(node)
     else:
         group = outputs.group_of(node)
         if group is None:

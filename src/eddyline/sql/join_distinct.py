@@ -25,7 +25,8 @@ def read_join_distinct(
     """Return the distinct count of columns over a join."""
     if len(relations) > 2:
         raise UnsupportedQuery(
-            f"COUNT(DISTINCT ...) over a join of {len(relations)} relations: distinct counts are answered over two."
+            f"SELECT DISTINCT over a join of {len(relations)} relations is counted only without NULL: write "
+            "COUNT(DISTINCT ...)."
         )
     left, right = links[0].members
     join = Join(0, 1, left.key, right.key)

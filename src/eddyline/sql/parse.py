@@ -61,4 +61,17 @@ def _parse_select(text: str) -> exp.Select:
         raise SqlError(f"the query has more than {MAX_NODES:,} parts; split it.")
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
-    return statement
+    return _with_plain_spellings(statement)
+
+
+def _with_plain_spellings(select: exp.Select) -> exp.Select:
+    """Return a SELECT in which other names of what we answer are gone: APPROX_COUNT_DISTINCT is COUNT(DISTINCT ...)."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.ApproxDistinct):
+            return exp.Count(this=exp.Distinct(expressions=[node.this]), big_int=True)
+        return node
+
+    made = select.transform(plain)
+    assert isinstance(made, exp.Select)
+    return made

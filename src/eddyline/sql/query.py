@@ -151,13 +151,28 @@ class NamedAggregate(msgspec.Struct, frozen=True):
     aggregate: Aggregate
 
 
+DetailFunction = Literal["distinct", "quantile", "percentile", "min", "max"]
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """An aggregate that needs the single values of a group: of how many tuples of columns, or of which numbers.
+
+    share: of the rows, those up to a quantile; "percentile" lies between two values where the share does.
+    """
+
+    name: str
+    function: DetailFunction
+    columns: tuple[GroupColumn, ...]
+    share: float = 0.0
+
+
 Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 
 
 class HavingTest(msgspec.Struct, frozen=True):
-    """A condition of HAVING: an aggregate (by index) compared with a number."""
+    """A condition of HAVING: an aggregate, by its name, compared with a number."""
 
-    aggregate: int
+    name: str
     comparison: Comparison
     number: float
 
@@ -174,7 +189,8 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     """Aggregates over an acyclic equi-join, or over one relation, for each combination of its group columns.
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
-    ORDER BY reads is not among them. having: conditions that all must hold.
+    ORDER BY reads is not among them. having: conditions that all must hold. details: aggregates that need the single
+    values of a group.
     """
 
     text: str
@@ -186,6 +202,20 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     having: tuple[HavingTest, ...] = ()
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
+    details: tuple[Detail, ...] = ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of all aggregates."""
+        return (*(each.name for each in self.aggregates), *(each.name for each in self.details))
+
+    def part(self, detail: Detail) -> "GroupQuery":
+        """Return the query whose groups are the single values that a detail needs, and their rows."""
+        columns = list(self.groups)
+        for column in detail.columns:
+            if (column.relation, column.expression) not in [(c.relation, c.expression) for c in columns]:
+                columns.append(column)
+        return GroupQuery(self.text, tuple(columns), (), self.relations, self.links)
 
     def single(self, aggregate: Aggregate) -> Query:
         """Return the query of one aggregate over all groups together."""

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value, unit_of
 from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.details import Value, read_details
+from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
-from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
+from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.interval import Interval, of_each
@@ -25,12 +27,7 @@ from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.messages import Join
 from eddyline.sample.sorting import IntArray
-from eddyline.sketch.keys import values_of_keys
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.query import ENDS, GroupQuery
-
-Value = tuple[Number | None, Number | None, Number | None]
-"""An aggregate of a group: the estimate and its ends."""
+from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 
 
 @dataclass(frozen=True)
@@ -63,51 +60,52 @@ def answer_groups(
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
         answered = _everything(grouped, names, planned, query, confidence)
+    elif not query.links and not query.groups:
+        answered = _counted(snapshot, planned, query, confidence)
     elif not query.links:
         answered = _followed(snapshot, grouped, names, planned, query, confidence)
     else:
         answered = _sampled(snapshot, grouped, names, planned, query, confidence, simultaneous=simultaneous)
-    table = _table(grouped, query, answered)
-    table, chosen = select_groups(table, query, whole=answered.whole)
+    labels = labels_of(grouped, query, answered.groups)
+    columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
+    rest, exact = dict(answered.rest), answered.exact
+    rows = rows_of(list(labels.values()), len(answered.groups))
+    sure = of_each(confidence, len(rows)) if simultaneous else confidence
+    for name, read in read_details(snapshot, planned, query, rows, sure, whole=answered.whole).items():
+        columns[name], rest[name], exact = read.values, read.rest, exact and read.exact
+    table, chosen = select_groups(_table(query, labels, columns, exact=exact), query, whole=answered.whole)
     found = (*about, *answered.notes, *chosen)
     return Groups(
         planned.name,
         tuple(name for name in query.selected if name in {g.name for g in query.groups}),
-        tuple(name for name in query.selected if name in {a.name for a in query.aggregates}),
+        tuple(name for name in query.selected if name in query.measures),
         table,
-        {name: answered.rest[name] for name in query.selected if name in answered.rest},
+        {name: rest[name] for name in query.selected if name in rest},
         confidence,
-        answered.method,
-        answered.whole,
+        "sample" if answered.exact and not exact else answered.method,
+        answered.whole and exact,
         found,
     )
 
 
-def _table(grouped: GroupedJoin, query: GroupQuery, answered: Answered) -> pa.Table:
-    """Return the groups as a table: group columns in the order of the SELECT list, then the aggregates."""
-    by_relation = [
-        group for k in range(len(query.relations)) for group in query.groups if group.relation == k
-    ]
-    columns: dict[str, pa.Array] = {}
-    for group, labels in zip(by_relation, grouped.labels(answered.groups), strict=True):
-        columns[group.name] = _typed(labels, to_arrow(group.expression.type))
-    ordered = {name: columns[name] for name in query.selected if name in columns}
-    ordered |= columns
-    for each, values in zip(query.aggregates, answered.columns, strict=True):
-        for suffix, part in zip(
-            ("", *ENDS), zip(*values, strict=True) if values else ((), (), ()), strict=True
-        ):
-            ordered[each.name + suffix] = _column(part)
-    ordered[EXACT] = pa.array([answered.exact] * len(answered.groups), pa.bool_())
+def _table(
+    query: GroupQuery,
+    labels: Mapping[GroupColumn, pa.Array],
+    columns: Mapping[str, Sequence[Value]],
+    *,
+    exact: bool,
+) -> pa.Table:
+    """Return the groups as a table: group columns and then aggregates, each in the order of the SELECT list."""
+    groups = {column.name: values for column, values in labels.items()}
+    ordered = {name: groups[name] for name in query.selected if name in groups} | groups
+    for name in dict.fromkeys((*(n for n in query.selected if n in columns), *columns)):
+        values = columns[name]
+        parts = zip(*values, strict=True) if values else ((), (), ())
+        for suffix, part in zip(("", *ENDS), parts, strict=True):
+            ordered[name + suffix] = _column(part)
+    number = len(next(iter(columns.values())))
+    ordered[EXACT] = pa.array([exact] * number, pa.bool_())
     return pa.table(ordered)
-
-
-def _typed(labels: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the labels of a group column in its type; codes that are values become values."""
-    if not pa.types.is_int64(labels.type) or pa.types.is_int64(kind):
-        return labels.cast(kind)
-    valid = np.asarray(labels.is_valid())
-    return values_of_keys(labels.fill_null(0).to_numpy(zero_copy_only=False), valid, kind)
 
 
 def _column(values: Sequence[Number | None]) -> pa.Array:
@@ -147,13 +145,32 @@ def _everything(
 ) -> Answered:
     """Return the groups while everything is held."""
     groups, columns, _, negative = _exact_rows(grouped, names, query)
-    nothing = dict.fromkeys(names, 0)
-    rest = {
-        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, nothing), confidence)
-        for i, each in enumerate(query.aggregates)
-    }
+    rest = _nothing(planned, query, confidence)
     about = (notes.negative_groups(negative),) if negative else ()
     return Answered(groups, columns, True, True, rest, "exact", about)
+
+
+def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float) -> Answered:
+    """Return the aggregates of one stream without groups, which exact counters hold."""
+    totals = {name: int(snapshot.counters[ids[0]][0]) for name, ids in planned.totals.items()}
+    values = [_value(query, i, totals) for i in range(len(query.aggregates))]
+    rest = _nothing(planned, query, confidence)
+    return Answered(
+        np.zeros(1, dtype=np.int64), tuple([(each, each, each)] for each in values), True, True, rest, "exact"
+    )
+
+
+def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dict[str, Estimate]:
+    """Return the aggregates over groups that are not shown where there are none."""
+    totals = {
+        quantity_of_group(i, name): 0
+        for i, each in enumerate(query.aggregates)
+        for name in powers_of(each.aggregate.function)
+    }
+    return {
+        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, totals), confidence)
+        for i, each in enumerate(query.aggregates)
+    }
 
 
 def _followed(
@@ -196,7 +213,7 @@ def _sampled(
             f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
             "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
         )
-    sampled = SampledGroups(grouped, names)
+    sampled = SampledGroups(grouped, names, own_links(query))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
     columns, rest = [], {}

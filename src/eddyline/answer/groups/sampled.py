@@ -7,6 +7,7 @@ import numpy as np
 
 from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled
 from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sql.query import GroupQuery, Key
 
 _LEAST_REST = 0.2
 
@@ -21,11 +22,14 @@ class GroupIntervals:
 
 
 class SampledGroups:
-    """The groups that a sample of a join shows: their sums, and what each followed value adds to them."""
+    """The groups that a sample of a join shows: their sums, and what each followed value adds to them.
 
-    def __init__(self, grouped: GroupedJoin, names: list[str]) -> None:
+    own: for each link whether its value is a group, which is then known whole.
+    """
+
+    def __init__(self, grouped: GroupedJoin, names: list[str], own: list[bool]) -> None:
         self.names = names
-        self.own = own_rates(grouped)
+        self.own = own
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
@@ -34,12 +38,12 @@ class SampledGroups:
         links, values = [], []
         self.own_values = 0
         self.base = 1.0
-        for variable, own in enumerate(self.own):
+        for variable, is_group in enumerate(own):
             self.base = min(self.base, grouped.join.state.rosters[grouped.join.shape.classes[variable]].base)
             met = messages.met(variable)
             assert met.groups is not None
             assert met.places is not None
-            if own:
+            if is_group:
                 self.own_values += len(met.places)
                 continue
             parts.append(met.sums.astype(np.float64))
@@ -137,11 +141,7 @@ class SampledGroups:
         return self.has_own_links and not np.any(self.rates < 1.0)
 
 
-def own_rates(grouped: GroupedJoin) -> list[bool]:
+def own_links(query: GroupQuery) -> list[bool]:
     """Return for each link whether its value is itself a group column."""
-    own = [False] * len(grouped.sizes)
-    for node in grouped.nodes:
-        view = grouped.join.view(node)
-        for key, variable in zip(view.keys, node.variables, strict=True):
-            own[variable] = own[variable] or key in view.groups
-    return own
+    columns = {(column.relation, Key((column.expression,))) for column in query.groups}
+    return [any((member.relation, member.key) in columns for member in link.members) for link in query.links]

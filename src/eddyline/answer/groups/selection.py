@@ -22,7 +22,7 @@ def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[p
     if query.having:
         possible = np.ones(table.num_rows, dtype=np.bool_)
         for test in query.having:
-            holds, may = _decided(table, query.aggregates[test.aggregate].name, test)
+            holds, may = _decided(table, test.name, test)
             certain, possible = certain & holds, possible & may
         table, certain = table.filter(pa.array(possible)), certain[possible]
     if query.order:

@@ -1,7 +1,7 @@
 """The answer of a GROUP BY query: a table of groups with intervals, and what groups not seen may hold together."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -60,6 +60,11 @@ class Groups:
             if tuple(row[name] for name in self.group_columns) == wanted:
                 return {name: self._estimate(row, name) for name in self.aggregates}
         raise KeyError(group)
+
+    def only_estimate(self) -> Estimate:
+        """Return the only aggregate of a query without groups."""
+        (row,), (name,) = self.table.to_pylist(), self.aggregates
+        return replace(self._estimate(row, name), query=self.query, notes=self.notes)
 
     def _estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
         return Estimate(

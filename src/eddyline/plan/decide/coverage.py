@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from eddyline.errors import PlanError
 from eddyline.plan.decide.facets import facets_of, uses_sample
 from eddyline.plan.decide.shapes import covering_shape
@@ -73,23 +75,31 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQue
 
 def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
     """Return a query bound to the first stream sample whose dictionaries hold all that it reads."""
+    asked = WorkloadQuery(name, query)
     for sample in layout.samples:
-        asked = WorkloadQuery(name, query)
-        shape = covering_shape(asked, sample)
-        pairs = isinstance(query, JoinDistinctQuery)
-        quantities = _beside(query, sample)
-        if shape is None and not (pairs and quantities):
-            continue
-        totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
-        if not isinstance(query, Query | GroupQuery) or not all(
-            each in layout.by_id for ids in totals.values() for each in ids
-        ):
-            totals = {}
-        return PlannedQuery(name, query, "skimmed", quantities, sample.id, totals, shape)
+        bound = _bound(layout, asked, sample)
+        details = tuple(_bound(layout, each, sample) for each in asked.details)
+        if bound is not None and None not in details:
+            return replace(bound, details=details)
     raise PlanError(
         "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
         "reads together: add the query to the workload and build the state anew."
     )
+
+
+def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> PlannedQuery | None:
+    """Return a query bound to a stream sample, None where its dictionaries lack something."""
+    query = asked.query
+    shape = covering_shape(asked, sample)
+    quantities = _beside(query, sample)
+    if shape is None and not (isinstance(query, JoinDistinctQuery) and quantities):
+        return None
+    totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
+    if not isinstance(query, Query | GroupQuery) or not all(
+        each in layout.by_id for ids in totals.values() for each in ids
+    ):
+        totals = {}
+    return PlannedQuery(asked.name, query, "skimmed", quantities, sample.id, totals, shape)
 
 
 def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:

@@ -122,7 +122,10 @@ def uses_sample(query: AnyQuery) -> bool:
 def totals_of(query: AnyQuery) -> set[Demand]:
     """Return the exact totals of the relations of an aggregate over a join."""
     quantities = facets_of(query) if isinstance(query, Query | GroupQuery) else {}
-    return {facet.demand() for facets in quantities.values() for facet in facets}
+    found = {facet.demand() for facets in quantities.values() for facet in facets}
+    if isinstance(query, GroupQuery):
+        found = found.union(*(totals_of(query.part(detail)) for detail in query.details))
+    return found
 
 
 def powers_of(function: Function) -> dict[str, int]:

@@ -90,15 +90,16 @@ def _resized(
     """Return a sample that stays, under another budget; queries that are gone no longer say whom to follow."""
     assert old is not None
     names = {each.name for each in queries}
+    read = {each.name: each.weight for each in with_details(queries)}
     sketches = sum(kept.nbytes for kept in sample.sketches)
     if budget - sketches < LEAST_BYTES:
         raise PlanError(
             f"what is to stay beside {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
             f"the budget is {budget:,}: raise the budget, or plan anew."
         )
-    shapes = tuple(shape for shape in sample.spec.shapes if shape.name in names)
-    weights = {each.name: each.weight for each in queries}
-    shapes = tuple(replace(shape, weight=weights[shape.name]) for shape in shapes)
+    shapes = tuple(
+        replace(shape, weight=read[shape.name]) for shape in sample.spec.shapes if shape.name in read
+    )
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)
     resized = (
         replace(each, expected_error=guessed_of_sample(len(each.shape.classes), spec, old.confidence))
@@ -108,6 +109,11 @@ def _resized(
         if each.name in names
     )
     return SampledQueries(replace(sample, spec=spec), tuple(resized))
+
+
+def with_details(queries: Sequence[WorkloadQuery]) -> list[WorkloadQuery]:
+    """Return queries, and those that their aggregates of single values read."""
+    return [each for query in queries for each in (query, *query.details)]
 
 
 def _new(
@@ -120,7 +126,7 @@ def _new(
     """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay."""
     beside, decided = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
-    planned = plan_sample(queries, beside, settings.seed, budget, used, taken)
+    planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds)
     if used < least:
         raise PlanError(
@@ -151,8 +157,17 @@ def _planned(
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
     expected = _expected(asked, decided, sample, shape, statistics, settings)
     if decided is None:
+        details = tuple(_planned(each, None, sample, statistics, settings) for each in asked.details)
         return PlannedQuery(
-            asked.name, asked.query, asked.method, {}, sample.id, totals, shape, expected_error=expected
+            asked.name,
+            asked.query,
+            asked.method,
+            {},
+            sample.id,
+            totals,
+            shape,
+            expected_error=expected,
+            details=details,
         )
     return replace(planned_query(decided, expected, ids), sample=sample.id, totals=totals, shape=shape)
 

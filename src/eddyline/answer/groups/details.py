@@ -1,0 +1,76 @@
+"""Aggregates that need the single values of a group: which reading answers each, and what is told of it."""
+
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+
+from eddyline.answer import notes
+from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.distinct import count_distinct
+from eddyline.answer.groups.quantiles import extremes, quantiles
+from eddyline.answer.groups.sampled import own_links
+from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sql.query import Detail, GroupQuery
+
+Value = tuple[Number | None, Number | None, Number | None]
+"""An aggregate of a group: the estimate and its ends."""
+
+
+@dataclass(frozen=True)
+class DetailColumn:
+    """A detail of every group, whether it is exact, and of groups that are not seen."""
+
+    values: list[Value]
+    exact: bool
+    rest: Estimate
+
+
+def read_details(
+    snapshot: Snapshot,
+    planned: PlannedQuery,
+    query: GroupQuery,
+    labels: Labels,
+    confidence: float,
+    *,
+    whole: bool,
+) -> dict[str, DetailColumn]:
+    """Return the details of a grouped query, by name; labels: of the answer's groups; whole: no group is missing."""
+    found = {}
+    for part, detail in zip(planned.details, query.details, strict=True):
+        tuples = read_tuples(snapshot, part, query, detail, labels)
+        values = _values(planned.name, tuples, part, detail, confidence)
+        found[detail.name] = DetailColumn(
+            values, tuples.exact, _rest(planned.name, detail, confidence, whole=whole)
+        )
+    return found
+
+
+def _values(name: str, tuples: Tuples, part: PlannedQuery, detail: Detail, confidence: float) -> list[Value]:
+    if detail.function == "distinct":
+        assert isinstance(part.query, GroupQuery)
+        read = count_distinct(tuples, confidence, one_value_each=all(own_links(part.query)))
+        return [
+            (round(value), int(np.floor(low)), ceil(high) if high < inf else inf)
+            for value, low, high in zip(read.values, read.lows, read.highs, strict=True)
+        ]
+    if detail.function in ("quantile", "percentile"):
+        return quantiles(tuples, detail.share, between=detail.function == "percentile", confidence=confidence)
+    if not tuples.exact:
+        raise PlanError(
+            f"query {name!r}: not all rows fit the stream sample any more, and a sample does not know the "
+            f"{detail.function.upper()} of what it does not hold: ask PERCENTILE_APPROX(..., "
+            f"{'0.001' if detail.function == 'min' else '0.999'}), or plan with a larger budget."
+        )
+    return extremes(tuples, largest=detail.function == "max")
+
+
+def _rest(name: str, detail: Detail, confidence: float, *, whole: bool) -> Estimate:
+    """Return a detail over the groups that are not seen: of none there is nothing, of others nothing is known."""
+    about = f"{name}.{detail.name}"
+    if whole:
+        return Estimate.exactly(about, 0 if detail.function == "distinct" else None, confidence)
+    return Estimate(about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_DETAIL,))

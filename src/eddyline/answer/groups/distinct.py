@@ -1,0 +1,79 @@
+"""Distinct counts of groups: how many tuples each group has, seen and not seen.
+
+A tuple that one followed value alone shows stands for others of which that value is not followed. If a tuple had n
+such values, it would be counted n times as unseen; how often two values show a tuple tells how large n is (Chao's
+estimate of unseen species, with unequal rates). With n = 1 for all it is an upper bound, of which the upper end of the
+interval is made; what is seen is the lower end. Where every tuple has one value by its nature, because its columns are
+what is followed, the count is unbiased and its interval goes both ways.
+"""
+
+import numpy as np
+
+from eddyline.answer.groups.sampled import GroupIntervals
+from eddyline.answer.groups.tuples import Tuples, entries_of
+from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups
+from eddyline.sample.sorting import IntArray
+
+
+def count_distinct(tuples: Tuples, confidence: float, *, one_value_each: bool) -> GroupIntervals:
+    """Return the number of distinct tuples of each group.
+
+    one_value_each: what is followed is the tuple itself.
+    """
+    seen = np.bincount(tuples.owners, minlength=tuples.groups).astype(np.float64)
+    if tuples.exact:
+        return GroupIntervals(seen, seen, seen)
+    assert tuples.sampled is not None
+    used, of_tuple = entries_of(tuples)
+    links, rates = tuples.sampled.links[used], tuples.sampled.rates[used]
+    witnesses = _witnesses(links, of_tuple)
+    alone = witnesses == 1
+    chance = np.ones(len(tuples.owners))
+    np.multiply.at(chance, of_tuple[alone], rates[alone])
+    stands_for = 1.0 / chance
+    if one_value_each:
+        return _unbiased(tuples, seen, stands_for, chance, confidence)
+    pairs = np.bincount(of_tuple[(witnesses == 2) & (rates < 1.0)], minlength=len(tuples.owners)) > 0
+    most = np.bincount(tuples.owners, weights=stands_for - 1.0, minlength=tuples.groups)
+    unseen = most / _values_each(pairs, chance)
+    above = _spread(tuples, of_tuple, tuples.sampled.values[used], alone, stands_for - 1.0, confidence)
+    return GroupIntervals(seen + unseen, seen, seen + most + above)
+
+
+def _witnesses(links: IntArray, of_tuple: IntArray) -> IntArray:
+    """Return for each entry how many values of its link show its tuple."""
+    number = of_tuple * (int(links.max(initial=0)) + 1) + links
+    return np.asarray(np.bincount(number, minlength=1)[number])
+
+
+def _unbiased(
+    tuples: Tuples, seen: FloatArray, stands_for: FloatArray, chance: FloatArray, confidence: float
+) -> GroupIntervals:
+    values = np.bincount(tuples.owners, weights=stands_for, minlength=tuples.groups).astype(np.float64)
+    spread = GroupSpread.of(stands_for, chance, tuples.owners, tuples.groups)
+    below, above = ends_of_groups(spread, confidence)
+    return GroupIntervals(values, np.maximum(values - below, seen), values + above)
+
+
+def _values_each(pairs: np.ndarray, chance: FloatArray) -> float:
+    """Return how many values show a tuple, as told by how many are seen by two and by one."""
+    single = chance < 1.0
+    expected = float((chance[single] / (1.0 - chance[single])).sum())
+    return 1.0 + 2.0 * float(pairs.sum()) / expected if expected > 0.0 else 1.0
+
+
+def _spread(
+    tuples: Tuples,
+    of_tuple: IntArray,
+    values: IntArray,
+    alone: np.ndarray,
+    unseen: FloatArray,
+    confidence: float,
+) -> FloatArray:
+    """Return how far above its estimate the number of unseen tuples may lie: values that show many are few."""
+    width = int(values.max(initial=0)) + 1
+    number = tuples.owners[of_tuple[alone]] * width + values[alone]
+    keys, places = np.unique(number, return_inverse=True)
+    added = np.bincount(places, weights=unseen[of_tuple[alone]], minlength=len(keys)).astype(np.float64)
+    spread = GroupSpread.of(added, np.zeros(len(keys)), keys // width, tuples.groups)
+    return ends_of_groups(spread, confidence)[1]

@@ -1,0 +1,108 @@
+"""Single values of groups: the tuples of a group and of the columns of a detail, with their rows.
+
+They are the groups of a query of their own, `GroupQuery.part`, which groups by the detail's columns as well. What is
+read here is to which group of the answer each tuple belongs, and how sure its rows are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.answer.groups.labels import labels_of, rows_of
+from eddyline.answer.groups.sampled import SampledGroups, own_links
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.facets import ROWS
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.messages import Join
+from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sql.query import Detail, GroupQuery
+
+Labels = Sequence[tuple[object, ...]]
+"""The group columns' values of each group of an answer."""
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """The tuples of a detail that have rows and no NULL.
+
+    owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
+    where everything is held. sampled: what tells how sure they are, None where everything is held; places: the tuple
+    that each of its groups is, -1 for those left out.
+    """
+
+    owners: IntArray
+    columns: tuple[pa.Array, ...]
+    rows: np.ndarray
+    groups: int
+    sampled: SampledGroups | None = None
+    places: IntArray | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether all tuples are there, with all their rows."""
+        return self.sampled is None
+
+
+def read_tuples(
+    snapshot: Snapshot, planned: PlannedQuery, owner: GroupQuery, detail: Detail, labels: Labels
+) -> Tuples:
+    """Return the tuples of a detail of a grouped query; planned: the query of its part; labels: of the groups."""
+    assert isinstance(planned.query, GroupQuery)
+    assert planned.sample is not None
+    assert planned.shape is not None
+    join = Join(snapshot.samples[planned.sample], planned.shape)
+    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    if join.follows_all:
+        numbers, sums = grouped.exact()
+        return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
+    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+        raise PlanError(
+            f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
+            "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "
+            "larger budget."
+        )
+    sampled = SampledGroups(grouped, [ROWS], own_links(owner) or [False])
+    return _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
+
+
+def _kept(
+    grouped: GroupedJoin,
+    part: GroupQuery,
+    owner: GroupQuery,
+    detail: Detail,
+    labels: Labels,
+    numbers: IntArray,
+    rows: np.ndarray,
+    sampled: SampledGroups | None,
+) -> Tuples:
+    """Return the tuples that belong to a group of the answer, have rows, and no NULL among the detail's columns."""
+    found = labels_of(grouped, part, numbers)
+    by_value = {(column.relation, column.expression): values for column, values in found.items()}
+    own = [by_value[column.relation, column.expression] for column in owner.groups]
+    values = [by_value[column.relation, column.expression] for column in detail.columns]
+    owners = _owners(rows_of(own, len(numbers)), labels)
+    kept = (owners >= 0) & np.asarray(rows > 0, dtype=np.bool_)
+    for column in values:
+        kept &= np.asarray(column.is_valid())
+    places = np.where(kept, np.cumsum(kept) - 1, -1)
+    mask = pa.array(kept)
+    columns = tuple(column.filter(mask) for column in values)
+    return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places)
+
+
+def _owners(groups: Labels, labels: Labels) -> IntArray:
+    """Return which of the answer's groups each is, -1 where none."""
+    at: Mapping[tuple[object, ...], int] = {group: number for number, group in enumerate(labels)}
+    return np.array([at.get(group, -1) for group in groups], dtype=np.int64)
+
+
+def entries_of(tuples: Tuples) -> tuple[BoolArray, IntArray]:
+    """Return (which entries of the sample belong to a tuple, the tuple of each of those)."""
+    assert tuples.sampled is not None
+    assert tuples.places is not None
+    places = tuples.places[tuples.sampled.places]
+    return places >= 0, places[places >= 0]

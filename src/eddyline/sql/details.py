@@ -1,0 +1,119 @@
+"""Aggregates that need the single values of a group: distinct counts, quantiles, MIN and MAX.
+
+COUNT(DISTINCT a, b)                                       tuples without a NULL
+PERCENTILE_APPROX(x, p), PERCENTILE_DISC(p) WITHIN GROUP   the least value that a share p of the rows does not exceed
+MEDIAN(x), PERCENTILE(x, p), PERCENTILE_CONT(p) ...        between the two values in question, as Spark has it
+MIN(x), MAX(x)                                             while everything is held
+"""
+
+from sqlglot import exp
+
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.sql.key_columns import key_column
+from eddyline.sql.query import Detail, DetailFunction, GroupColumn
+from eddyline.sql.typing import literal_number
+
+_QUANTILES: dict[type[exp.Expr], DetailFunction] = {
+    exp.ApproxQuantile: "quantile",
+    exp.PercentileDisc: "quantile",
+    exp.Quantile: "percentile",
+    exp.PercentileCont: "percentile",
+    exp.Median: "percentile",
+}
+_ENDS: dict[type[exp.Expr], DetailFunction] = {exp.Min: "min", exp.Max: "max"}
+
+
+def is_detail(node: exp.Expr) -> bool:
+    """Return whether an expression of the SELECT list needs the single values of a group."""
+    node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
+    return (
+        isinstance(node, exp.WithinGroup)
+        or type(node) in _QUANTILES
+        or type(node) in _ENDS
+        or counts_distinct(node)
+    )
+
+
+def counts_distinct(node: exp.Expr) -> bool:
+    """Return whether an expression of the SELECT list is COUNT(DISTINCT ...)."""
+    node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
+    return isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
+
+
+def read_detail(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
+    """Return the aggregate that an expression asks for, under a name of the answer."""
+    node = unparenthesised(node)
+    if counts_distinct(node):
+        return Detail(name, "distinct", _columns(node.this.expressions, node, sources))
+    if type(node) in _ENDS:
+        if node.expressions:
+            raise UnsupportedQuery(f"{fragment(node)!r}: MIN and MAX take one column.")
+        return Detail(name, _ENDS[type(node)], (_number(node.this, node, sources),))
+    value, quantile = node.this, node
+    if isinstance(node, exp.WithinGroup):
+        value, quantile = _ordered_value(node), node.this
+    function = _QUANTILES.get(type(quantile))
+    if function is None:
+        raise UnsupportedQuery(f"{fragment(node)!r} is not an aggregate that eddyline answers.")
+    column = _number(value, node, sources)
+    return Detail(name, function, (column,), _share(quantile, node, within=quantile is not node))
+
+
+def _ordered_value(node: exp.WithinGroup) -> exp.Expr:
+    parts = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+    if len(parts) != 1 or parts[0].args.get("desc"):
+        raise UnsupportedQuery(f"{fragment(node)!r}: WITHIN GROUP takes ORDER BY one column, ascending.")
+    found: exp.Expr = parts[0].this
+    return found
+
+
+def _share(quantile: exp.Expr, node: exp.Expr, *, within: bool) -> float:
+    """Return the share of the rows below a quantile."""
+    if isinstance(quantile, exp.Median):
+        return 0.5
+    given = quantile.this if within else quantile.args.get("quantile")
+    number = literal_number(given) if given is not None else None
+    if number is None or not 0.0 <= float(number) <= 1.0:
+        raise UnsupportedQuery(
+            f"{fragment(node)!r}: a quantile is asked for by one number from 0 to 1; ask several in columns of "
+            "their own."
+        )
+    return float(number)
+
+
+def _columns(nodes: list[exp.Expr], whole: exp.Expr, sources: tuple[Source, ...]) -> tuple[GroupColumn, ...]:
+    """Return the columns whose tuples are told apart."""
+    made: list[GroupColumn] = []
+    for node in nodes:
+        column = _column(node, whole, sources)
+        if (column.relation, column.expression) not in [(c.relation, c.expression) for c in made]:
+            made.append(column)
+    return tuple(made)
+
+
+def _number(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
+    if isinstance(node, exp.Distinct):
+        raise UnsupportedQuery(f"DISTINCT in {fragment(whole)!r}: only COUNT takes it.")
+    column = _column(node, whole, sources)
+    if not column.expression.type.is_numeric:
+        raise UnsupportedQuery(
+            f"{fragment(whole)!r} is of type {column.expression.type}: quantiles, MIN and MAX are answered of numbers; "
+            "ask one, as year(...) of a date."
+        )
+    return column
+
+
+def _column(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
+    node = unparenthesised(node)
+    if node.find(exp.AggFunc):
+        raise SqlError(f"{fragment(whole)!r} is an aggregate of an aggregate.")
+    if node.is_star or not node.find(exp.Column):
+        raise UnsupportedQuery(f"{fragment(whole)!r}: name a column of a stream.")
+    check_allowed(node)
+    relations = relations_of(node, sources)
+    if len(relations) != 1:
+        raise UnsupportedQuery(
+            f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: name columns of one."
+        )
+    return GroupColumn(fragment(node), min(relations), key_column(node, sources))

@@ -1,0 +1,176 @@
+"""Aggregates of single values: COUNT(DISTINCT ...) in groups and over many relations, quantiles, MIN and MAX."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import eddyline as el
+from tests.data.groups import STREAMS, big_orders, items, orders, plan_of, skus
+from tests.oracles.duckdb_sql import net_rows
+from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
+
+CHAIN = "FROM orders o JOIN items i ON o.k = i.k JOIN skus s ON i.sku = s.sku"
+QUERIES = {
+    "stream": "SELECT region, COUNT(DISTINCT status) AS d, COUNT(*) AS n, MIN(amount) AS lo, MAX(amount) AS hi "
+    "FROM orders GROUP BY region",
+    "quantiles": "SELECT status, PERCENTILE_APPROX(amount, 0.3) AS p, MEDIAN(k) AS m, PERCENTILE(amount, 0.9) AS q, "
+    "PERCENTILE_DISC(0.0) WITHIN GROUP (ORDER BY k) AS least FROM orders GROUP BY status",
+    "join": "SELECT o.region, COUNT(DISTINCT i.sku) AS d, COUNT(DISTINCT o.k, i.qty) AS pairs, MEDIAN(i.qty) AS m, "
+    "SUM(i.qty) AS q FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+    "chain": f"SELECT s.kind, COUNT(DISTINCT o.region, i.qty) AS d, MAX(o.amount) AS hi {CHAIN} GROUP BY s.kind",
+    "having": f"SELECT s.kind, COUNT(*) AS n {CHAIN} GROUP BY s.kind HAVING COUNT(DISTINCT o.region) > 2 AND COUNT(*) > 0",
+    "many": f"SELECT COUNT(DISTINCT o.region, s.kind) {CHAIN}",
+    "median": "SELECT MEDIAN(qty) FROM items WHERE sku > 's3'",
+    "maximum": "SELECT MAX(o.amount) FROM orders o JOIN items i ON o.k = i.k",
+    "both": "SELECT MIN(qty) AS lo, COUNT(DISTINCT sku) AS d FROM items",
+    "grouped_column": "SELECT region, COUNT(DISTINCT region) AS d, COUNT(DISTINCT region, status) AS e FROM orders "
+    "GROUP BY region",
+}
+
+
+def in_duckdb(text):
+    """The same text as DuckDB writes it."""
+    for ours, theirs in {
+        "PERCENTILE_APPROX(amount, 0.3)": "quantile_disc(amount, 0.3)",
+        "PERCENTILE(amount, 0.9)": "quantile_cont(amount::DOUBLE, 0.9)",
+        "PERCENTILE_DISC(0.0) WITHIN GROUP (ORDER BY k)": "MIN(k)",
+        "PERCENTILE_APPROX": "quantile_disc",
+    }.items():
+        text = text.replace(ours, theirs)
+    for pair in ("o.k, i.qty", "o.region, i.qty", "o.region, s.kind", "region, status"):
+        present = " AND ".join(f"{column} IS NOT NULL" for column in pair.split(", "))
+        text = text.replace(f"COUNT(DISTINCT {pair})", f"COUNT(DISTINCT ({pair})) FILTER (WHERE {present})")
+    return text
+
+
+def assert_exact(state, net, queries):
+    for name, text in queries.items():
+        found = state.answer(name)
+        assert found.exact, name
+        if isinstance(found, el.Groups):
+            assert_same(found, exact_groups(in_duckdb(text), net, len(found.group_columns)))
+            continue
+        ((value,),) = exact_groups(in_duckdb(text), net, 0).values()
+        assert (found.value is None) == (value is None), name
+        assert value is None or found.value == pytest.approx(value, rel=1e-9), name
+
+
+@given(seed=st.integers(0, 2**30), rows=st.sampled_from([0, 1, 30, 300]), keys=st.sampled_from([3, 60]))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+def test_every_form_is_exact_while_everything_is_held(seed, rows, keys):
+    """Deletes before inserts, NULLs, merged states and stored ones among it."""
+    rng = np.random.default_rng(seed)
+    made = {"orders": orders(rng, rows, keys), "items": items(rng, rows, keys), "skus": skus(rng)}
+    plan = plan_of(QUERIES)
+    left, right, net = plan.empty(), plan.empty(), {}
+    for name, table in made.items():
+        gone = rng.random(table.num_rows) < 0.4
+        deleted = table.filter(pa.array(gone))
+        right.update(name, deleted, weights=np.full(deleted.num_rows, -1))
+        left.update(name, table)
+        weights = [1] * table.num_rows + [-1] * deleted.num_rows
+        net[name] = net_rows(pa.concat_tables([table, deleted]), weights)
+    assert_exact(el.State.from_bytes((right + left).to_bytes()), net, QUERIES)
+
+
+def test_texts_that_nobody_planned_find_details_that_are_held():
+    made = {"orders": orders(np.random.default_rng(1), 200, 20)}
+    state = plan_of({"q": QUERIES["stream"]}).empty().update("orders", made["orders"])
+    text = "SELECT region, MAX(amount) AS hi FROM orders GROUP BY region"
+    assert_same(state.answer(text), exact_groups(text, made, 1))
+    with pytest.raises(el.PlanError, match="does not cover"):
+        state.answer("SELECT region, MEDIAN(k) AS m FROM orders GROUP BY region")
+
+
+SAMPLED = {
+    "customers": "SELECT region, COUNT(DISTINCT k) AS d FROM orders GROUP BY region",
+    "spread": "SELECT region, PERCENTILE_APPROX(k, 0.5) AS d FROM orders GROUP BY region",
+    "joined": "SELECT o.region, PERCENTILE_APPROX(i.qty, 0.75) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+    "seen": "SELECT o.region, COUNT(DISTINCT i.sku) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+    "linked": "SELECT o.region, COUNT(DISTINCT i.k) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+}
+
+
+def sampled_answer(name, seed, budget):
+    """A grouped detail of 6,000 rows by 8 regions at a small budget, and the truth."""
+    rng = np.random.default_rng(seed)
+    made = {"orders": big_orders(rng, 6_000, 2_000, 8)}
+    if "items" in SAMPLED[name]:
+        table = items(rng, 6_000, 2_000)
+        skus_of = pa.array([f"s{x}" for x in rng.integers(0, 400, 6_000)])
+        qty = pa.array(rng.integers(0, 1_000, 6_000), pa.int32())
+        made["items"] = table.set_column(1, "sku", skus_of).set_column(2, "qty", qty)
+    w = el.Workload(budget=budget, seed=seed)
+    for stream in made:
+        w.stream(stream, STREAMS[stream])
+    state = w.query("q", SAMPLED[name]).plan().empty()
+    for stream, table in made.items():
+        state.update(stream, table)
+    return state.answer("q"), exact_groups(in_duckdb(SAMPLED[name]), made, 1)
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("name", SAMPLED)
+def test_intervals_of_sampled_details_hold(name):
+    """16 seeds of 8 groups, about 110 intervals each that depend on each other within a seed.
+
+    A right 95% interval holds in less than 88% with a chance below 1 in 200; the seeds are fixed. Distinct counts whose
+    tuples have several followed values are bounded from above, and hold more often.
+    """
+    tally = Counter()
+    for seed in range(16):
+        groups, truth = sampled_answer(name, seed, "12 KB" if "items" in SAMPLED[name] else "8 KB")
+        assert not groups.exact
+        for group, (low, high) in intervals(groups, "d").items():
+            value = told_groups(groups)[group][0]
+            tally["held"] += low <= truth[group][0] <= high
+            tally["finite"] += np.isfinite(low) and np.isfinite(high)
+            tally["near"] += abs(value - truth[group][0]) <= 0.5 * abs(truth[group][0])
+            tally["all"] += 1
+    assert tally["all"] >= 100
+    assert tally["held"] >= 0.88 * tally["all"], tally
+    assert tally["finite"] >= 0.9 * tally["all"], tally
+    assert tally["near"] >= 0.8 * tally["all"], tally
+
+
+def test_a_sample_refuses_min_and_max_and_offers_a_quantile():
+    table = big_orders(np.random.default_rng(2), 6_000, 4_000, 30)
+    plan = plan_of({"q": "SELECT region, MAX(k) AS hi FROM orders GROUP BY region"}, "4 KB")
+    with pytest.raises(el.PlanError, match=r"does not know the MAX .* PERCENTILE_APPROX\(..., 0.999\)"):
+        plan.empty().update("orders", table).answer("q")
+
+
+def test_a_stream_without_groups_has_exact_counts_beside_a_sampled_median():
+    table = big_orders(np.random.default_rng(3), 6_000, 4_000, 30)
+    plan = plan_of({"q": "SELECT COUNT(*) AS n, MEDIAN(k) AS m FROM orders"}, "3 KB")
+    found = plan.empty().update("orders", table).answer("q")
+    ((_, (n, m)),) = exact_groups("SELECT COUNT(*), MEDIAN(k) FROM orders", {"orders": table}, 0).items()
+    (row,) = found
+    assert (row["n"], row["n_low"], row["n_high"]) == (n, n, n)
+    assert row["m_low"] <= m <= row["m_high"]
+    assert not found.exact
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("SELECT PERCENTILE_APPROX(k, array(0.1, 0.2)) FROM orders", "one number from 0 to 1"),
+        ("SELECT PERCENTILE_APPROX(k, 1.5) FROM orders", "one number from 0 to 1"),
+        ("SELECT MEDIAN(region) FROM orders", "quantiles, MIN and MAX are answered of numbers"),
+        ("SELECT MAX(ts) FROM orders", "quantiles, MIN and MAX are answered of numbers"),
+        ("SELECT MAX(DISTINCT k) FROM orders", "only COUNT takes it"),
+        ("SELECT MIN(k, 2) FROM orders", "take one column"),
+        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY k DESC) FROM orders", "one column, ascending"),
+        ("SELECT MAX(o.k + i.qty) FROM orders o JOIN items i ON o.k = i.k", "mixes columns"),
+        ("SELECT region, COUNT(DISTINCT 1) FROM orders GROUP BY region", "name a column"),
+        ("SELECT region, MAX(COUNT(*)) FROM orders GROUP BY region", "aggregate of an aggregate"),
+        ("SELECT region, APPROX_TOP_K(k, 3) FROM orders GROUP BY region", "is not COUNT"),
+    ],
+)
+def test_what_is_not_answered_is_refused_in_one_sentence(text, sentence):
+    with pytest.raises(el.SqlError, match=sentence):
+        plan_of({"q": text})
