@@ -137,11 +137,19 @@ class GroupSpread:
         """Return the spread of estimates to which values add so much; groups: which of so many each is of."""
         chance = 1.0 - probabilities
         parts = added**2 * chance
-        variance = np.bincount(groups, weights=parts, minlength=size).astype(np.float64)
-        squares = np.bincount(groups, weights=parts**2, minlength=size)
-        third = np.bincount(groups, weights=parts * added * chance, minlength=size)
         largest = np.zeros(size)
         np.maximum.at(largest, groups, parts)
+        variance, squares, third = (
+            np.bincount(groups, weights=each, minlength=size).astype(np.float64)
+            for each in (parts, parts**2, parts * added * chance)
+        )
+        return cls.of_moments(variance, squares, third, largest)
+
+    @classmethod
+    def of_moments(
+        cls, variance: FloatArray, squares: FloatArray, third: FloatArray, largest: FloatArray
+    ) -> "GroupSpread":
+        """Return the spread by the sums of its parts, of their squares and third moments, and the largest part."""
         with np.errstate(divide="ignore", invalid="ignore"):
             carriers = np.where(squares > 0.0, variance**2 / squares, 1.0)
             skewness = np.where(variance > 0.0, third / variance, 0.0)

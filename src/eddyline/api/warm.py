@@ -40,6 +40,8 @@ _QUERIES = {
     "semi": "SELECT COUNT(DISTINCT a) FROM r WHERE b IN (SELECT b FROM s)",
 }
 
+_GROUPS = "SELECT r.a, t.x, COUNT(*) AS n FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c GROUP BY r.a, t.x"
+
 
 @dataclass(frozen=True)
 class Warmed:
@@ -80,7 +82,7 @@ def all_kernels() -> list[Kernel[..., object]]:
 
 def _plans() -> list[Plan]:
     """Return plans that together keep everything that there is to keep."""
-    sampled = _workload(samples=True).query("hashed", _QUERIES["two"], method="hash")
+    sampled = _workload(samples=True).query("hashed", _QUERIES["two"], method="hash").query("groups", _GROUPS)
     sketched = _workload(samples=False).query("hashed", _QUERIES["two"], method="hash")
     sketched.query("atomic", _QUERIES["two"], method="agms").sample("r", "b")
     return [sampled.plan(), sketched.plan()]

@@ -6,15 +6,25 @@ value and combination of groups behind it. A relation's groups are numbered; the
 its parts, each times its own stride.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import SketchError
-from eddyline.sample.messages import Join
+from eddyline.sample.carried import (
+    MOST_CELLS,
+    Carried,
+    Entries,
+    added_up,
+    carried_through,
+    matches,
+    spread_out,
+)
+from eddyline.sample.messages import Join, Messages, Relation
 from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sample.spec import Node, Quantity
 
@@ -37,58 +47,12 @@ class GroupCodes:
         return len(self.codes[0]) if self.codes else 1
 
 
-@dataclass(frozen=True)
-class Carried:
-    """Sums by place and group: entries ordered by place, or, without groups, one entry for every place.
-
-    sums: a row for each entry, a column for each quantity.
-    """
-
-    sums: np.ndarray
-    places: IntArray | None = None
-    groups: IntArray | None = None
-
-    def times(self, other: "Carried") -> "Carried":
-        """Return the product at each place: every group of one with every group of the other."""
-        if self.places is None and other.places is None:
-            return Carried(self.sums * other.sums)
-        if self.places is None:
-            return other.times(self)
-        assert self.groups is not None
-        mine, theirs = _matches(self.places, other)
-        sums = self.sums[mine] * other.sums[theirs]
-        groups = self.groups[mine] + (other.groups[theirs] if other.groups is not None else 0)
-        return Carried(sums, self.places[mine], groups)
-
-
-def _matches(places: IntArray, other: Carried) -> tuple[IntArray, IntArray]:
-    """Return (entries, entries of another) for every pair that stands at one place."""
-    if other.places is None:
-        return np.arange(len(places)), places
-    starts = np.searchsorted(other.places, places, side="left")
-    counts = np.searchsorted(other.places, places, side="right") - starts
-    mine = np.repeat(np.arange(len(places)), counts)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    return mine, np.arange(len(mine)) - first + np.repeat(starts, counts)
-
-
-def _added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
-    """Return entries of equal place and group as one."""
-    if len(places) == 0:
-        return Carried(sums, places, groups)
-    order = np.lexsort((groups, places))
-    places, groups = places[order], groups[order]
-    first = np.ones(len(places), dtype=np.bool_)
-    first[1:] = (places[1:] != places[:-1]) | (groups[1:] != groups[:-1])
-    return Carried(np.add.reduceat(sums[order], np.flatnonzero(first), axis=0), places[first], groups[first])
-
-
 class GroupedJoin:
     """A grouped query over a state: the groups of each relation, and messages that carry them."""
 
     def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
         self.join = join
-        self.quantities = quantities
+        self.quantities, self.columns = _different(join, quantities)
         self.nodes = quantities[0].nodes
         self.codes = [_codes(join, node) for node in self.nodes]
         sizes = [len(each) for each in self.codes]
@@ -98,6 +62,23 @@ class GroupedJoin:
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = [len(values) for values in join.values]
+
+    def behind(self, relation: int, variable: int) -> set[int]:
+        """Return the relations on a relation's side of a link, itself among them."""
+        found, open_ = {relation}, [(relation, variable)]
+        while open_:
+            here, came = open_.pop()
+            for other in self.nodes[here].variables:
+                for k, node in enumerate(self.nodes):
+                    if other != came and k not in found and other in node.variables:
+                        found.add(k)
+                        open_.append((k, other))
+        return found
+
+    @property
+    def root(self) -> int:
+        """The relation to which the others send: the one with most groups, which then travel the least."""
+        return max(range(len(self.nodes)), key=lambda k: len(self.codes[k]))
 
     def labels(self, groups: IntArray) -> list[pa.Array]:
         """Return the values of combinations of groups: a column for each group column, relation by relation."""
@@ -122,12 +103,22 @@ class GroupedJoin:
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
             for k in range(len(self.nodes))
         ]
-        ones = [np.ones((size, 1)) for size in self.sizes]
-        bound = GroupedMessages(self, [np.abs(each.astype(np.float64)) for each in weights], ones)
-        largest = float(bound.at_root()[1].max(initial=0.0))
+        largest = max(self._bound(quantity) for quantity in self.quantities)
         kind = np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
         return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+
+    def _bound(self, quantity: Quantity) -> float:
+        """Return a bound on a quantity of every group: of all groups together, nothing cancelling."""
+        relations = [
+            Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places)
+            for each in self.join.whole_relations(quantity)
+        ]
+        return Messages(relations, self.sizes, [np.ones(size) for size in self.sizes]).total()
+
+    def followed(self) -> tuple[IntArray, np.ndarray]:
+        """Return (groups, sums of each quantity) of everything that is held, as floats."""
+        return self.sampled([True] * len(self.sizes)).at_root()
 
     def sampled(self, own_rate: Sequence[bool]) -> "GroupedMessages":
         """Return the messages in which each sampled value counts 1/pi times.
@@ -173,57 +164,109 @@ class GroupedMessages:
     def sent(self, relation: int, variable: int) -> Carried:
         """Return what a relation sends to the values of a link."""
         if (relation, variable) not in self._sent:
-            rows, groups, sums = self._gathered(relation, variable)
-            mine = self.relations[relation]
-            places = mine.places[mine.variables.index(variable)][rows]
-            made = _added_up(places, groups, sums)
+            made = self._gathered(relation, variable)
             if made.groups is not None and not made.groups.any():
-                made = _spread_out(made, self.join.sizes[variable])
+                made = spread_out(made, self.join.sizes[variable])
             self._sent[relation, variable] = made
         return self._sent[relation, variable]
 
-    def _gathered(self, relation: int, towards: int | None) -> tuple[IntArray, IntArray, np.ndarray]:
-        """Return (elements, groups, sums): each element's weight times what reaches it through its other links."""
+    def _gathered(
+        self, relation: int, towards: int | None, between: tuple[int, int] | None = None
+    ) -> Carried:
+        """Return the weights of elements times what reaches them through their other links, by place and group.
+
+        towards: the link at whose places they are added up; None adds up all of them. between: only at places from the
+        one to the other, counted from the first.
+        """
         mine, weights = self.relations[relation], self.weights[relation]
         rows = np.flatnonzero((weights != 0).any(axis=1))
+        if between is not None:
+            places = self._places(relation, towards, rows)
+            rows = rows[(places >= between[0]) & (places < between[1])]
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
         sums = weights[rows]
-        for variable, places in zip(mine.variables, mine.places, strict=True):
-            if variable == towards:
-                continue
-            reached = self.passed(variable, relation)
-            own, theirs = _matches(places[rows], reached)
+        others = [
+            (places, self.passed(variable, relation))
+            for variable, places in zip(mine.variables, mine.places, strict=True)
+            if variable != towards
+        ]
+        others.sort(key=lambda other: other[1].groups is not None)
+        for position, (places, reached) in enumerate(others):
+            if position == len(others) - 1:
+                at = self._places(relation, towards, rows) - (between[0] if between else 0)
+                made = carried_through(at, groups, sums, places[rows], reached)
+                if made is not None:
+                    return made
+            own, theirs = matches(places[rows], reached)
             sums = sums[own] * reached.sums[theirs]
             groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
             rows = rows[own]
             used = (sums != 0).any(axis=1)
             rows, groups, sums = rows[used], groups[used], sums[used]
-        return rows, groups, sums
+        at = self._places(relation, towards, rows) - (between[0] if between else 0)
+        return added_up(at, groups, sums)
+
+    def _places(self, relation: int, towards: int | None, rows: IntArray) -> IntArray:
+        mine = self.relations[relation]
+        if towards is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        return mine.places[mine.variables.index(towards)][rows]
 
     def at_root(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums) of the whole join, groups ascending."""
-        _, groups, sums = self._gathered(0, None)
-        total = _added_up(np.zeros(len(groups), dtype=np.int64), groups, sums)
+        total = self._gathered(self.join.root, None)
         assert total.groups is not None
-        return total.groups, total.sums
+        used = np.flatnonzero((total.sums != 0).any(axis=1))
+        order = used[np.argsort(total.groups[used])]
+        return total.groups[order], total.sums[order][:, self.join.columns]
 
-    def met(self, variable: int) -> Carried:
-        """Return what joins through each value of a link, by group, scaled up."""
-        product = Carried(self.factors[variable])
-        for relation in self.members(variable):
-            product = product.times(self.sent(relation, variable))
-        if product.places is None:
-            count = len(product.sums)
-            return Carried(product.sums, np.arange(count), np.zeros(count, dtype=np.int64))
-        return product
+    def sides(self, variable: int) -> Iterator[tuple[int, Entries, Entries]]:
+        """Yield (first place, one side, the other): two sides that meet at the values of a link.
+
+        The products of their entries, times the value's factor, are what joins there. Where a side has too many of them
+        to be held at once, they come place after place, some places at a time.
+        """
+        *others, last = self.members(variable)
+        size = self.join.sizes[variable]
+        step = min((self._room(relation, variable) for relation in (*others, last)), default=size)
+        for start in range(0, size, step):
+            met = [self._part(relation, variable, start, start + step) for relation in (*others, last)]
+            if len(met) == 1:
+                met.insert(0, Carried(np.ones((min(step, size - start), len(self.join.quantities)))))
+            yield start, reduce(Carried.times, met[:-1]).entries(), met[-1].entries()
+
+    def _room(self, relation: int, variable: int) -> int:
+        """Return for how many places of a link what a relation sends there can be held at once."""
+        size = self.join.sizes[variable]
+        if (relation, variable) in self._sent:
+            return size
+        groups = prod(len(self.join.codes[k]) for k in self.join.behind(relation, variable))
+        cells = groups * len(self.join.quantities)
+        return size if cells * size <= MOST_CELLS else max(MOST_CELLS // cells, 1)
+
+    def _part(self, relation: int, variable: int, start: int, stop: int) -> Carried:
+        """Return what a relation sends to some places of a link."""
+        size = self.join.sizes[variable]
+        if self._room(relation, variable) == size:
+            return self.sent(relation, variable).between(start, stop)
+        return self._gathered(relation, variable, (start, stop))
 
 
-def _spread_out(entries: Carried, size: int) -> Carried:
-    """Return entries that all are of one group as one entry for every place."""
-    sums = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
-    assert entries.places is not None
-    sums[entries.places] = entries.sums
-    return Carried(sums)
+def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
+    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
+    kept: list[Quantity] = []
+    places = []
+    for quantity in quantities:
+        mine = join.whole_relations(quantity)
+        for place, other in enumerate(kept):
+            theirs = join.whole_relations(other)
+            if all(np.array_equal(a.weights, b.weights) for a, b in zip(mine, theirs, strict=True)):
+                places.append(place)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(quantity)
+    return kept, places
 
 
 def _codes(join: Join, node: Node) -> GroupCodes:

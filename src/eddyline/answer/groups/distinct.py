@@ -10,7 +10,7 @@ what is followed, the count is unbiased and its interval goes both ways.
 import numpy as np
 
 from eddyline.answer.groups.sampled import GroupIntervals
-from eddyline.answer.groups.tuples import Tuples, entries_of
+from eddyline.answer.groups.tuples import Tuples
 from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups
 from eddyline.sample.sorting import IntArray
 
@@ -24,26 +24,22 @@ def count_distinct(tuples: Tuples, confidence: float, *, one_value_each: bool) -
     if tuples.exact:
         return GroupIntervals(seen, seen, seen)
     assert tuples.sampled is not None
-    used, of_tuple = entries_of(tuples)
-    links, rates = tuples.sampled.links[used], tuples.sampled.rates[used]
-    witnesses = _witnesses(links, of_tuple)
-    alone = witnesses == 1
+    assert tuples.places is not None
+    rare = tuples.sampled.entries.rare
+    of_tuple = tuples.places[rare.groups]
+    used = of_tuple >= 0
+    of_tuple, rates = of_tuple[used], rare.rates[used]
+    alone = rare.witnesses[used] == 1
     chance = np.ones(len(tuples.owners))
     np.multiply.at(chance, of_tuple[alone], rates[alone])
     stands_for = 1.0 / chance
     if one_value_each:
         return _unbiased(tuples, seen, stands_for, chance, confidence)
-    pairs = np.bincount(of_tuple[(witnesses == 2) & (rates < 1.0)], minlength=len(tuples.owners)) > 0
+    pairs = np.bincount(of_tuple[~alone & (rates < 1.0)], minlength=len(tuples.owners)) > 0
     most = np.bincount(tuples.owners, weights=stands_for - 1.0, minlength=tuples.groups)
     unseen = most / _values_each(pairs, chance)
-    above = _spread(tuples, of_tuple, tuples.sampled.values[used], alone, stands_for - 1.0, confidence)
+    above = _spread(tuples, of_tuple, rare.values[used], alone, stands_for - 1.0, confidence)
     return GroupIntervals(seen + unseen, seen, seen + most + above)
-
-
-def _witnesses(links: IntArray, of_tuple: IntArray) -> IntArray:
-    """Return for each entry how many values of its link show its tuple."""
-    number = of_tuple * (int(links.max(initial=0)) + 1) + links
-    return np.asarray(np.bincount(number, minlength=1)[number])
 
 
 def _unbiased(

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Number
-from eddyline.answer.groups.tuples import Tuples, entries_of
-from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups
+from eddyline.answer.groups.entries import Asked
+from eddyline.answer.groups.tuples import Tuples
+from eddyline.answer.interval import FloatArray, ends_of_groups
+from eddyline.plan.decide.facets import ROWS
 from eddyline.sample.sorting import IntArray
 
 _FEWEST = 2
@@ -130,21 +132,17 @@ def _uncertainty(
     tuples: Tuples, values: SortedValues, places: IntArray, share: float, confidence: float
 ) -> tuple[FloatArray, FloatArray, np.ndarray]:
     """Return how far the share of rows up to each group's estimate may lie (below, above), and where that is known."""
-    assert tuples.sampled is not None
-    used, of_tuple = entries_of(tuples)
+    sampled, places_of = tuples.sampled, tuples.places
+    assert sampled is not None
+    assert places_of is not None
     rank = np.empty(len(values.order), dtype=np.int64)
     rank[values.order] = np.arange(len(values.order))
-    owners = tuples.owners[of_tuple]
     total = np.bincount(tuples.owners, weights=tuples.rows.astype(np.float64), minlength=tuples.groups)
-    beyond = np.where(rank[of_tuple] <= places[owners], 1.0 - share, -share)
-    added = tuples.sampled.added[used, 0] * beyond / total[owners]
-    numbers, rates = tuples.sampled.values[used], tuples.sampled.rates[used]
-    width = int(numbers.max(initial=0)) + 1
-    keys, at = np.unique(owners * width + numbers, return_inverse=True)
-    by_value = np.bincount(at, weights=added, minlength=len(keys)).astype(np.float64)
-    rate_of = np.ones(len(keys))
-    rate_of[at] = rates
-    spread = GroupSpread.of(by_value, rate_of, keys // width, tuples.groups)
-    below, above = ends_of_groups(spread, confidence)
-    sampled = np.bincount((keys // width)[rate_of < 1.0], minlength=tuples.groups)
-    return below, above, (sampled >= _FEWEST) | (not np.any(~np.array(tuples.sampled.own)))
+    beyond = np.where(rank <= places[tuples.owners], 1.0 - share, -share) / total[tuples.owners]
+    shown = places_of >= 0
+    owners, factors = np.full(len(places_of), -1), np.zeros(len(places_of))
+    owners[shown], factors[shown] = tuples.owners[places_of[shown]], beyond[places_of[shown]]
+    asked = Asked({sampled.column(ROWS): factors}, owners=owners, number=tuples.groups)
+    (moments,) = sampled.entries.moments(asked)
+    below, above = ends_of_groups(moments.spread, confidence)
+    return below, above, (moments.sampled >= _FEWEST) | (not sampled.sampled_links)

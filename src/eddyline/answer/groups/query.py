@@ -14,7 +14,7 @@ from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.details import Value, read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
-from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups, own_links
+from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.interval import Interval, of_each
@@ -216,24 +216,26 @@ def _sampled(
     sampled = SampledGroups(grouped, names, own_links(query))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
+    asked = [
+        GroupAggregate(
+            each.aggregate.function,
+            {name: quantity_of_group(i, name) for name in powers_of(each.aggregate.function)},
+        )
+        for i, each in enumerate(query.aggregates)
+    ]
     columns, rest = [], {}
-    for i, each in enumerate(query.aggregates):
-        function = each.aggregate.function
-        own = {name: quantity_of_group(i, name) for name in powers_of(function)}
-        unit = unit_of(query.single(each.aggregate))
-        about_rest = f"{planned.name}.{each.name}"
-        if function in ("count", "sum"):
-            read = sampled.read_sum(own[function], sure)
-            whole = _whole(snapshot, planned, function, own[function], confidence)
-            unseen = rest_of_sum(sampled, own[function], read, shown, whole, confidence)
-            rest[each.name] = _rest(about_rest, unseen.scaled(unit), function, confidence)
-        else:
-            read = sampled.read_ratio(function, own, sure)
-            rest[each.name] = Estimate(
-                about_rest, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
-            )
+    for each, wanted, read in zip(query.aggregates, asked, sampled.read(asked, sure), strict=True):
+        function, own = wanted.function, wanted.quantities
+        unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
         columns.append(_values(read, function, unit, shown, none))
+        rest[each.name] = Estimate(
+            about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
+        )
+        if wanted.is_sum:
+            whole = _whole(snapshot, planned, function, own[function], confidence)
+            unseen = rest_of_sum(sampled, own[function], read, shown, whole, confidence)
+            rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     return Answered(
         sampled.groups[shown], tuple(columns), sampled.whole_groups, False, rest, "sample", tuple(few)

@@ -13,6 +13,7 @@ import numpy as np
 from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
 from eddyline.answer.interval import FloatArray, Interval, ends_of_unseen_groups
 from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.sample.messages import sampled_messages
 
 _ENOUGH_VALUES = 30
 
@@ -60,30 +61,34 @@ def _good_turing(groups: SampledGroups, name: str, confidence: float) -> tuple[I
     A group of which a link shows a single value would not be seen without that value; of several such links, without
     any of theirs.
     """
-    added = groups.column(name)
-    sampled = groups.rates < 1.0
-    seen_by = _witnesses(groups)
-    once = sampled & (seen_by == 1)
+    rare = groups.entries.rare
+    added = rare.added[:, groups.column(name)]
+    sampled = rare.rates < 1.0
+    once = sampled & (rare.witnesses == 1)
     # every link that alone shows a group has an entry for the same rows: they count once
-    _, first = np.unique(groups.places[once], return_index=True)
+    _, first = np.unique(rare.groups[once], return_index=True)
     value = float((added[once] * _lost(groups, once)[once])[first].sum())
-    rare = sampled & (seen_by <= 2)
-    by_value = np.bincount(groups.values[rare], weights=np.abs(added[rare])).astype(np.float64)
-    own = np.bincount(groups.values[sampled], weights=np.abs(added[sampled] * groups.rates[sampled]))
-    typical = float(own[own > 0.0].mean()) if own.any() else 0.0
+    by_value = np.bincount(rare.values[sampled], weights=np.abs(added[sampled])).astype(np.float64)
+    own = _sampled_values(groups, name)
+    typical = float(own.mean()) if len(own) else 0.0
     below, above = ends_of_unseen_groups(by_value, typical, groups.base, confidence)
-    return Interval(value, value - below, value + above), int((own > 0.0).sum())
+    return Interval(value, value - below, value + above), len(own)
 
 
-def _witnesses(groups: SampledGroups) -> np.ndarray:
-    """Return for each entry how many values of its link show its group."""
-    links = int(groups.links.max(initial=0)) + 1
-    number = groups.places * links + groups.links
-    return np.bincount(number, minlength=1)[number]
+def _sampled_values(groups: SampledGroups, name: str) -> FloatArray:
+    """Return what each sampled value adds to all groups, by itself."""
+    join = groups.grouped.join
+    messages = sampled_messages(join, groups.grouped.quantities[groups.column(name)])
+    found = [
+        np.abs(messages.met(variable)[join.probabilities[variable] < 1.0])
+        for variable in groups.sampled_links
+    ]
+    added = np.concatenate(found) if found else np.empty(0)
+    return np.asarray(added[added > 0.0])
 
 
 def _lost(groups: SampledGroups, once: np.ndarray) -> FloatArray:
     """Return for each entry the chance that its group is not seen: one of the values that alone show it is missing."""
     chance = np.ones(len(groups.groups))
-    np.multiply.at(chance, groups.places[once], groups.rates[once])
-    return 1.0 - chance[groups.places]
+    np.multiply.at(chance, groups.entries.rare.groups[once], groups.entries.rare.rates[once])
+    return np.asarray(1.0 - chance[groups.entries.rare.groups])

@@ -1,15 +1,17 @@
 """Groups of a sampled join: what each value adds to each group, and the interval of each group's aggregates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled
+from eddyline.answer.groups.entries import Asked, GroupEntries, Moments
+from eddyline.answer.interval import FloatArray, ends_of_groups, most_unsampled
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
 
-_LEAST_REST = 0.2
+_FEWEST = 2
+"""Fewer values tell nothing of a ratio."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,30 @@ class GroupIntervals:
     highs: FloatArray
 
 
+@dataclass(frozen=True)
+class GroupAggregate:
+    """An aggregate that is asked for; quantities: what those that it is made of are called."""
+
+    function: str
+    quantities: Mapping[str, str]
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is COUNT or SUM, and not a ratio."""
+        return self.function in ("count", "sum")
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """A ratio of each group, its count, and the factors of the quantities, by column, in its linearization."""
+
+    values: FloatArray
+    count: FloatArray
+    factors: Mapping[int, FloatArray]
+
+
 class SampledGroups:
-    """The groups that a sample of a join shows: their sums, and what each followed value adds to them.
+    """The groups that a sample of a join shows: their sums, and what the followed values add to them.
 
     own: for each link whether its value is a group, which is then known whole.
     """
@@ -30,105 +54,93 @@ class SampledGroups:
     def __init__(self, grouped: GroupedJoin, names: list[str], own: list[bool]) -> None:
         self.names = names
         self.own = own
+        self.grouped = grouped
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
         self.least = self._followed(grouped, sums.shape[1])
-        parts, rates, places = [], [], []
-        links, values = [], []
-        self.own_values = 0
-        self.base = 1.0
-        for variable, is_group in enumerate(own):
-            self.base = min(self.base, grouped.join.state.rosters[grouped.join.shape.classes[variable]].base)
-            met = messages.met(variable)
-            assert met.groups is not None
-            assert met.places is not None
-            if is_group:
-                self.own_values += len(met.places)
-                continue
-            parts.append(met.sums.astype(np.float64))
-            rates.append(grouped.join.probabilities[variable][met.places])
-            places.append(np.searchsorted(self.groups, met.groups))
-            links.append(np.full(len(met.places), variable))
-            values.append(met.places + sum(grouped.sizes[:variable]))
-        width = len(names)
-        self.added = np.concatenate(parts) if parts else np.empty((0, width))
-        self.rates: FloatArray = np.concatenate(rates) if rates else np.empty(0)
-        self.places = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-        inside = (self.places < len(self.groups)) & (self.added != 0).any(axis=1)
-        self.links = np.concatenate(links)[inside] if links else np.empty(0, dtype=np.int64)
-        self.values = np.concatenate(values)[inside] if values else np.empty(0, dtype=np.int64)
-        self.added, self.rates, self.places = self.added[inside], self.rates[inside], self.places[inside]
+        rosters, classes = grouped.join.state.rosters, grouped.join.shape.classes
+        self.base = min((rosters[link].base for link in classes), default=1.0)
+        self.sampled_links = [link for link, is_group in enumerate(own) if not is_group]
+        self.entries = GroupEntries(grouped, messages, self.groups, self.sampled_links)
+
+    def column(self, name: str) -> int:
+        """Return which column of the join's quantities a quantity is."""
+        return self.grouped.columns[self.names.index(name)]
 
     def _followed(self, grouped: GroupedJoin, width: int) -> FloatArray | None:
         """Return what each group holds over followed values alone; None where weights may be negative."""
         for quantity in grouped.quantities:
             if any(np.any(each.weights < 0) for each in grouped.join.whole_relations(quantity)):
                 return None
-        groups, sums = grouped.exact()
+        groups, sums = grouped.followed()
         least = np.zeros((len(self.groups), width))
-        least[np.searchsorted(self.groups, groups)] = sums.astype(np.float64)
+        least[np.searchsorted(self.groups, groups)] = sums
         return least
 
-    def column(self, name: str) -> FloatArray:
-        """Return what each value adds to a quantity, entry by entry."""
-        return np.asarray(self.added[:, self.names.index(name)])
+    def read(self, aggregates: Sequence[GroupAggregate], confidence: float) -> list[GroupIntervals]:
+        """Return aggregates of each group with their intervals."""
+        ratios = [None if each.is_sum else self._linearized(each) for each in aggregates]
+        asked = [
+            Asked({self.column(each.quantities[each.function]): np.ones(len(self.groups))})
+            if ratio is None
+            else Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
+            for each, ratio in zip(aggregates, ratios, strict=True)
+        ]
+        return [
+            self._sum(each.quantities[each.function], moments, confidence)
+            if ratio is None
+            else self._ratio(each.function, ratio, moments, confidence)
+            for each, ratio, moments in zip(aggregates, ratios, self.entries.moments(*asked), strict=True)
+        ]
 
-    def read_sum(self, name: str, confidence: float) -> GroupIntervals:
+    def _sum(self, name: str, moments: Moments, confidence: float) -> GroupIntervals:
         """Return COUNT or SUM of each group."""
-        values, added = self.sums[name], self.column(name)
-        below, above = self._ends(added, confidence)
-        above = np.maximum(above, self._hidden(added, confidence))
+        values = self.sums[name]
+        below, above = ends_of_groups(moments.spread, confidence)
+        hidden = moments.typical * most_unsampled(self.base, confidence) if moments.typical else 0.0
+        above = np.where(moments.sampled == 0, np.maximum(above, hidden), above)
         lows, highs = values - below, values + above
         if self.least is not None:
             floor = self.least[:, self.names.index(name)]
             values, lows, highs = (np.maximum(each, floor) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)
 
-    def read_ratio(self, function: str, names: Mapping[str, str], confidence: float) -> GroupIntervals:
-        """Return AVG, a variance or a standard deviation of each group, linearized; names: of its quantities."""
+    def _linearized(self, aggregate: "GroupAggregate") -> "_Ratio":
+        """Return AVG or a variance of each group, and what its quantities add to its error."""
+        names, function = aggregate.quantities, aggregate.function
         count = self.sums[names["count"]]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = self.sums[names["sum"]] / count
-            factors = {"sum": np.ones(len(count)), "count": -mean}
-            values = mean
+            factors, values = {"sum": np.ones(len(count)), "count": -mean}, mean
             if function != "avg":
                 variance = self.sums[names["squares"]] / count - mean**2
                 factors = {"squares": np.ones(len(count)), "sum": -2 * mean, "count": mean**2 - variance}
                 values = np.maximum(variance, 0.0)
                 if function.endswith("_samp"):
                     values = np.where(count > 1, values * count / (count - 1), np.nan)
-            added = np.zeros(len(self.places))
-            for name, factor in factors.items():
-                added += factor[self.places] * self.column(names[name])
-            share = np.abs(self.column(names["count"])) * (1.0 - self.rates) / count[self.places]
-            below, above = self._ends(added / np.maximum(1.0 - share, _LEAST_REST), confidence)
-            few = np.bincount(self.places, minlength=len(count)) < 2
-            below, above = (np.where(few, np.inf, each / count) for each in (below, above))
-        lows, highs = values - below, values + above
+        by_column = {self.column(names[name]): np.nan_to_num(factor) for name, factor in factors.items()}
+        return _Ratio(values, count, by_column)
+
+    def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:
+        """Return AVG, a variance or a standard deviation of each group."""
+        few = moments.values < _FEWEST
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below, above = (
+                np.where(few, np.inf, each / ratio.count)
+                for each in ends_of_groups(moments.spread, confidence)
+            )
+        values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":
             lows = np.maximum(lows, 0.0)
         if function.startswith("stddev"):
             values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)
 
-    def _ends(self, added: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-        return ends_of_groups(GroupSpread.of(added, self.rates, self.places, len(self.groups)), confidence)
-
-    def _light(self) -> np.ndarray:
-        return self.rates < 1.0
-
-    def _hidden(self, added: FloatArray, confidence: float) -> FloatArray:
-        """Return what values that are not followed may add to groups of which only certain values are seen."""
-        light = self._light()
-        seen = np.bincount(self.places[light], minlength=len(self.groups))
-        typical = float(np.abs(added[light] * self.rates[light]).mean()) if light.any() else 0.0
-        return np.where(seen == 0, typical * most_unsampled(self.base, confidence), 0.0)
-
     @property
     def witnesses(self) -> int:
         """How many followed values join."""
-        return len(self.rates) + self.own_values
+        return self.entries.count_values()
 
     @property
     def has_own_links(self) -> bool:
@@ -138,7 +150,7 @@ class SampledGroups:
     @property
     def whole_groups(self) -> bool:
         """Whether the groups that are shown are known whole: nothing is sampled but which of them are shown."""
-        return self.has_own_links and not np.any(self.rates < 1.0)
+        return self.has_own_links and not np.any(self.entries.moments(Asked({}))[0].sampled > 0)
 
 
 def own_links(query: GroupQuery) -> list[bool]:

@@ -18,7 +18,7 @@ from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.messages import Join
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import IntArray
 from eddyline.sql.query import Detail, GroupQuery
 
 Labels = Sequence[tuple[object, ...]]
@@ -98,11 +98,3 @@ def _owners(groups: Labels, labels: Labels) -> IntArray:
     """Return which of the answer's groups each is, -1 where none."""
     at: Mapping[tuple[object, ...], int] = {group: number for number, group in enumerate(labels)}
     return np.array([at.get(group, -1) for group in groups], dtype=np.int64)
-
-
-def entries_of(tuples: Tuples) -> tuple[BoolArray, IntArray]:
-    """Return (which entries of the sample belong to a tuple, the tuple of each of those)."""
-    assert tuples.sampled is not None
-    assert tuples.places is not None
-    places = tuples.places[tuples.sampled.places]
-    return places >= 0, places[places >= 0]

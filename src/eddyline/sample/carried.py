@@ -1,0 +1,158 @@
+"""What is sent through a join by group: for a place of a link and a group, the sums of all quantities side by side."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eddyline.kernels.groups import add_products, count_products
+from eddyline.sample.sorting import IntArray
+
+_DENSE = 8
+"""Sums are added into a cell for every place and group where there are at most so many cells for each entry."""
+MOST_CELLS = 1 << 22
+"""Of sums by place, group and quantity that are held at once."""
+
+
+Entries = tuple[IntArray, IntArray, np.ndarray]
+"""Where the entries of each place begin, their groups, and their sums."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Sums by place and group: entries ordered by place, or, without groups, one entry for every place.
+
+    sums: a row for each entry, a column for each quantity.
+    """
+
+    sums: np.ndarray
+    places: IntArray | None = None
+    groups: IntArray | None = None
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where the entries of each place begin, and at last where all end."""
+        assert self.places is not None
+        size = int(self.places[-1]) + 1 if len(self.places) else 0
+        return np.searchsorted(self.places, np.arange(size + 1))
+
+    def entries(self) -> Entries:
+        """Return (where the entries of each place begin, their groups, their sums)."""
+        if self.places is not None:
+            assert self.groups is not None
+            return self.starts, self.groups, self.sums
+        count = len(self.sums)
+        return np.arange(count + 1), np.zeros(count, dtype=np.int64), self.sums
+
+    def between(self, start: int, stop: int) -> "Carried":
+        """Return what stands at some places, which are counted from the first of them."""
+        if self.places is None:
+            return Carried(self.sums[start:stop])
+        assert self.groups is not None
+        first, last = np.searchsorted(self.places, (start, stop))
+        return Carried(self.sums[first:last], self.places[first:last] - start, self.groups[first:last])
+
+    def times(self, other: "Carried") -> "Carried":
+        """Return the product at each place: every group of one with every group of the other."""
+        if self.places is None and other.places is None:
+            return Carried(self.sums * other.sums)
+        if self.places is None:
+            return other.times(self)
+        assert self.groups is not None
+        mine, theirs = matches(self.places, other)
+        sums = self.sums[mine] * other.sums[theirs]
+        groups = self.groups[mine] + (other.groups[theirs] if other.groups is not None else 0)
+        return Carried(sums, self.places[mine], groups)
+
+
+def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArray]:
+    """Return (entries, entries of another) for every pair that stands at one place."""
+    if other.places is None:
+        return slice(None), places
+    last = len(other.starts) - 1
+    inside = np.minimum(places, max(last - 1, 0))
+    starts = other.starts[inside]
+    counts = np.where(places < last, other.starts[np.minimum(inside + 1, last)] - starts, 0)
+    mine = np.repeat(np.arange(len(places)), counts)
+    first = np.repeat(np.cumsum(counts) - counts - starts, counts)
+    return mine, np.arange(len(mine)) - first
+
+
+def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
+    """Return entries of equal place and group as one."""
+    if len(places) == 0:
+        return Carried(sums, places, groups)
+    known, codes = _numbered(groups)
+    cells = (int(places.max()) + 1) * len(known)
+    if cells >= 1 << 62:
+        order = np.lexsort((groups, places))
+        first = _changes(places[order]) | _changes(groups[order])
+        starts = np.flatnonzero(first)
+        return Carried(
+            np.add.reduceat(sums[order], starts, axis=0), places[order][first], groups[order][first]
+        )
+    cell = places * len(known) + codes
+    if sums.dtype == np.float64 and cells <= min(_DENSE * len(cell), MOST_CELLS):
+        used = np.flatnonzero(np.bincount(cell, minlength=cells))
+        columns = [np.bincount(cell, weights=sums[:, q], minlength=cells)[used] for q in range(sums.shape[1])]
+        return Carried(np.stack(columns, axis=1), used // len(known), known[used % len(known)])
+    order = np.argsort(cell, kind="stable")
+    ordered = cell[order]
+    starts = np.flatnonzero(_changes(ordered))
+    used = ordered[starts]
+    return Carried(np.add.reduceat(sums[order], starts, axis=0), used // len(known), known[used % len(known)])
+
+
+def carried_through(
+    places: IntArray, groups: IntArray, weights: np.ndarray, reached_at: IntArray, reached: Carried
+) -> Carried | None:
+    """Return what elements send on: their weights times every entry that reaches them, added up by place and group.
+
+    reached_at: the place of each element among what reaches them. None where a loop over integers of any size, or over
+    more groups than there is room for, has to be left to `matches`.
+    """
+    if reached.groups is None or weights.dtype != np.float64 or len(places) == 0 or len(reached.groups) == 0:
+        return None
+    (own, own_codes), (theirs, codes) = _numbered(groups), _numbered(reached.groups)
+    room = len(own) * len(theirs)
+    if room > MOST_CELLS:
+        return None
+    order = np.argsort(places, kind="stable")
+    targets = int(places[order[-1]]) + 1
+    row_starts = np.searchsorted(places[order], np.arange(targets + 1))
+    met = (own_codes[order] * len(theirs), reached_at[order], reached.starts, codes)
+    counts = np.zeros(targets, dtype=np.int64)
+    count_products(row_starts, *met, counts, np.zeros(room, dtype=np.int64))
+    number = int(counts.sum())
+    made_codes, made = np.empty(number, dtype=np.int64), np.zeros((number, weights.shape[1]))
+    marks, slots = np.zeros(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
+    numbers = np.add.outer(own, theirs).reshape(-1)[made_codes]
+    return Carried(made, np.repeat(np.arange(targets), counts), numbers)
+
+
+def _numbered(groups: IntArray) -> tuple[IntArray, IntArray]:
+    """Return (the groups that there are, ascending; for each entry which of them it is)."""
+    most = int(groups.max())
+    if most < MOST_CELLS:
+        there = np.zeros(most + 1, dtype=np.int64)
+        there[groups] = 1
+        known = np.flatnonzero(there)
+        return known, (np.cumsum(there) - 1)[groups]
+    known, codes = np.unique(groups, return_inverse=True)
+    return known, codes
+
+
+def _changes(column: IntArray) -> np.ndarray:
+    """Return where a sorted column has another value than before."""
+    first = np.ones(len(column), dtype=np.bool_)
+    first[1:] = column[1:] != column[:-1]
+    return first
+
+
+def spread_out(entries: Carried, size: int) -> Carried:
+    """Return entries that all are of one group as one entry for every place."""
+    sums = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
+    assert entries.places is not None
+    sums[entries.places] = entries.sums
+    return Carried(sums)
