@@ -63,7 +63,7 @@ def answer_groups(
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
         answered = _everything(grouped, names, planned, query, confidence)
-    elif not query.links:
+    elif planned.totals and not query.links:
         answered = _followed(snapshot, grouped, names, planned, query, confidence)
     else:
         answered = _sampled(snapshot, grouped, names, planned, query, confidence, simultaneous=simultaneous)
@@ -255,7 +255,7 @@ def _whole(
     assert planned.sample is not None
     assert planned.shape is not None
     shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
-    totals = [float(snapshot.counters[each][0]) for each in planned.totals[quantity]]
+    totals = [float(snapshot.counters[each][0]) for each in planned.totals.get(quantity, ())]
     return read_sample_join(
         Join(snapshot.samples[planned.sample], shape), function, {function: totals}, confidence
     )

@@ -75,6 +75,22 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     }
 
 
+def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
+    """Return what the relations of a query read that was not planned: rows of one stream have no link of their own."""
+    if isinstance(query, Query):
+        return {
+            name: _quantity_facets(query, query.aggregate, power)
+            for name, power in powers_of(query.aggregate.function).items()
+        }
+    found = facets_of(query)
+    if not isinstance(query, GroupQuery) or query.links:
+        return found
+    return {
+        name: tuple(replace(facet, keys=(), variables=(), null_is_value=False) for facet in facets)
+        for name, facets in found.items()
+    }
+
+
 ROWS = "rows"
 """The quantity of a grouped query that counts the joined rows, whatever it selects."""
 

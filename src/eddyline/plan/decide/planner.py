@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.decisions import decide
+from eddyline.plan.decide.exploring import is_exploring
 from eddyline.plan.decide.facets import totals_of, uses_sample
 from eddyline.plan.decide.samples import plan_samples
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
@@ -74,7 +75,7 @@ def _sampled_layout(
     samples = plan_samples(sampled, settings, left, old, known)
     for sample in samples:
         planned |= {each.name: each for each in sample.queries}
-    ordered = tuple(planned[each.name] for each in queries)
+    ordered = tuple(planned[each.name] for each in queries if not is_exploring(each))
     made = tuple(sample.planned for sample in samples)
     return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
 

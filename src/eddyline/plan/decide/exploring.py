@@ -1,0 +1,73 @@
+"""Explored columns: named once, held with a stream's elements, for SQL that nobody planned.
+
+A stream's explored columns are planned as one query more, which groups its rows by all of them. It gives them a
+dictionary of the second stage, in which their combinations are followed; beside it they stand in every other
+dictionary of the stream.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from eddyline.errors import PlanError
+from eddyline.plan.demands import WorkloadQuery
+from eddyline.plan.layout import PlannedSample, Stream
+from eddyline.sql.query import Expression, GroupColumn, GroupQuery, Key, Relation
+from eddyline.types import Column
+
+_EXPLORE = "explore "
+"""How the name of such a query begins: no name of a user's query has a space."""
+
+
+def explored_columns(stream: Stream, names: Sequence[str], known: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns of a stream that are explored, those known already and those named now, or raise PlanError."""
+    if not names:
+        raise PlanError(
+            f"exploring stream {stream.name!r} names no column: write w.explore({stream.name!r}, "
+            f"{stream.columns[0].name!r})."
+        )
+    declared = {column.name.lower(): column for column in stream.columns}
+    found = list(known)
+    for name in names:
+        column = declared.get(name.lower()) if isinstance(name, str) else None
+        if column is None:
+            raise PlanError(
+                f"stream {stream.name!r} has no column {name!r} to explore: its columns are "
+                f"{', '.join(each.name for each in stream.columns)}."
+            )
+        if column in found:
+            raise PlanError(
+                f"column {column.name!r} of stream {stream.name!r} is explored twice: name it once."
+            )
+        found.append(column)
+    return tuple(sorted(found, key=lambda column: column.name))
+
+
+def exploring(stream: str, columns: Sequence[Column]) -> WorkloadQuery:
+    """Return the query that stands for the explored columns of a stream: its rows, grouped by all of them."""
+    groups = tuple(GroupColumn(each.name, 0, column_expression(each)) for each in columns)
+    name = f"{_EXPLORE}{stream}({', '.join(each.name for each in columns)})"
+    return WorkloadQuery(name, GroupQuery(name, groups, (), (Relation(stream, stream),)))
+
+
+def column_expression(column: Column) -> Expression:
+    """Return a column as an expression, in the spelling of parsed queries."""
+    return Expression(f"`{column.name}`", column.type)
+
+
+def is_exploring(asked: WorkloadQuery) -> bool:
+    """Return whether a query stands for explored columns: nobody asked it, and nobody is answered."""
+    return asked.name.startswith(_EXPLORE)
+
+
+def explored_keys(asked: Iterable[WorkloadQuery]) -> dict[str, tuple[Key, ...]]:
+    """Return for each explored stream among some queries its columns, each as a key."""
+    return {
+        each.query.relations[0].stream: tuple(Key((group.expression,)) for group in each.query.groups)
+        for each in asked
+        if is_exploring(each) and isinstance(each.query, GroupQuery)
+    }
+
+
+def explores(sample: PlannedSample, stream: str | None = None) -> bool:
+    """Return whether a sample holds explored columns, of any stream or of one."""
+    begin = _EXPLORE if stream is None else f"{_EXPLORE}{stream}("
+    return any(shape.name.startswith(begin) for shape in sample.spec.shapes)
