@@ -40,16 +40,24 @@ class Labels:
         return int(self.codes.nbytes + self.values.nbytes)
 
     def plus(self, other: "Labels") -> "Labels":
-        """Return the labels of both."""
-        fresh = ~np.isin(other.codes, self.codes)
+        """Return the labels of both; the label NULL, of a code that only NULL has held, gives way to a value."""
+        mine, theirs = self.told(), other.told()
+        fresh = ~np.isin(theirs.codes, mine.codes)
         if not fresh.any():
-            return self
-        if len(self) == 0:
-            return other
-        codes = np.concatenate([self.codes, other.codes[fresh]])
-        added = other.values.filter(pa.array(fresh)).cast(self.values.type)
+            return mine
+        if len(mine) == 0:
+            return theirs
+        codes = np.concatenate([mine.codes, theirs.codes[fresh]])
+        added = theirs.values.filter(pa.array(fresh)).cast(mine.values.type)
         order = np.argsort(codes, kind="stable")
-        return Labels(codes[order], pa.concat_arrays([self.values, added]).take(pa.array(order)))
+        return Labels(codes[order], pa.concat_arrays([mine.values, added]).take(pa.array(order)))
+
+    def told(self) -> "Labels":
+        """Return the labels that are values."""
+        if self.values.null_count == 0:
+            return self
+        told = np.asarray(self.values.is_valid())
+        return Labels(self.codes[told], self.values.filter(pa.array(told)))
 
     def only(self, codes: IntArray) -> "Labels":
         """Return the labels of some codes, ascending; a code that has none, as NULL's, has the label NULL."""

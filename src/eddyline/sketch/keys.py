@@ -25,6 +25,7 @@ from eddyline.types import SqlType
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _DECIMAL = pa.types.is_decimal128
 
+_DIGITS_OF_64_BITS = 19
 _WHOLE_DIGITS = 18
 """Digits of a decimal that fits 64 bits whatever they are."""
 
@@ -118,6 +119,8 @@ def values_of_keys(keys: Int64Array, valid: BoolArray, kind: pa.DataType) -> pa.
     array = pa.array(keys, mask=~valid)
     if pa.types.is_boolean(kind):
         return array.cast(pa.int8()).cast(kind)
+    if _DECIMAL(kind):
+        return array.cast(pa.decimal128(_DIGITS_OF_64_BITS, 0)).cast(kind)
     return array.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else array.cast(kind)
 
 

@@ -188,7 +188,7 @@ class _Reading:
             if each.stream == self.stream.name and (keys == each.links if whole else keys <= each.links)
         ]
         if not linked:
-            raise _Gap(self._not_linked(keys), 3)
+            raise _Gap(self._not_linked(keys, "counts or joins" if whole else "joins on"), 3)
         linked.sort(key=lambda i: (len(sample.kept[i].links), not self._follows_rows(sample.kept[i]), i))
         missing = [self._missing(sample.kept[i]) for i in linked]
         fitting = [i for i, names in zip(linked, missing, strict=True) if not names]
@@ -236,14 +236,14 @@ class _Reading:
                 1,
             ) from error
 
-    def _not_linked(self, keys: frozenset[Key]) -> str:
+    def _not_linked(self, keys: frozenset[Key], does: str) -> str:
         if not keys:
             read = {n for facet in self.facets for text in _texts(facet) for n in columns_of(text)}
             return self._not_held(sorted(read))
-        joined = " and ".join(str(key) for key in sorted(keys))
+        joined = " and ".join(str(key).replace("`", "") for key in sorted(keys))
         return (
-            f"no stream sample follows {joined} of stream {self.stream.name!r}, because no planned query joins on it "
-            "in this way: add a query that does to the workload and build the state anew."
+            f"no planned query {does} {joined} of stream {self.stream.name!r}, so that its values are not followed: "
+            "add a query that does to the workload and build the state anew."
         )
 
     def _not_held(self, names: Sequence[str]) -> str:

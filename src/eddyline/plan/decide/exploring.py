@@ -67,7 +67,11 @@ def explored_keys(asked: Iterable[WorkloadQuery]) -> dict[str, tuple[Key, ...]]:
     }
 
 
-def explores(sample: PlannedSample, stream: str | None = None) -> bool:
-    """Return whether a sample holds explored columns, of any stream or of one."""
-    begin = _EXPLORE if stream is None else f"{_EXPLORE}{stream}("
-    return any(shape.name.startswith(begin) for shape in sample.spec.shapes)
+def explored_names(sample: PlannedSample) -> list[str]:
+    """Return the names of the queries that stand for the explored columns of a sample."""
+    return [shape.name for shape in sample.spec.shapes if shape.name.startswith(_EXPLORE)]
+
+
+def explores(sample: PlannedSample, stream: str) -> bool:
+    """Return whether a sample holds explored columns of a stream."""
+    return any(name.startswith(f"{_EXPLORE}{stream}(") for name in explored_names(sample))

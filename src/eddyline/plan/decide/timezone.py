@@ -28,7 +28,7 @@ def _holds_instants(sample: PlannedSample) -> bool:
         key.columns[0].type.kind == "timestamp"
         for elements in sample.exact
         if explores(sample, elements.stream)
-        for key in elements.groups
+        for key in elements.keys
     )
 
 
