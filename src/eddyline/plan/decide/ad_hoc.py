@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, kept_elements
 from eddyline.plan.decide.exploring import column_expression
-from eddyline.plan.decide.facets import Facet, unplanned_facets
+from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
 from eddyline.plan.decide.shapes import classes_of, one_class_each, shape_of
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
@@ -107,7 +107,9 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
         )
     linked = _with_all_links(quantities, [sample.kept[source].links for source in found])
     classes |= {(stream, loosened(key)): link for (stream, key), link in classes.items()} | classes
-    return _derived(sample, asked, linked, found, classes, timezone)
+    made = _derived(sample, asked, linked, found, classes, timezone)
+    totals = tuple(facet.demand().id for facet in quantities.get(EVERY_ROW, ()))
+    return replace(made, totals={EVERY_ROW: totals} if totals and layout.by_id.keys() >= set(totals) else {})
 
 
 def _with_all_links(
@@ -160,7 +162,8 @@ def _derived(
         asked.method,
         {},
         sample.id,
-        shape=shape,
+        {},
+        shape,
         exact=tuple(Derived(i, sample.exact[i], part) for i, part in zip(whole, exact, strict=True)),
         kept=tuple(Derived(i, sample.kept[i], part) for i, part in zip(parts, kept, strict=True)),
         spec=spec,

@@ -8,8 +8,9 @@ dictionary of the stream.
 from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
+from eddyline.plan.decide.facets import facets_of, totals_of
 from eddyline.plan.demands import WorkloadQuery
-from eddyline.plan.layout import PlannedSample, Stream
+from eddyline.plan.layout import Demand, PlannedSample, Stream
 from eddyline.sql.query import Expression, GroupColumn, GroupQuery, Key, Relation
 from eddyline.types import Column
 
@@ -65,6 +66,22 @@ def explored_keys(asked: Iterable[WorkloadQuery]) -> dict[str, tuple[Key, ...]]:
         for each in asked
         if is_exploring(each) and isinstance(each.query, GroupQuery)
     }
+
+
+def sample_totals(asked: Iterable[WorkloadQuery]) -> set[Demand]:
+    """Return the exact totals of the relations of sampled queries.
+
+    Of explored streams also those of all rows that have a link: later queries bring predicates of their own.
+    """
+    queries = list(asked)
+    totals = {demand for each in queries for demand in totals_of(each.query)}
+    explored = explored_keys(queries)
+    facets = (f for each in queries for quantity in facets_of(each.query).values() for f in quantity)
+    for facet in facets:
+        if facet.stream in explored and not facet.null_is_value:
+            links = (frozenset(facet.keys), *(frozenset([key]) for key in facet.keys))
+            totals |= {Demand(facet.stream, "total", tuple(sorted(keys))) for keys in links}
+    return totals
 
 
 def explored_names(sample: PlannedSample) -> list[str]:

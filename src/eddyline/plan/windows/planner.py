@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.exploring import explored_names, is_exploring
-from eddyline.plan.decide.facets import totals_of, uses_sample
+from eddyline.plan.decide.exploring import explored_names, is_exploring, sample_totals
+from eddyline.plan.decide.facets import uses_sample
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.samples import LEAST_BYTES
 from eddyline.plan.demands import WorkloadQuery
@@ -72,7 +72,7 @@ def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
 def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
     """Return the exact counters of some queries, which stand beside stream samples, too."""
     counted = {demand for demand in _all_demands(asked) if demand.kind == "total"}
-    return counted | {demand for each in asked for demand in totals_of(each.query)}
+    return counted | sample_totals(asked)
 
 
 def _parts(asked: Iterable[WorkloadQuery]) -> int:
