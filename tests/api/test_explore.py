@@ -66,12 +66,12 @@ def test_random_texts_are_exact_while_everything_is_held(data, seed, rows, keys)
             assert_exact(each.answer(text), text, columns, net)
 
 
-def small_state(rows=200, **settings_):
+def small_state():
     """A state that holds everything, and its rows."""
     rng = np.random.default_rng(1)
-    tables = {"orders": explored.orders(rng, rows, 20), "items": explored.items(rng, rows, 20)}
+    tables = {"orders": explored.orders(rng, 200, 20), "items": explored.items(rng, 200, 20)}
     tables["skus"] = explored.skus(rng)
-    state = explored.plan(**settings_).empty()
+    state = explored.plan().empty()
     for name, table in tables.items():
         state.update(name, table)
     return state, tables

@@ -63,8 +63,8 @@ GROUPS = {
 FUNCTIONS = ["COUNT", "SUM", "AVG", "VAR_POP", "STDDEV_SAMP"]
 
 
-def plan(budget="8 MB", seed=5, **settings):
-    w = el.Workload(budget=budget, seed=seed, timezone="UTC", **settings)
+def plan(budget="8 MB", seed=5, timezone="UTC"):
+    w = el.Workload(budget=budget, seed=seed, timezone=timezone)
     for name, schema in STREAMS.items():
         w.stream(name, schema)
         w.explore(name, *EXPLORED[name])
