@@ -1,5 +1,8 @@
 """Ad hoc SQL over explored columns: exact while everything is held, intervals that hold beyond, refusals in sentences."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -312,3 +315,13 @@ def test_a_pipeline_file_names_explored_columns(tmp_path):
         with pytest.raises(el.EddylineError, match=sentence) as error:
             load_pipeline(file).plan()
         assert str(error.value).endswith(".")
+
+
+def test_the_page_on_unplanned_questions_runs():
+    page = (Path(__file__).parents[2] / "docs/how-to/ask-what-nobody-planned.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert names["money"].exact
+    assert names["baskets"].exact
+    assert len(names["baskets"]) == 4
