@@ -1,6 +1,7 @@
 """Ad hoc SQL over explored columns: exact while everything is held, intervals that hold beyond, refusals in sentences."""
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
+from eddyline.sql.query import Expression, Key
+from eddyline.types import SqlType
 from tests.data import explored
 from tests.oracles.duckdb_sql import exact, net_rows
 from tests.oracles.grouped import exact_groups, told_groups
@@ -108,6 +111,31 @@ def test_floats_are_held_to_the_bit():
     with pytest.raises(el.PipelineError, match="NaN"):
         state.answer("SELECT SUM(x) FROM s")
     assert state.answer("SELECT SUM(CASE WHEN x < 1 THEN x END) FROM s").value == pytest.approx(0.2)
+
+
+def test_decimals_are_held_without_labels_where_64_bits_hold_their_digits():
+    kinds = {"a": (18, 2), "b": (18, 6), "c": (18, 7), "d": (28, 4), "e": (19, 2), "g": (1, 1)}
+    schema = ", ".join(f"{name} DECIMAL({digits},{scale})" for name, (digits, scale) in kinds.items())
+    state = el.Workload().stream("s", schema).explore("s", *kinds).plan().empty()
+    table = pa.table(
+        {
+            name: pa.array(
+                [Decimal(sign * (10**digits - 1)).scaleb(-scale) for sign in (1, -1)] + [Decimal(0), None],
+                pa.decimal128(digits, scale),
+            )
+            for name, (digits, scale) in kinds.items()
+        }
+    )
+    state.update("s", table)
+    assert state.snapshot.layout.samples[0].exact[0].labelled == tuple(
+        Key((Expression(f"`{name}`", SqlType("decimal", *kinds[name])),)) for name in "cde"
+    )
+    for each in (state, in_second_stage(el.State.from_bytes(state.to_bytes()))):
+        for name in kinds:
+            groups = each.answer(
+                f"SELECT {name}, COUNT(*) AS n FROM s WHERE {name} < 0 OR {name} >= 0 GROUP BY {name}"
+            )
+            assert set(groups.to_arrow()[name].to_pylist()) == set(table[name].to_pylist()[:3])
 
 
 def test_distinct_values_of_a_link_under_any_predicate():

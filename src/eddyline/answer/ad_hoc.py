@@ -7,9 +7,11 @@ they had been planned.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.ingest.arrow_path import project_table, referenced
 from eddyline.ingest.elements import element_flag
@@ -26,6 +28,7 @@ from eddyline.sketch.counters import multiply
 from eddyline.sketch.keys import NULL_KEY, values_of_keys
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import Key
+from eddyline.types import SqlType
 
 
 def with_derived(snapshot: Snapshot, planned: AdHocQuery) -> Snapshot:
@@ -67,7 +70,7 @@ class _Evaluated:
         projection = _unheld(part)
         places, kinds = readable_columns(part.held, stream), {c.name: c.type for c in stream.columns}
         columns = {
-            name: _decoded(dictionary, places[name], to_arrow(kinds[name])) for name in referenced(projection)
+            name: _column(dictionary, part.held, places[name], kinds[name]) for name in referenced(projection)
         }
         table = pa.table(columns) if columns else pa.table({"none": pa.nulls(len(dictionary))})
         batch = project_table(stream, table, dictionary.total(COUNT), projection, planned.timezone)
@@ -131,6 +134,17 @@ def _unheld(part: Derived) -> Projection:
 
 def _is_there(held: Elements, key: Key, *, labelled: bool) -> bool:
     return key in (held.labelled if labelled else held.keys)
+
+
+def _column(dictionary: Dictionary, held: Elements, position: int, kind: SqlType) -> pa.Array:
+    """Return the values of a column of all elements, also of a DECIMAL that is held times a power of ten."""
+    part = held.keys[position].columns[0]
+    values = _decoded(dictionary, position, to_arrow(part.type))
+    if part.type == kind:
+        return values
+    unit = pa.scalar(Decimal(1).scaleb(-kind.scale), pa.decimal128(kind.scale + 1, kind.scale))
+    whole = values.cast(pa.decimal128(kind.precision + 1, 0))
+    return pc.multiply(whole, unit).cast(to_arrow(kind))
 
 
 def _decoded(dictionary: Dictionary, position: int, kind: pa.DataType) -> pa.Array:

@@ -28,10 +28,21 @@ def answer(
     if isinstance(planned.query, GroupQuery):
         return answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
     estimate = _estimate(snapshot, planned, confidence, about)
+    if isinstance(planned, AdHocQuery) and _is_sampled_variance(planned, estimate):
+        estimate = replace(estimate, notes=(*estimate.notes, notes.FEW_LARGE_VALUES))
     wanted = snapshot.layout.error
     if wanted is None or estimate.value is None or estimate.relative_error <= wanted:
         return estimate
     return replace(estimate, notes=(*estimate.notes, notes.error_not_reached(wanted)))
+
+
+def _is_sampled_variance(planned: PlannedQuery, estimate: Estimate) -> bool:
+    query = planned.query
+    return (
+        isinstance(query, Query)
+        and not estimate.exact
+        and query.aggregate.function.startswith(("var", "stddev"))
+    )
 
 
 def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, about: list[str]) -> Estimate:

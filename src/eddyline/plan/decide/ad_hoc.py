@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, kept_elements
-from eddyline.plan.decide.exploring import column_expression
 from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
+from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
 from eddyline.plan.decide.shapes import classes_of, one_class_each, shape_of
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
 from eddyline.sample.spec import SampleSpec
-from eddyline.sketch.keys import code_is_value
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
@@ -52,6 +51,7 @@ class AdHocQuery(PlannedQuery, frozen=True, kw_only=True):
 def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
     """Return the columns of a stream whose values can be told from a dictionary, each with the key that holds it."""
     names = {column_expression(column): column.name for column in stream.columns}
+    names |= {held_expression(column): column.name for column in stream.columns}
     return {
         names[key.columns[0]]: position
         for position, key in enumerate(elements.keys)
@@ -263,7 +263,7 @@ class _Reading:
 
 def _is_told(elements: Elements, key: Key) -> bool:
     """Return whether a dictionary holds a key of one column and tells its values."""
-    told = key in elements.labelled or code_is_value(key.columns[0].type)
+    told = key in elements.labelled or code_tells(key)
     return key in elements.keys and told and not key.null_is_value
 
 

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from eddyline.plan.decide.exploring import explored_keys
 from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
+from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.decide.shapes import shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
 from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.hash_families import derive_seed
-from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import JoinDistinctQuery, Key
 
 
@@ -128,7 +128,7 @@ def _part(facet: Facet) -> _Part:
 
 def _merged(stream: str, parts: Sequence[_Part]) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
-    labelled = (key for key in groups if not code_is_value(key.columns[0].type))
+    labelled = (key for key in groups if not code_tells(key))
     return Elements(
         stream,
         tuple(sorted(links | groups)),

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.facets import facets_of, totals_of
+from eddyline.plan.decide.held_columns import held_expression
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, PlannedSample, Stream
-from eddyline.sql.query import Expression, GroupColumn, GroupQuery, Key, Relation
+from eddyline.sql.query import GroupColumn, GroupQuery, Key, Relation
 from eddyline.types import Column
 
 _EXPLORE = "explore "
@@ -44,14 +45,9 @@ def explored_columns(stream: Stream, names: Sequence[str], known: Sequence[Colum
 
 def exploring(stream: str, columns: Sequence[Column]) -> WorkloadQuery:
     """Return the query that stands for the explored columns of a stream: its rows, grouped by all of them."""
-    groups = tuple(GroupColumn(each.name, 0, column_expression(each)) for each in columns)
+    groups = tuple(GroupColumn(each.name, 0, held_expression(each)) for each in columns)
     name = f"{_EXPLORE}{stream}({', '.join(each.name for each in columns)})"
     return WorkloadQuery(name, GroupQuery(name, groups, (), (Relation(stream, stream),)))
-
-
-def column_expression(column: Column) -> Expression:
-    """Return a column as an expression, in the spelling of parsed queries."""
-    return Expression(f"`{column.name}`", column.type)
 
 
 def is_exploring(asked: WorkloadQuery) -> bool:

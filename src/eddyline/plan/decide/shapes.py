@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from eddyline.plan.decide.facets import Facet, element_key, facets_of
+from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
-from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import AnyQuery, GroupQuery, Key, Query, SetExpression, SetLeaf, SetQuery
 
 
@@ -64,7 +64,7 @@ def _holds(elements: Elements, facet: Facet) -> bool:
         elements.stream == facet.stream
         and elements.links == set(facet.keys)
         and set(facet.groups) <= set(elements.keys)
-        and all(key in elements.labelled or code_is_value(key.columns[0].type) for key in facet.groups)
+        and all(key in elements.labelled or code_tells(key) for key in facet.groups)
         and set(facet.flags) <= set(elements.flags)
         and (facet.measure is None or facet.measure in elements.measures)
     )
