@@ -148,6 +148,21 @@ def test_distinct_values_of_a_link_under_any_predicate():
             assert each.answer(text).value == exact(text, tables), text
 
 
+def test_few_combinations_stay_exact_while_links_overflow():
+    w = el.Workload(budget="20 KB").stream("s", "k BIGINT, g STRING")
+    w.query("pairs", "SELECT COUNT(*) FROM s a JOIN s b ON a.k = b.k").explore("s", "g")
+    state = w.plan().empty()
+    state.update("s", pa.table({"k": np.arange(20_000), "g": ["u", "v", None, "u"] * 5_000}))
+    assert not state.answer("pairs").exact
+    assert state.answer("SELECT g, COUNT(*) AS n FROM s GROUP BY g").exact
+    for text, value in {"g = 'u'": 10_000, "g IS NULL": 5_000, "g > 'u'": 5_000}.items():
+        answer = state.answer(f"SELECT COUNT(*) FROM s WHERE {text}")
+        assert (answer.exact, answer.value) == (True, value)
+    both = state.answer("SELECT COUNT(*) FROM s WHERE g = 'u' AND k < 10000")
+    assert not both.exact
+    assert both.low <= 5_000 <= both.high
+
+
 def test_planned_predicates_and_measures_meet_explored_columns():
     w = el.Workload().stream("a", "k INT, x BIGINT, y INT, g STRING").stream("b", "k INT")
     w.query("planned", "SELECT SUM(a.x) FROM a JOIN b ON a.k = b.k WHERE a.y > 2").explore("a", "g")

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, kept_elements
+from eddyline.plan.decide.exploring import explored_class
 from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
 from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
 from eddyline.plan.decide.shapes import classes_of, one_class_each, shape_of
@@ -182,7 +183,8 @@ class _Reading:
     def source(self, sample: PlannedSample, *, whole: bool) -> int:
         """Return the dictionary of a sample that answers for the relation, with the fewest links beside its own.
 
-        whole: none beside, because the query asks whether values are there at all. Raises _Gap where there is none.
+        Of such, the one that follows combinations of explored columns comes first. whole: none beside, because the
+        query asks whether values are there at all. Raises _Gap where there is none.
         """
         keys = frozenset(self.facets[0].keys)
         linked = [
@@ -192,7 +194,8 @@ class _Reading:
         ]
         if not linked:
             raise _Gap(self._not_linked(keys, "counts or joins" if whole else "joins on"), 3)
-        linked.sort(key=lambda i: (len(sample.kept[i].links), not self._follows_rows(sample.kept[i]), i))
+        rows = explored_class(sample, self.stream.name)
+        linked.sort(key=lambda i: (len(sample.kept[i].links), rows not in sample.spec.kept[i].classes, i))
         missing = [self._missing(sample.kept[i]) for i in linked]
         fitting = [i for i, names in zip(linked, missing, strict=True) if not names]
         if not fitting:
@@ -200,10 +203,6 @@ class _Reading:
         for text in self._evaluated(sample.kept[fitting[0]]):
             self._check(text)
         return fitting[0]
-
-    def _follows_rows(self, elements: Elements) -> bool:
-        """Return whether a dictionary follows combinations of columns, and not values that streams meet in."""
-        return all(key.null_is_value for key in elements.links)
 
     def _evaluated(self, elements: Elements) -> Iterator[str]:
         """Yield the expressions that the relation reads and the dictionary does not hold as they are."""
@@ -241,8 +240,7 @@ class _Reading:
 
     def _not_linked(self, keys: frozenset[Key], does: str) -> str:
         if not keys:
-            read = {n for facet in self.facets for text in _texts(facet) for n in columns_of(text)}
-            return self._not_held(sorted(read))
+            return self._not_held(self._missing(Elements(self.stream.name, ())))
         joined = " and ".join(str(key).replace("`", "") for key in sorted(keys))
         return (
             f"no planned query {does} {joined} of stream {self.stream.name!r}, so that its values are not followed: "
@@ -255,7 +253,7 @@ class _Reading:
             return "no stream sample holds its rows: add the query to the workload and build the state anew."
         written = ", ".join(f'"{name}"' for name in names)
         return (
-            f"it reads {', '.join(names)} of stream {self.stream.name!r}, which no stream sample holds: name what is "
+            f"it reads {', '.join(names)} of stream {self.stream.name!r}, whose values are not held: name what is "
             f'to be asked with w.explore("{self.stream.name}", {written}), or add the query to the workload, and '
             "build the state anew."
         )
@@ -265,12 +263,3 @@ def _is_told(elements: Elements, key: Key) -> bool:
     """Return whether a dictionary holds a key of one column and tells its values."""
     told = key in elements.labelled or code_tells(key)
     return key in elements.keys and told and not key.null_is_value
-
-
-def _texts(facet: Facet) -> Iterator[str]:
-    for flag in facet.flags:
-        yield from flag.predicates
-        yield from (part.text for part in flag.presence)
-    if facet.measure is not None:
-        yield facet.measure.expression.text
-    yield from (key.columns[0].text for key in facet.groups)

@@ -85,6 +85,12 @@ def explored_names(sample: PlannedSample) -> list[str]:
     return [shape.name for shape in sample.spec.shapes if shape.name.startswith(_EXPLORE)]
 
 
+def explored_class(sample: PlannedSample, stream: str) -> int | None:
+    """Return the link class of the combinations of a stream's explored columns, None where it has none."""
+    begin = f"{_EXPLORE}{stream}("
+    return next((shape.classes[0] for shape in sample.spec.shapes if shape.name.startswith(begin)), None)
+
+
 def explores(sample: PlannedSample, stream: str) -> bool:
     """Return whether a sample holds explored columns of a stream."""
-    return any(name.startswith(f"{_EXPLORE}{stream}(") for name in explored_names(sample))
+    return explored_class(sample, stream) is not None
