@@ -136,6 +136,7 @@ def test_decimals_are_held_without_labels_where_64_bits_hold_their_digits():
                 f"SELECT {name}, COUNT(*) AS n FROM s WHERE {name} < 0 OR {name} >= 0 GROUP BY {name}"
             )
             assert set(groups.to_arrow()[name].to_pylist()) == set(table[name].to_pylist()[:3])
+            assert groups.to_arrow()["n"].to_pylist() == [1, 1, 1]  # NULL has the code of 0, and is none
 
 
 def test_distinct_values_of_a_link_under_any_predicate():
