@@ -1,14 +1,17 @@
 """Dictionaries are what Python dicts of net totals are, column by column."""
 
 import contextlib
+from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.sample.dictionary import Builder, Dictionary
+from eddyline.sample.labels import Labels
 from eddyline.sample.spec import DictionarySpec
 from tests.data.dictionaries import dictionary, matrices, plain
 from tests.oracles import stream_samples as naive
@@ -149,3 +152,14 @@ def test_indexes_give_distinct_values_and_places(rows):
         values, places = held.index(key)
         assert values.tolist() == sorted(set(held.key(key).tolist()))
         assert values[places].tolist() == held.key(key).tolist()
+
+
+def test_a_label_of_null_gives_way_to_the_value_of_the_same_code():
+    """0.00 has the code 0, which NULL holds, too: a state of NULLs alone must not name the value of another one."""
+    spec = DictionarySpec((-1,), labelled=(0,))
+    nulls = Dictionary.of(spec, np.array([[0, 1]]), np.array([[1]]))
+    value = Labels.of(np.array([0]), pa.array([Decimal("0.00")]))
+    zeros = Dictionary.of(spec, np.array([[0, 0]]), np.array([[1]]), {0: value})
+    for both in (nulls.plus(zeros), zeros.plus(nulls)):
+        assert both.labels[0].values.to_pylist() == [Decimal("0.00")]
+        assert both.is_null(0).tolist() == [False, True]

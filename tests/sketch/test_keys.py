@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import SketchError
-from eddyline.sketch.keys import NULL_KEY, column_key, set_key, tuple_key, unscaled
+from eddyline.sketch.keys import NULL_KEY, column_key, set_key, tuple_key, unscaled, values_of_keys
 
 GOLDEN = [
     (pa.array([5], pa.int8()), 5),
@@ -84,9 +84,18 @@ def test_slices_and_chunks_do_not_matter():
     assert column_key(money.slice(2))[0].tolist() == column_key(money)[0].tolist()[2:]
 
 
-def test_floats_are_no_keys():
-    with pytest.raises(SketchError, match="double"):
-        column_key(pa.array([1.5]))
+def test_codes_of_floats_are_their_bits_and_no_other_types_have_codes():
+    """Elements hold floats of explored columns; SQL refuses to join on them (tests/sql/test_parse.py)."""
+    for kind in (pa.float32(), pa.float64()):
+        values = pa.array([1.5, None, -0.0, 0.0, float("inf"), float("nan"), -3e-5], kind)
+        codes, valid = column_key(values.slice(1))
+        assert valid.tolist() == [False, True, True, True, True, True]
+        assert len(set(codes.tolist())) == 5  # NULL holds 0, as 0.0 does
+        back = values_of_keys(codes, valid, kind)
+        assert back.type == kind
+        assert str(back.to_pylist()) == str(values.slice(1).to_pylist())
+    with pytest.raises(SketchError, match="list"):
+        column_key(pa.array([[1]]))
 
 
 def test_measures_beyond_64_bits_are_refused():

@@ -7,6 +7,7 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedSample
+from eddyline.plan.show.asking import askable
 from eddyline.sample.reduction import bytes_of
 from eddyline.sample.state import SampleState
 
@@ -20,10 +21,12 @@ def explain_state(
     lines += [f"{stream} was read {way}" for stream, way in ways.items()]
     for planned in snapshot.layout.samples:
         lines += list(_sample(planned, [snapshot.samples[planned.id]]))
+        lines += [f"  {line}" for line in askable(planned, snapshot.layout)]
     for panes in snapshot.windows.values():
         for planned in panes.group.layout.samples:
             states = [pane.samples[planned.id] for pane in panes.panes.values()]
             lines += list(_sample(planned, states)) if states else []
+            lines += [f"  in its window, {line}" for line in askable(planned, panes.group.layout)]
     lines.append("queries")
     lines += [f"  {name}: {_sureness(estimate)}" for name, estimate in answers.items()]
     return "\n".join(lines)

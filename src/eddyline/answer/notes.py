@@ -6,6 +6,11 @@ from math import inf
 FEW_WITNESSES = 30
 """Fewer sampled values than this are few to rest an answer on."""
 
+NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
+FEW_LARGE_VALUES = (
+    "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
+    "size, the interval may be too narrow."
+)
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
 NO_ROOM_FOR_PAIRS = (
     "the rows no longer fit the stream sample, and the budget has no room for a synopsis of distinct pairs, which "

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from eddyline.answer import notes
+from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import aggregate_value
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
@@ -12,6 +13,7 @@ from eddyline.answer.joins.query import answer_join
 from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.layout import Demand, PlannedQuery
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
@@ -20,16 +22,29 @@ def answer(
     snapshot: Snapshot, planned: PlannedQuery, confidence: float, *, simultaneous: bool = False
 ) -> Estimate | Groups:
     """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
+    about = _negative_streams(snapshot, planned)
+    if isinstance(planned, AdHocQuery):
+        about = [notes.NOT_PLANNED, *about]
     if isinstance(planned.query, GroupQuery):
-        about = _negative_streams(snapshot, planned)
         groups = answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
         single = not planned.query.groups and len(planned.query.selected) == 1
         return groups.only_estimate() if single else groups
-    estimate = _estimate(snapshot, planned, confidence, _negative_streams(snapshot, planned))
+    estimate = _estimate(with_derived(snapshot, planned), planned, confidence, about)
+    if isinstance(planned, AdHocQuery) and _is_sampled_variance(planned, estimate):
+        estimate = replace(estimate, notes=(*estimate.notes, notes.FEW_LARGE_VALUES))
     wanted = snapshot.layout.error
     if wanted is None or estimate.value is None or estimate.relative_error <= wanted:
         return estimate
     return replace(estimate, notes=(*estimate.notes, notes.error_not_reached(wanted)))
+
+
+def _is_sampled_variance(planned: PlannedQuery, estimate: Estimate) -> bool:
+    query = planned.query
+    return (
+        isinstance(query, Query)
+        and not estimate.exact
+        and query.aggregate.function.startswith(("var", "stddev"))
+    )
 
 
 def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, about: list[str]) -> Estimate:
@@ -41,7 +56,7 @@ def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, abou
         return answer_set(snapshot, planned, query, confidence, about)
     if isinstance(query, JoinDistinctQuery):
         return answer_distinct_join(snapshot, planned, query, confidence, about)
-    if query.links:
+    if query.links or planned.sample is not None:
         return answer_join(snapshot, planned, query, confidence, about)
     return _one_stream(snapshot, planned, query, confidence, about)
 

@@ -9,6 +9,7 @@ statistics = "statistics.json"   # optional: what `eddyline analyze` wrote
 schema = "o_orderkey BIGINT, o_custkey BIGINT"
 changes = "change_type"          # optional
 event_time = "o_time"            # optional: the TIMESTAMP column that windows go by
+explore = ["o_custkey"]          # optional: columns that SQL may ask for that nobody planned
 format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
@@ -49,6 +50,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str | None = None
     changes: str | None = None
     event_time: str | None = None
+    explore: list[str] | None = None
     options: dict[str, str] = {}
     batch: bool = False
 
@@ -90,7 +92,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pipeline file as it is written."""
 
     streams: dict[str, StreamSource]
-    queries: dict[str, str | QueryText]
+    queries: dict[str, str | QueryText] = {}
     workload: WorkloadSettings = WorkloadSettings()
     run: RunSettings = RunSettings()
 
@@ -108,6 +110,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
         for name, source in self.streams.items():
             workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)
+            if source.explore is not None:
+                workload.explore(name, *source.explore)
         for name, query in self.queries.items():
             asked = QueryText(query) if isinstance(query, str) else query
             workload.query(

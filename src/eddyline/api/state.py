@@ -1,7 +1,7 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +17,9 @@ from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, freq
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
-from eddyline.errors import PlanError
+from eddyline.errors import EddylineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass
@@ -26,6 +27,7 @@ from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery
 from eddyline.plan.size.shapes import checked_confidence
 from eddyline.plan.statistics import Statistics
+from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
@@ -81,17 +83,20 @@ class State:
         confidence: float | None = None,
         method: str | None = None,
         simultaneous: bool = False,
+        window: str | None = None,
+        slide: str | None = None,
     ) -> Any:
         """Return the answer of a query, by its name or as any SQL text that what is kept covers.
 
         It is an `Estimate`; for a query with GROUP BY, or with several aggregates, `Groups`. simultaneous: the
-        intervals of all groups hold together at the confidence, not only each by itself. An answer is read once and
-        then remembered, until rows are added.
+        intervals of all groups hold together at the confidence, not only each by itself. window, slide: of a text, that
+        it is asked over a window that planned queries have. An answer is read once and then remembered, until rows
+        are added.
         """
         snapshot, at = self.snapshot, self._confidence(confidence)
         estimate, planned, layout = snapshot.memo.recall(
-            ("answer", query, at, method, simultaneous),
-            lambda: _read(snapshot, query, at, method, simultaneous=simultaneous),
+            ("answer", query, at, method, simultaneous, window, slide),
+            lambda: _Asked(snapshot, query, at, method, simultaneous, window, slide).read(),
         )
         if self.origin is None:
             return estimate
@@ -246,18 +251,57 @@ def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
         raise PlanError(f"{wrong}: {error}.") from error
 
 
-def _read(
-    snapshot: Snapshot, query: str, confidence: float, method: str | None, *, simultaneous: bool
-) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
-    """Return the answer of a query, how it was planned, and in which layout: the state's, or its window's."""
-    panes = snapshot.panes_of(query)
-    if panes is None:
-        planned = find_planned(snapshot.layout, query, method)
-        found = answer(snapshot, planned, confidence, simultaneous=simultaneous)
-        return found, planned, snapshot.layout
-    group = panes.group
-    window = snapshot.memo.recall(("window", group.id), lambda: panes.summed(Snapshot.empty(group.layout)))
-    planned = find_planned(group.layout, query, method)
-    estimate = answer(window, planned, confidence, simultaneous=simultaneous)
-    noted = replace(estimate, notes=(notes.window(panes.bounds), *estimate.notes))
-    return noted, planned, group.layout
+@dataclass(frozen=True)
+class _Asked:
+    """A question to a snapshot, as `State.answer` takes it."""
+
+    snapshot: Snapshot
+    query: str
+    confidence: float
+    method: str | None
+    simultaneous: bool
+    window: str | None
+    slide: str | None
+
+    def read(self) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
+        """Return the answer, how the query was planned, and in which layout: the state's, or its window's."""
+        layout = self.snapshot.layout
+        panes = self.snapshot.panes_of(self.query)
+        if self.window is not None or self.slide is not None:
+            panes, planned = self._in_window()
+        elif panes is not None:
+            planned = find_planned(panes.group.layout, self.query, self.method, layout.timezone)
+        else:
+            planned = find_planned(layout, self.query, self.method)
+        if panes is None:
+            return self._answered(self.snapshot, planned), planned, layout
+        group, filled = panes.group, panes
+        whole = self.snapshot.memo.recall(
+            ("window", group.id), lambda: filled.summed(Snapshot.empty(group.layout))
+        )
+        estimate = self._answered(whole, planned)
+        return replace(estimate, notes=(notes.window(panes.bounds), *estimate.notes)), planned, group.layout
+
+    def _answered(self, snapshot: Snapshot, planned: PlannedQuery) -> Estimate | Groups:
+        return answer(snapshot, planned, self.confidence, simultaneous=self.simultaneous)
+
+    def _in_window(self) -> tuple[PaneSet, PlannedQuery]:
+        """Return the panes of the window that is asked for, and the query as they cover it."""
+        layout = self.snapshot.layout
+        if self.window is None or self.query in layout.query_names:
+            raise PlanError(
+                "answer() takes window=, with slide= or without, beside an SQL text: a planned query has its own "
+                "window."
+            )
+        wanted = parse_window(self.window, self.slide)
+        groups = [panes for panes in self.snapshot.windows.values() if panes.group.window == wanted]
+        refused: EddylineError = PlanError(
+            f"no planned query has a window of {self.window}, moving on by {self.slide or self.window}: panes are kept "
+            "for windows of planned queries alone."
+        )
+        for panes in groups:
+            try:
+                return panes, find_planned(panes.group.layout, self.query, self.method, layout.timezone)
+            except EddylineError as error:
+                refused = error
+        raise refused

@@ -11,6 +11,7 @@ from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.decide.analysis import analysis_of
 from eddyline.plan.decide.coverage import key_of_columns
+from eddyline.plan.decide.exploring import explored_columns, exploring
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.timezone import check_same_zone, with_timezone
 from eddyline.plan.demands import METHODS, Method, WorkloadQuery
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from eddyline.types import Column
 
 DEFAULT_BUDGET = "1 MB"
 ANALYSIS_BUDGET = "32 MB"
@@ -80,6 +83,7 @@ class Workload:
         self._asked: dict[str, WorkloadQuery] = {}
         self._distinct_samples: list[Demand] = []
         self._windows: dict[str, Window] = {}
+        self._explored: dict[str, tuple[Column, ...]] = {}
 
     def stream(
         self, name: str, schema: str, *, changes: str | None = None, event_time: str | None = None
@@ -147,6 +151,24 @@ class Workload:
         self._distinct_samples.append(Demand(stream, "peeling", (key,), predicates, sample=size))
         return self
 
+    def explore(self, stream: str, *columns: str) -> Self:
+        """Hold columns of a stream with its sample, so that SQL over them is answered that nobody planned.
+
+        `state.answer` takes any text whose predicates, measures and groups read explored columns and whose joins are
+        on keys that planned queries join on.
+        """
+        if stream not in self._streams:
+            known = ", ".join(self._streams) or "none yet"
+            raise PlanError(f"there is no stream {stream!r} to explore: the streams are {known}.")
+        if not self._settings.samples:
+            raise PlanError(
+                f"the columns of stream {stream!r} cannot be explored under samples=False: sketches hold no columns, "
+                "so leave samples=False out."
+            )
+        known_columns = self._explored.get(stream, ())
+        self._explored[stream] = explored_columns(self._streams[stream], columns, known_columns)
+        return self
+
     def plan(self, *, statistics: Statistics | None = None, keep: Layout | Plan | None = None) -> Plan:
         """Return the plan: what to keep for all queries within the budget.
 
@@ -155,7 +177,7 @@ class Workload:
         (`el.open(store).snapshot.layout`), whose synopses stay as they are; those of added queries share what it
         leaves of the budget.
         """
-        if not self._asked and not self._distinct_samples:
+        if not (self._asked or self._distinct_samples or self._explored):
             raise PlanError("the workload asks no query: add one with w.query(name, sql).")
         old = keep.layout if isinstance(keep, Plan) else keep
         if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
@@ -171,7 +193,7 @@ class Workload:
     def _layout(self, settings: PlanSettings, known: PlanningInputs, keep: Layout | None = None) -> Layout:
         layout = layout_with_windows(
             self._streams,
-            list(self._asked.values()),
+            [*self._asked.values(), *(exploring(name, each) for name, each in self._explored.items())],
             self._windows,
             settings,
             self._distinct_samples,

@@ -24,7 +24,7 @@ def add_rows(
     if kept is not None and not kept.any():
         return
     words = flag_words(
-        spec, [~valid for _, valid in keys], [_flag(f, prepared) for f in elements.flags], rows
+        spec, [~valid for _, valid in keys], [element_flag(f, prepared) for f in elements.flags], rows
     )
     columns = [np.where(valid, values, 0) for values, valid in keys] + list(words)
     totals = [prepared.weights]
@@ -64,7 +64,8 @@ def _followed(
     return kept
 
 
-def _flag(flag: Flag, prepared: Prepared) -> BoolArray:
+def element_flag(flag: Flag, prepared: Prepared) -> BoolArray:
+    """Return which rows of a prepared batch carry a flag."""
     parts = [prepared.flags[flag.predicates]] if flag.predicates else []
     parts += [prepared.presence[part] for part in flag.presence]
     return np.asarray(np.logical_and.reduce(parts))

@@ -43,15 +43,15 @@ class Labels:
         return int(self.codes.nbytes + self.values.nbytes)
 
     def plus(self, other: "Labels") -> "Labels":
-        """Return the labels of both."""
-        mine = self.without_null()
-        fresh = ~np.isin(other.codes, mine.codes)
+        """Return the labels of both; the label NULL, of a code that only NULL has held, gives way to a value."""
+        mine, theirs = self.without_null(), other.without_null()
+        fresh = ~np.isin(theirs.codes, mine.codes)
         if not fresh.any():
             return mine
         if len(mine) == 0:
-            return other
-        codes = np.concatenate([mine.codes, other.codes[fresh]])
-        added = other.values.filter(pa.array(fresh)).cast(mine.values.type)
+            return theirs
+        codes = np.concatenate([mine.codes, theirs.codes[fresh]])
+        added = theirs.values.filter(pa.array(fresh)).cast(mine.values.type)
         order = np.argsort(codes, kind="stable")
         return Labels(codes[order], pa.concat_arrays([mine.values, added]).take(pa.array(order)))
 

@@ -94,6 +94,16 @@ class Roster:
             kept,
         )
 
+    def with_certain(self, value: int) -> "Roster":
+        """Return the roster that follows one value whatever its hash."""
+        if self.follows_all:
+            return self
+        others = self.values != value
+        values = np.append(self.values[others], value)
+        ranks = np.append(self.ranks[others], np.uint8(0))
+        order = np.argsort(values)
+        return Roster(self.seed, self.base, values[order], ranks[order])
+
     def lowered(self, other: "Roster") -> "Roster":
         """Return the roster that follows what both follow: the lower probability of each value."""
         if other.follows_all:

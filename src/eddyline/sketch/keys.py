@@ -4,6 +4,7 @@
 | --- | --- |
 | TINYINT ... BIGINT, BOOLEAN | the value |
 | DATE, TIMESTAMP | days, microseconds since 1970-01-01 (UTC) |
+| FLOAT, DOUBLE | the bits of the DOUBLE: held with elements, and never joined on |
 | DECIMAL | the value if it is whole and fits in 64 bits, else a hash of digits and scale |
 | STRING, BINARY | Spark's xxhash64 of the bytes |
 | several columns | Spark's xxhash64 of the columns' keys in order |
@@ -24,6 +25,7 @@ from eddyline.types import SqlType
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _DECIMAL = pa.types.is_decimal128
 
+_DIGITS_OF_64_BITS = 19
 _WHOLE_DIGITS = 18
 """Digits of a decimal that fits 64 bits whatever they are."""
 
@@ -46,7 +48,10 @@ def validity(array: pa.Array | pa.ChunkedArray) -> BoolArray:
 
 
 def _integers(array: pa.Array) -> Int64Array:
-    """Return a fixed-width Arrow column as int64; NULL rows hold 0."""
+    """Return a fixed-width Arrow column as int64; NULL rows hold 0. Of FLOAT and DOUBLE the bits."""
+    if pa.types.is_floating(array.type):
+        values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(values).view(np.int64)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     elif pa.types.is_date32(array.type):
@@ -94,7 +99,8 @@ def column_key(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArra
         out = np.empty(len(array), dtype=np.uint64)
         decimal_keys(_decimal_words(array), kind.scale, out)
         return out.view(np.int64), valid
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+    fixed = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_temporal, pa.types.is_floating)
+    if any(is_kind(kind) for is_kind in fixed):
         return _integers(array), valid
     raise SketchError(f"a column of Arrow type {kind} cannot be a join key: cast it to an exact type.")
 
@@ -102,14 +108,19 @@ def column_key(column: pa.Array | pa.ChunkedArray) -> tuple[Int64Array, BoolArra
 def code_is_value(kind: SqlType) -> bool:
     """Return whether the key of a value tells the value itself, as those of numbers and times do."""
     whole = kind.kind == "decimal" and kind.scale == 0 and kind.precision <= _WHOLE_DIGITS
-    return kind.is_integer or whole or kind.kind in ("boolean", "date", "timestamp", "timestamp_ntz")
+    exact = kind.is_integer or whole or kind.is_float
+    return exact or kind.kind in ("boolean", "date", "timestamp", "timestamp_ntz")
 
 
 def values_of_keys(keys: Int64Array, valid: BoolArray, kind: pa.DataType) -> pa.Array:
     """Return the values whose keys are the values themselves, as a column of their type."""
+    if pa.types.is_floating(kind):
+        return pa.array(keys.view(np.float64), mask=~valid, from_pandas=False).cast(kind)
     array = pa.array(keys, mask=~valid)
     if pa.types.is_boolean(kind):
         return array.cast(pa.int8()).cast(kind)
+    if _DECIMAL(kind):
+        return array.cast(pa.decimal128(_DIGITS_OF_64_BITS, 0)).cast(kind)
     return array.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else array.cast(kind)
 
 

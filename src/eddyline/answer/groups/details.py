@@ -9,7 +9,6 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
-from eddyline.answer.groups.sampled import own_links
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
@@ -42,17 +41,16 @@ def read_details(
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
-        values = _values(planned.name, tuples, part, detail, confidence)
+        values = _values(planned.name, tuples, detail, confidence)
         found[detail.name] = DetailColumn(
             values, tuples.exact, _rest(planned.name, detail, confidence, whole=whole)
         )
     return found
 
 
-def _values(name: str, tuples: Tuples, part: PlannedQuery, detail: Detail, confidence: float) -> list[Value]:
+def _values(name: str, tuples: Tuples, detail: Detail, confidence: float) -> list[Value]:
     if detail.function == "distinct":
-        assert isinstance(part.query, GroupQuery)
-        read = count_distinct(tuples, confidence, one_value_each=all(own_links(part.query)))
+        read = count_distinct(tuples, confidence)
         return [
             (round(value), int(np.floor(low)), ceil(high) if high < inf else inf)
             for value, low, high in zip(read.values, read.lows, read.highs, strict=True)

@@ -15,11 +15,8 @@ from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups
 from eddyline.sample.sorting import IntArray
 
 
-def count_distinct(tuples: Tuples, confidence: float, *, one_value_each: bool) -> GroupIntervals:
-    """Return the number of distinct tuples of each group.
-
-    one_value_each: what is followed is the tuple itself.
-    """
+def count_distinct(tuples: Tuples, confidence: float) -> GroupIntervals:
+    """Return the number of distinct tuples of each group."""
     seen = np.bincount(tuples.owners, minlength=tuples.groups).astype(np.float64)
     if tuples.exact:
         return GroupIntervals(seen, seen, seen)
@@ -33,7 +30,7 @@ def count_distinct(tuples: Tuples, confidence: float, *, one_value_each: bool) -
     chance = np.ones(len(tuples.owners))
     np.multiply.at(chance, of_tuple[alone], rates[alone])
     stands_for = 1.0 / chance
-    if one_value_each:
+    if tuples.one_value_each:
         return _unbiased(tuples, seen, stands_for, chance, confidence)
     pairs = np.bincount(of_tuple[~alone & (rates < 1.0)], minlength=len(tuples.owners)) > 0
     most = np.bincount(tuples.owners, weights=stands_for - 1.0, minlength=tuples.groups)

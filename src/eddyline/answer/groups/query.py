@@ -9,6 +9,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from eddyline.answer import notes
+from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import aggregate_value, unit_of
 from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.details import Value, read_details
@@ -55,17 +56,18 @@ def answer_groups(
     """Return the groups of a query with intervals; simultaneous: wide enough to hold all of them together."""
     assert planned.sample is not None
     assert planned.shape is not None
-    join = Join(snapshot.samples[planned.sample], planned.shape)
+    held = with_derived(snapshot, planned)
+    join = Join(held.samples[planned.sample], planned.shape)
     names = list(planned.shape.quantities)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
         answered = _everything(grouped, names, planned, query, confidence)
-    elif not query.links and not query.groups:
-        answered = _counted(snapshot, planned, query, confidence)
-    elif not query.links:
-        answered = _followed(snapshot, grouped, names, planned, query, confidence)
+    elif planned.totals and not query.links and not query.groups:
+        answered = _counted(held, planned, query, confidence)
+    elif planned.totals and not query.links:
+        answered = _followed(held, grouped, names, planned, query, confidence)
     else:
-        answered = _sampled(snapshot, grouped, names, planned, query, confidence, simultaneous=simultaneous)
+        answered = _sampled(held, grouped, names, planned, query, confidence, simultaneous=simultaneous)
     labels = labels_of(grouped, query, answered.groups)
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
@@ -213,7 +215,7 @@ def _sampled(
             f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
             "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
         )
-    sampled = SampledGroups(grouped, names, own_links(query))
+    sampled = SampledGroups(grouped, names, own_links(query, grouped))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
     asked = [
@@ -274,7 +276,7 @@ def _whole(
     assert planned.sample is not None
     assert planned.shape is not None
     shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
-    totals = [float(snapshot.counters[each][0]) for each in planned.totals[quantity]]
+    totals = [float(snapshot.counters[each][0]) for each in planned.totals.get(quantity, ())]
     return read_sample_join(
         Join(snapshot.samples[planned.sample], shape), function, {function: totals}, confidence
     )

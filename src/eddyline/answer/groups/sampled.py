@@ -153,7 +153,11 @@ class SampledGroups:
         return self.has_own_links and not np.any(self.entries.moments(Asked({}))[0].sampled > 0)
 
 
-def own_links(query: GroupQuery) -> list[bool]:
-    """Return for each link whether its value is itself a group column."""
+def own_links(query: GroupQuery, grouped: GroupedJoin) -> list[bool]:
+    """Return for each link whether its value is itself a group column.
+
+    Links that the query does not name, as of one stream whose groups are followed, are none of them.
+    """
     columns = {(column.relation, Key((column.expression,))) for column in query.groups}
-    return [any((member.relation, member.key) in columns for member in link.members) for link in query.links]
+    own = [any((member.relation, member.key) in columns for member in link.members) for link in query.links]
+    return own + [False] * (len(grouped.sizes) - len(own))

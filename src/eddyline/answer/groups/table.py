@@ -63,7 +63,8 @@ class Groups:
 
     def only_estimate(self) -> Estimate:
         """Return the only aggregate of a query without groups."""
-        (row,), (name,) = self.table.to_pylist(), self.aggregates
+        rows, (name,) = self.table.to_pylist(), self.aggregates
+        row = rows[0] if rows else dict.fromkeys(self.table.column_names)
         return replace(self._estimate(row, name), query=self.query, notes=self.notes)
 
     def _estimate(self, row: Mapping[str, Any], name: str) -> Estimate:

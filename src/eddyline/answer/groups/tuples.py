@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
 from eddyline.errors import PlanError
@@ -31,7 +32,7 @@ class Tuples:
 
     owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
     where everything is held. sampled: what tells how sure they are, None where everything is held; places: the tuple
-    that each of its groups is, -1 for those left out.
+    that each of its groups is, -1 for those left out. one_value_each: what is followed is the tuple itself.
     """
 
     owners: IntArray
@@ -40,6 +41,7 @@ class Tuples:
     groups: int
     sampled: SampledGroups | None = None
     places: IntArray | None = None
+    one_value_each: bool = False
 
     @property
     def exact(self) -> bool:
@@ -54,7 +56,7 @@ def read_tuples(
     assert isinstance(planned.query, GroupQuery)
     assert planned.sample is not None
     assert planned.shape is not None
-    join = Join(snapshot.samples[planned.sample], planned.shape)
+    join = Join(with_derived(snapshot, planned).samples[planned.sample], planned.shape)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
         numbers, sums = grouped.exact()
@@ -65,7 +67,7 @@ def read_tuples(
             "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "
             "larger budget."
         )
-    sampled = SampledGroups(grouped, [ROWS], own_links(owner) or [False])
+    sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped))
     return _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
 
 

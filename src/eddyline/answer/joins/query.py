@@ -12,6 +12,7 @@ from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.sketched import aggregate_of
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.messages import Join, exact_total
 from eddyline.sql.query import Query
@@ -29,7 +30,8 @@ def answer_join(
     assert planned.shape is not None
     join = Join(snapshot.samples[planned.sample], planned.shape)
     if join.follows_all:
-        totals = {name: exact_total(join, quantity) for name, quantity in planned.shape.quantities.items()}
+        read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
+        totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
         return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
     if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)

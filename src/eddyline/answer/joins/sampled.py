@@ -16,6 +16,7 @@ from eddyline.answer.joins.missed import largest_missed, unseen_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
+from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.sample.messages import Join
 
 Totals = Mapping[str, Sequence[float | None]]
@@ -26,7 +27,8 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
 
     function: "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp" or "stddev_pop". totals: for each quantity the
     exact total of each relation's weight, its predicates applied and its links not NULL; None where it is unknown,
-    and no entry for a quantity of which none is known.
+    and no entry for a quantity of which none is known. Queries that were not
+    planned are calibrated by EVERY_ROW: all rows of each relation that have its links, whatever the predicates.
     Where SQL answers NULL (AVG over no rows), the value is nan.
     """
     if join.follows_all:
@@ -37,11 +39,22 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     return read_ratio(quantities, function, totals, confidence)
 
 
+def _unseen(
+    quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
+) -> float:
+    """Return how much may be there of which the sample shows nothing: of rows no more than of any rows."""
+    hidden = unseen_join(quantities[function], totals.get(function, ()), confidence)
+    if function != "count" or EVERY_ROW not in quantities:
+        return hidden
+    return min(hidden, unseen_join(quantities[EVERY_ROW], totals.get(EVERY_ROW, ()), confidence))
+
+
 def _read_sum(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
     quantity = quantities[function]
-    gaps = relation_gaps(quantity, totals.get(function, ()))
+    known = EVERY_ROW if EVERY_ROW in quantities else function
+    gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(quantity.added, quantity.values.probabilities, gaps)
     value = quantity.total + calibrated.shift
     spread = Spread.of(calibrated.residuals, quantity.values.probabilities)
@@ -49,7 +62,7 @@ def _read_sum(
     above = max(above, largest_missed(quantity, gaps, calibrated.above))
     hidden = 0.0
     if not np.any(quantity.values.probabilities[quantity.added != 0.0] < 1.0):
-        hidden = unseen_join(quantity, totals.get(function, ()), confidence)
+        hidden = _unseen(quantities, function, totals, confidence)
     above = max(above, hidden)
     found = SampleEstimate(value, value - below, value + above)
     estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)

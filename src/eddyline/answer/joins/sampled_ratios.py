@@ -17,6 +17,7 @@ from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_ga
 from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
+from eddyline.plan.decide.facets import EVERY_ROW
 
 _LEAST_REST = 0.2
 _HIDDEN = 0.3
@@ -71,12 +72,15 @@ def calibrated_combination(
     factors: Mapping[str, float],
     totals: Mapping[str, Sequence[float | None]],
 ) -> Calibrated:
-    """Return the correction of a combination of quantities, by the totals of the first one and of the count."""
+    """Return the correction of a combination of quantities, by the totals of the first one and of the count.
+
+    By those of all rows where the query was not planned.
+    """
     values = quantities["count"].values
     added = sum((factor * quantities[name].added for name, factor in factors.items()), np.zeros(len(values)))
-    first = next(iter(factors))
+    first = next(iter(factors)) if EVERY_ROW not in quantities else EVERY_ROW
     gaps = relation_gaps(quantities[first], totals.get(first, ()))
-    if first != "count":
+    if first not in ("count", EVERY_ROW):
         sums, counts = totals.get(first, ()), totals.get("count", ())
         fresh = [k for k, count in enumerate(counts) if k >= len(sums) or count != sums[k]]
         others = relation_gaps(quantities["count"], counts) if fresh else []

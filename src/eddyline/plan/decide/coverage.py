@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
+from eddyline.plan.decide.ad_hoc import bind_ad_hoc
 from eddyline.plan.decide.facets import facets_of, uses_sample
 from eddyline.plan.decide.shapes import covering_shape
 from eddyline.plan.demands import METHODS, Method, WorkloadQuery, links_of, quantities_of
@@ -31,31 +32,42 @@ def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
     return {stream.name: stream.columns for stream in layout.streams}
 
 
-def find_planned(layout: Layout, query: str, method: str | None = None) -> PlannedQuery:
-    """Return a query of the plan by name, or the binding of any SQL text that the synopses cover."""
+def find_planned(
+    layout: Layout, query: str, method: str | None = None, timezone: str | None = None
+) -> PlannedQuery:
+    """Return a query of the plan by name, or the binding of any SQL text that what is kept covers.
+
+    timezone: the plan's, where the layout is that of a window's panes.
+    """
     if method is not None and method not in METHODS:
         raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
     named = next((planned for planned in layout.queries if planned.name == query), None)
     if named is not None:
-        return named if method in (None, named.method) else bind(layout, named.name, named.query.text, method)
+        if method in (None, named.method):
+            return named
+        return bind(layout, named.name, named.query.text, method, timezone)
     same = " ".join(query.split())
     asked = next((each for each in layout.queries if query_name(each.query) == same), None)
     if asked is not None and method in (None, asked.method):
         return asked
     if " " not in query.strip():
         raise PlanError(f"the plan has no query {query!r}: its queries are {', '.join(layout.query_names)}.")
-    return bind(layout, "query", query, method)
+    return bind(layout, "query", query, method, timezone)
 
 
-def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQuery:
-    """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
+def bind(
+    layout: Layout, name: str, text: str, method: str | None, timezone: str | None = None
+) -> PlannedQuery:
+    """Return a query bound to what is kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
     if isinstance(parsed, GroupQuery) and (method is not None or not layout.samples):
         raise PlanError(
             "a GROUP BY query is answered by stream samples alone: leave `method` and samples=False out."
         )
-    if layout.samples and method is None and uses_sample(parsed):
-        return _bind_sampled(layout, name, parsed)
+    sampled = bool(layout.samples) and method is None
+    if sampled and uses_sample(parsed):
+        found = _bind_sampled(layout, name, parsed)
+        return found if found is not None else bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
     slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
@@ -64,6 +76,8 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQue
     missing = [
         demand for quantity in quantities.values() for demand in quantity.parts[0] if demand not in ids
     ]
+    if missing and sampled:
+        return bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
     if missing:
         raise PlanError(_missing(layout, missing[0]))
     bound = {
@@ -73,18 +87,15 @@ def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQue
     return PlannedQuery(name, parsed, chosen, bound)
 
 
-def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
-    """Return a query bound to the first stream sample whose dictionaries hold all that it reads."""
+def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery | None:
+    """Return a query bound to the first stream sample whose dictionaries hold all that it reads, None without one."""
     asked = WorkloadQuery(name, query)
     for sample in layout.samples:
         bound = _bound(layout, asked, sample)
         details = tuple(_bound(layout, each, sample) for each in asked.details)
         if bound is not None and None not in details:
             return replace(bound, details=details)
-    raise PlanError(
-        "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
-        "reads together: add the query to the workload and build the state anew."
-    )
+    return None
 
 
 def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> PlannedQuery | None:

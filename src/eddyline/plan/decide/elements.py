@@ -4,19 +4,21 @@ All facets of a stream share its exact dictionary; facets on the same links shar
 Keys that some query equates are one link class, whose values all streams follow together.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
+from eddyline.plan.decide.exploring import explored_keys
 from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
+from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.decide.shapes import shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
 from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.hash_families import derive_seed
-from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import JoinDistinctQuery, Key
 
 
@@ -34,15 +36,19 @@ def plan_sample(
     begin with the sample's, because two samples may keep sketches of equal demands. taken: ids of other samples.
     """
     facets = {each.name: facets_of(each.query) for each in asked}
+    explored = explored_keys(asked)
     everything = [
-        facet for quantities in facets.values() for quantity in quantities.values() for facet in quantity
+        _with_columns(facet, explored.get(facet.stream, ()))
+        for quantities in facets.values()
+        for quantity in quantities.values()
+        for facet in quantity
     ]
     classes = _classes(facets.values())
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
     ]
-    exact = _exact_elements(everything, [*(kept.demand for kept in sketches), *pairs])
-    kept = _kept_elements(everything)
+    exact = exact_elements(everything, [*(kept.demand for kept in sketches), *pairs])
+    kept = kept_elements(everything)
     shapes = tuple(
         made
         for each in asked
@@ -60,6 +66,11 @@ def plan_sample(
     name = _sample_id((exact, kept, spec.exact, spec.kept, spec.seeds, tuple(sketches)), taken)
     beside = tuple(replace(each, id=f"{name}/{each.id}") for each in sketches)
     return PlannedSample(name, exact, kept, spec, beside)
+
+
+def _with_columns(facet: Facet, explored: Sequence[Key]) -> Facet:
+    """Return a facet whose dictionaries hold explored columns as they hold group columns."""
+    return dataclasses.replace(facet, groups=tuple(dict.fromkeys((*facet.groups, *explored))))
 
 
 def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
@@ -87,7 +98,7 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
     return {key: link for link, group in enumerate(ordered) for key in group}
 
 
-def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
+def exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
     """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
     parts = [(f.stream, *_part(f)) for f in facets]
     parts += [
@@ -99,7 +110,7 @@ def _exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple
     )
 
 
-def _kept_elements(facets: Iterable[Facet]) -> tuple[Elements, ...]:
+def kept_elements(facets: Iterable[Facet]) -> tuple[Elements, ...]:
     """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one."""
     found: dict[tuple[str, frozenset[Key]], list[_Part]] = {}
     for facet in facets:
@@ -117,7 +128,7 @@ def _part(facet: Facet) -> _Part:
 
 def _merged(stream: str, parts: Sequence[_Part]) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
-    labelled = (key for key in groups if not code_is_value(key.columns[0].type))
+    labelled = (key for key in groups if not code_tells(key))
     return Elements(
         stream,
         tuple(sorted(links | groups)),

@@ -75,6 +75,29 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     }
 
 
+def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
+    """Return what the relations of a query read that was not planned: rows of one stream have no link of their own.
+
+    An aggregate also reads all rows of its relations that could join, whose exact number may be known.
+    """
+    if isinstance(query, Query):
+        read = {
+            name: _quantity_facets(query, query.aggregate, power)
+            for name, power in powers_of(query.aggregate.function).items()
+        }
+        first = next(iter(read.values()))
+        return read | {EVERY_ROW: tuple(replace(facet, flags=(), measure=None) for facet in first)}
+    found = facets_of(query)
+    if not isinstance(query, GroupQuery) or query.links:
+        return found
+    return {
+        name: tuple(replace(facet, keys=(), variables=(), null_is_value=False) for facet in facets)
+        for name, facets in found.items()
+    }
+
+
+EVERY_ROW = "every row"
+"""The quantity of a query that was not planned which counts all rows, whatever its predicates."""
 ROWS = "rows"
 """The quantity of a grouped query that counts the joined rows, whatever it selects."""
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.decisions import decide
-from eddyline.plan.decide.facets import totals_of, uses_sample
+from eddyline.plan.decide.exploring import is_exploring, sample_totals
+from eddyline.plan.decide.facets import uses_sample
 from eddyline.plan.decide.samples import plan_samples
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
@@ -66,7 +67,7 @@ def _sampled_layout(
     plain = [each for each in queries if not uses_sample(each.query)]
     sampled = [each for each in queries if uses_sample(each.query)]
     totals = {demand for each in plain for demand in each.demands}
-    totals |= {demand for each in sampled for demand in totals_of(each.query)}
+    totals |= sample_totals(sampled)
     counted = [DecidedQuery(each, Decision()) for each in plain]
     kept = kept_for(counted, {}, fixed | totals, settings, old, known.objective)
     left = settings.budget - sum(each.nbytes for each in kept)
@@ -74,7 +75,7 @@ def _sampled_layout(
     samples = plan_samples(sampled, settings, left, old, known)
     for sample in samples:
         planned |= {each.name: each for each in sample.queries}
-    ordered = tuple(planned[each.name] for each in queries)
+    ordered = tuple(planned[each.name] for each in queries if not is_exploring(each))
     made = tuple(sample.planned for sample in samples)
     return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from eddyline.errors import PlanError
 from eddyline.plan.decide.decisions import decide
 from eddyline.plan.decide.elements import plan_sample
+from eddyline.plan.decide.exploring import explored_names, is_exploring
 from eddyline.plan.decide.facets import facets_of
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
@@ -76,9 +77,11 @@ def _staying(
     if old is None:
         return {}
     before = {(q.name, q.query.text, q.method): q.sample for q in old.queries}
+    explored = {name: sample.id for sample in old.samples for name in explored_names(sample)}
     found: dict[str, tuple[list[WorkloadQuery], PlannedSample]] = {}
     for each in asked:
         name = before.get((each.name, each.query.text, each.method))
+        name = explored.get(each.name) if is_exploring(each) else name
         if name is not None:
             found.setdefault(name, ([], old.sample(name)))[0].append(each)
     return found

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from eddyline.plan.decide.facets import Facet, element_key, facets_of
+from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
-from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import AnyQuery, GroupQuery, Key, Query, SetExpression, SetLeaf, SetQuery
 
 
@@ -39,18 +39,24 @@ def shape_of(
 def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
     quantities = facets_of(asked.query)
-    classes: dict[tuple[str, Key], int] = {}
-    for elements, spec in zip(sample.kept, sample.spec.kept, strict=True):
-        classes |= {
-            (elements.stream, key): link for key, link in zip(elements.keys, spec.classes, strict=True)
-        }
+    classes = classes_of(sample)
     for facet in (facet for facets in quantities.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
     shape = shape_of(asked, quantities, classes, sample.exact, sample.kept)
-    if shape is None or not _one_class_each(quantities, classes):
+    if shape is None or not one_class_each(quantities, classes):
         return None
     return shape
+
+
+def classes_of(sample: PlannedSample) -> dict[tuple[str, Key], int]:
+    """Return the link class of every key of a stream that a sample follows."""
+    return {
+        (elements.stream, key): link
+        for elements, spec in zip(sample.kept, sample.spec.kept, strict=True)
+        for key, link in zip(elements.keys, spec.classes, strict=True)
+        if link >= 0
+    }
 
 
 def _holds(elements: Elements, facet: Facet) -> bool:
@@ -58,13 +64,13 @@ def _holds(elements: Elements, facet: Facet) -> bool:
         elements.stream == facet.stream
         and elements.links == set(facet.keys)
         and set(facet.groups) <= set(elements.keys)
-        and all(key in elements.labelled or code_is_value(key.columns[0].type) for key in facet.groups)
+        and all(key in elements.labelled or code_tells(key) for key in facet.groups)
         and set(facet.flags) <= set(elements.flags)
         and (facet.measure is None or facet.measure in elements.measures)
     )
 
 
-def _one_class_each(
+def one_class_each(
     quantities: Mapping[str, tuple[Facet, ...]], classes: Mapping[tuple[str, Key], int]
 ) -> bool:
     """Return whether the keys that meet in each link are of one class."""

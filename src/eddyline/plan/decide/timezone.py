@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.layout import Demand, Layout
+from eddyline.plan.decide.exploring import explores
+from eddyline.plan.layout import Demand, Layout, PlannedSample
 from eddyline.sql.timezones import depends_on_zone
 
 
@@ -17,7 +18,18 @@ def with_timezone(layout: Layout, zone: str) -> Layout:
         for each in layouts
         for stream, text in _stream_texts(each)
     )
+    depends = depends or any(_holds_instants(sample) for each in layouts for sample in each.samples)
     return replace(layout, timezone=zone if depends else None)
+
+
+def _holds_instants(sample: PlannedSample) -> bool:
+    """Return whether a sample holds explored TIMESTAMP columns, of which later queries may ask days and hours."""
+    return any(
+        key.columns[0].type.kind == "timestamp"
+        for elements in sample.exact
+        if explores(sample, elements.stream)
+        for key in elements.keys
+    )
 
 
 def _stream_texts(layout: Layout) -> Iterator[tuple[str, str]]:

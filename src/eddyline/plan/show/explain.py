@@ -11,6 +11,7 @@ from eddyline.plan.layout import (
     PlannedSample,
     SketchedQuantity,
 )
+from eddyline.plan.show.asking import askable
 from eddyline.plan.show.picture import could_not_share
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
@@ -42,7 +43,7 @@ def explain(
         lines.append(f"  update cost: {layout.update_cost(stream.name)} words a row")
     for sample in layout.samples:
         lines.append("")
-        lines += list(_sample(sample))
+        lines += [*_sample(sample), *(f"  {line}" for line in askable(sample, layout))]
     lines.append("\nqueries")
     for planned in layout.queries:
         lines += [f"  {line}" for line in _query(planned, pane=pane)]

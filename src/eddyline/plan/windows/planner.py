@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.facets import totals_of, uses_sample
+from eddyline.plan.decide.exploring import explored_names, is_exploring, sample_totals
+from eddyline.plan.decide.facets import uses_sample
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.samples import LEAST_BYTES
 from eddyline.plan.demands import WorkloadQuery
@@ -45,6 +46,8 @@ def layout_with_windows(
     for each in asked:
         if each.name in windows:
             grouped.setdefault((windows[each.name], each.streams), []).append(each)
+    for (_, names), members in grouped.items():
+        members += [each for each in plain if is_exploring(each) and set(each.streams) <= set(names)]
     sketches = {key: _parts(members) for key, members in grouped.items()}
 
     def made(key: tuple[Window, tuple[str, ...]], budget: int) -> WindowGroup:
@@ -69,7 +72,7 @@ def _all_demands(asked: Iterable[WorkloadQuery]) -> set[Demand]:
 def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
     """Return the exact counters of some queries, which stand beside stream samples, too."""
     counted = {demand for demand in _all_demands(asked) if demand.kind == "total"}
-    return counted | {demand for each in asked for demand in totals_of(each.query)}
+    return counted | sample_totals(asked)
 
 
 def _parts(asked: Iterable[WorkloadQuery]) -> int:
@@ -91,8 +94,7 @@ def _group(
     """Return a group of windowed queries within a budget, or the one that is kept if it has the same queries."""
     name = group_id(window, [stream.name for stream in streams])
     old = next((group for group in keep.windows if group.id == name), None) if keep is not None else None
-    wanted = {(each.name, each.query.text, each.method) for each in asked}
-    if old is not None and wanted == {(p.name, p.query.text, p.method) for p in old.layout.queries}:
+    if old is not None and _asks_the_same(old.layout, asked):
         return old
     demands = _all_demands(asked) | {Demand(stream.name, "total") for stream in streams}
     least = _least_bytes(asked, demands, settings)
@@ -106,6 +108,15 @@ def _group(
         )
     layout = make_layout(streams, asked, replace(settings, budget=each), known=known)
     return WindowGroup(name, window, replace(layout, samples=_of_all_panes(layout, window.panes + 1)))
+
+
+def _asks_the_same(layout: Layout, asked: Sequence[WorkloadQuery]) -> bool:
+    """Return whether panes of a layout hold what some queries, and explored columns, ask for."""
+    wanted = {(each.name, each.query.text, each.method) for each in asked if not is_exploring(each)}
+    explored = {each.name for each in asked if is_exploring(each)}
+    return wanted == {(p.name, p.query.text, p.method) for p in layout.queries} and explored == {
+        name for sample in layout.samples for name in explored_names(sample)
+    }
 
 
 def _least_bytes(asked: Sequence[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:

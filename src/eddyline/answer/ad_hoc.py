@@ -1,0 +1,158 @@
+"""Ad hoc queries: the dictionaries of one query, derived from those that a stream sample holds.
+
+The columns of the held elements are decoded to a table, what the query reads is evaluated on it as on rows of the
+stream, and elements are added up that the query cannot tell apart. What follows reads the derived dictionaries as if
+they had been planned.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.ingest.arrow_path import project_table, referenced
+from eddyline.ingest.elements import element_flag
+from eddyline.ingest.projection import Prepared, Projection, prepare
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery, Derived, loosened, readable_columns
+from eddyline.plan.layout import Elements, Flag, Measure, PlannedQuery, Stream
+from eddyline.sample.dictionary import Builder, Dictionary, flag_words
+from eddyline.sample.labels import Labels
+from eddyline.sample.roster import Roster
+from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.spec import COUNT, DictionarySpec
+from eddyline.sketch.counters import multiply
+from eddyline.sketch.keys import NULL_KEY, values_of_keys
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.query import Key
+from eddyline.types import SqlType
+
+
+def with_derived(snapshot: Snapshot, planned: PlannedQuery) -> Snapshot:
+    """Return the snapshot with the dictionaries that an ad hoc query derives in place of its sample's."""
+    if not isinstance(planned, AdHocQuery):
+        return snapshot
+    assert planned.sample is not None
+    state = snapshot.samples[planned.sample]
+    parts = planned.kept if state.grouped else planned.exact
+    specs = planned.spec.kept if state.grouped else planned.spec.exact
+    made = tuple(
+        _Evaluated(
+            state.dictionaries[part.source], part, snapshot.layout.stream(part.held.stream), planned
+        ).dictionary(spec)
+        for part, spec in zip(parts, specs, strict=True)
+    )
+    rosters = _certain_of_null(state.rosters, parts, specs)
+    derived = replace(state, spec=planned.spec, dictionaries=made, rosters=rosters)
+    return replace(snapshot, samples={**snapshot.samples, planned.sample: derived})
+
+
+def _certain_of_null(
+    rosters: Sequence[Roster], parts: Sequence[Derived], specs: Sequence[DictionarySpec]
+) -> tuple[Roster, ...]:
+    """Return rosters that follow the NULL of links that the query does not join on: NULL is never dropped."""
+    loose = {
+        link
+        for part, spec in zip(parts, specs, strict=True)
+        for key, link in zip(part.wanted.keys, spec.classes, strict=True)
+        if link >= 0 and key not in part.held.keys
+    }
+    return tuple(each.with_certain(NULL_KEY) if link in loose else each for link, each in enumerate(rosters))
+
+
+class _Evaluated:
+    """The elements of a held dictionary, and what a query reads of them beyond what they hold as it is."""
+
+    def __init__(self, dictionary: Dictionary, part: Derived, stream: Stream, planned: AdHocQuery) -> None:
+        self.source = dictionary
+        self.held, self.wanted = part.held, part.wanted
+        projection = _unheld(part)
+        places, kinds = readable_columns(part.held, stream), {c.name: c.type for c in stream.columns}
+        columns = {
+            name: _column(dictionary, part.held, places[name], kinds[name]) for name in referenced(projection)
+        }
+        table = pa.table(columns) if columns else pa.table({"none": pa.nulls(len(dictionary))})
+        batch = project_table(stream, table, dictionary.total(COUNT), projection, planned.timezone)
+        self.prepared: Prepared = prepare(batch, projection)
+
+    def dictionary(self, spec: DictionarySpec) -> Dictionary:
+        """Return the derived dictionary."""
+        keys = [self._key(key) for key in self.wanted.keys]
+        flags = [self._flag(flag) for flag in self.wanted.flags]
+        words = flag_words(spec, [~valid for _, valid in keys], flags, len(self.source))
+        totals = [self.source.total(COUNT), *(self._total(measure) for measure in self.wanted.measures)]
+        columns = [np.where(valid, codes, 0) for codes, valid in keys]
+        builder = Builder(spec)
+        builder.add(np.stack([*columns, *words], axis=1), np.stack(totals, axis=1))
+        for position in spec.labelled:
+            builder.label(position, self._labels(self.wanted.keys[position], columns[position]))
+        return builder.build()
+
+    def _key(self, key: Key) -> tuple[IntArray, BoolArray]:
+        if key in self.held.keys:
+            position = self.held.keys.index(key)
+            return self.source.key(position), ~self.source.is_null(position)
+        strict = next((k for k, held in enumerate(self.held.keys) if loosened(held) == key), None)
+        if strict is None:
+            return self.prepared.keys[key]
+        null = self.source.is_null(strict)
+        return np.where(null, NULL_KEY, self.source.key(strict)), np.ones(len(null), dtype=np.bool_)
+
+    def _flag(self, flag: Flag) -> BoolArray:
+        if flag in self.held.flags:
+            return self.source.flag(self.held.flags.index(flag))
+        return element_flag(flag, self.prepared)
+
+    def _total(self, measure: Measure) -> IntArray:
+        if measure in self.held.measures:
+            return self.source.total(self.held.measures.index(measure))
+        values, valid = self.prepared.measures[measure]
+        return multiply(self.source.total(COUNT), np.where(valid, values, 0))
+
+    def _labels(self, key: Key, codes: IntArray) -> Labels:
+        if key in self.held.labelled:
+            return self.source.labels[self.held.keys.index(key)]
+        values = self.prepared.labels[key]
+        valid = np.asarray(values.is_valid())
+        return Labels.of(codes[valid], values.filter(pa.array(valid)))
+
+
+def _unheld(part: Derived) -> Projection:
+    """Return what is evaluated on the elements: all that is wanted of them and not held."""
+    held, wanted = part.held, part.wanted
+    keys = tuple(key for key in wanted.groups if not _is_there(held, key, labelled=key in wanted.labelled))
+    flags = [flag for flag in wanted.flags if flag not in held.flags]
+    return Projection(
+        keys=keys,
+        predicates=tuple(dict.fromkeys(flag.predicates for flag in flags if flag.predicates)),
+        measures=tuple(measure for measure in wanted.measures if measure not in held.measures),
+        presence=tuple(dict.fromkeys(each for flag in flags for each in flag.presence)),
+        labelled=tuple(key for key in keys if key in wanted.labelled),
+    )
+
+
+def _is_there(held: Elements, key: Key, *, labelled: bool) -> bool:
+    return key in (held.labelled if labelled else held.keys)
+
+
+def _column(dictionary: Dictionary, held: Elements, position: int, kind: SqlType) -> pa.Array:
+    """Return the values of a column of all elements, also of a DECIMAL that is held times a power of ten."""
+    part = held.keys[position].columns[0]
+    values = _decoded(dictionary, position, to_arrow(part.type))
+    if part.type == kind:
+        return values
+    unit = pa.scalar(Decimal(1).scaleb(-kind.scale), pa.decimal128(kind.scale + 1, kind.scale))
+    whole = values.cast(pa.decimal128(kind.precision + 1, 0))
+    return pc.multiply(whole, unit).cast(to_arrow(kind))
+
+
+def _decoded(dictionary: Dictionary, position: int, kind: pa.DataType) -> pa.Array:
+    """Return the values of a key of all elements."""
+    null = dictionary.is_null(position)
+    if position not in dictionary.labels:
+        return values_of_keys(dictionary.key(position), ~null, kind)
+    places = pa.array(dictionary.elements[position].astype(np.int64), mask=null)
+    return dictionary.labels[position].values.take(places).cast(kind)

@@ -1,0 +1,267 @@
+"""Ad hoc queries: texts that nobody planned, bound to columns whose values the elements of a stream sample hold.
+
+Each relation of the query finds a dictionary of its stream that holds its links together, and from whose columns all
+else that it reads (predicates, measures, groups) can be evaluated. A dictionary may follow more links than the query
+joins on: an element is then there only if those values are followed, too, so they become links of the query at
+which its relation stands alone. An aggregate of one stream has no links but those.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from eddyline.errors import PipelineError, PlanError
+from eddyline.plan.decide.elements import exact_elements, kept_elements
+from eddyline.plan.decide.exploring import explored_class
+from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
+from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
+from eddyline.plan.decide.shapes import classes_of, one_class_each, shape_of
+from eddyline.plan.demands import WorkloadQuery
+from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
+from eddyline.sample.spec import SampleSpec
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.columns import columns_of
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, SetQuery
+from eddyline.sql.timezones import UTC, depends_on_zone
+
+_NOT_COVERED = "what is kept does not cover this query"
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """A dictionary that is made for one query from one that is held: which it is, what it holds, what is wanted."""
+
+    source: int
+    held: Elements
+    wanted: Elements
+
+
+class AdHocQuery(PlannedQuery, frozen=True, kw_only=True):
+    """A query that was not planned, and the dictionaries that are derived for it, in either stage of its sample."""
+
+    exact: tuple[Derived, ...]
+    kept: tuple[Derived, ...]
+    spec: SampleSpec
+    timezone: str | None
+
+
+def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
+    """Return the columns of a stream whose values can be told from a dictionary, each with the key that holds it."""
+    names = {column_expression(column): column.name for column in stream.columns}
+    names |= {held_expression(column): column.name for column in stream.columns}
+    return {
+        names[key.columns[0]]: position
+        for position, key in enumerate(elements.keys)
+        if len(key.columns) == 1 and key.columns[0] in names and _is_told(elements, key)
+    }
+
+
+def loosened(key: Key) -> Key:
+    """Return the key of a link that the query does not join on: NULL is a value of it like any other."""
+    return replace(key, null_is_value=True)
+
+
+def bind_ad_hoc(layout: Layout, name: str, query: AnyQuery, timezone: str | None) -> AdHocQuery:
+    """Return a query bound to the first sample from whose columns it can be answered, or raise PlanError.
+
+    timezone: the plan's, None where it recorded none.
+    """
+    if isinstance(query, JoinDistinctQuery):
+        raise PlanError(
+            f"{_NOT_COVERED}: distinct counts over joins are answered only as they were planned: add the query to the "
+            "workload and build the state anew."
+        )
+    gaps = []
+    for sample in layout.samples:
+        try:
+            asked = WorkloadQuery(name, query)
+            details = tuple(_bind(layout, sample, each, timezone) for each in asked.details)
+            return replace(_bind(layout, sample, asked, timezone), details=details)
+        except _Gap as gap:
+            gaps.append(gap)
+    raise PlanError(f"{_NOT_COVERED}: {min(gaps, key=lambda gap: gap.far)}")
+
+
+class _Gap(Exception):  # noqa: N818 - it says what is missing, and never leaves this module
+    """What a sample lacks for a query, with what to do about it; far: how much of it."""
+
+    def __init__(self, text: str, far: int) -> None:
+        super().__init__(text)
+        self.far = far
+
+
+def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone: str | None) -> AdHocQuery:
+    quantities = unplanned_facets(asked.query)
+    classes = classes_of(sample)
+    whole = isinstance(asked.query, SetQuery)
+    found = [
+        _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
+        for facets in zip(*quantities.values(), strict=True)
+    ]
+    if not one_class_each(quantities, classes):
+        raise _Gap(
+            "it joins on columns that no planned query joins with each other: add a query that does to the workload "
+            "and build the state anew.",
+            3,
+        )
+    linked = _with_all_links(quantities, [sample.kept[source].links for source in found])
+    classes |= {(stream, loosened(key)): link for (stream, key), link in classes.items()} | classes
+    made = _derived(sample, asked, linked, found, classes, timezone)
+    totals = tuple(facet.demand().id for facet in quantities.get(EVERY_ROW, ()))
+    return replace(made, totals={EVERY_ROW: totals} if totals and layout.by_id.keys() >= set(totals) else {})
+
+
+def _with_all_links(
+    quantities: Mapping[str, tuple[Facet, ...]], links: Sequence[frozenset[Key]]
+) -> dict[str, tuple[Facet, ...]]:
+    """Return the facets with the links of their dictionaries that the query does not join on, each on its own."""
+    first = next(iter(quantities.values()))
+    number = 1 + max((variable for facet in first for variable in facet.variables), default=-1)
+    added = []
+    for facet, every in zip(first, links, strict=True):
+        more = sorted(every - set(facet.keys))
+        added.append((tuple(map(loosened, more)), tuple(range(number, number + len(more)))))
+        number += len(more)
+    return {
+        name: tuple(
+            changed(facet, keys=facet.keys + keys, variables=facet.variables + variables)
+            for facet, (keys, variables) in zip(facets, added, strict=True)
+        )
+        for name, facets in quantities.items()
+    }
+
+
+def _derived(
+    sample: PlannedSample,
+    asked: WorkloadQuery,
+    quantities: Mapping[str, tuple[Facet, ...]],
+    sources: Sequence[int],
+    classes: Mapping[tuple[str, Key], int],
+    timezone: str | None,
+) -> AdHocQuery:
+    """Return the query with the dictionaries that it derives from those that its relations read."""
+    everything = [facet for facets in quantities.values() for facet in facets]
+    exact, kept = exact_elements(everything, ()), kept_elements(everything)
+    first = next(iter(quantities.values()))
+    read = {(f.stream, frozenset(f.keys)): source for f, source in zip(first, sources, strict=True)}
+    shape = shape_of(asked, quantities, classes, exact, kept)
+    assert shape is not None
+    spec = replace(
+        sample.spec,
+        exact=tuple(part.spec(classes) for part in exact),
+        kept=tuple(part.spec(classes) for part in kept),
+        regrouped=(),
+        shapes=(shape,),
+    )
+    whole = [next(i for i, e in enumerate(sample.exact) if e.stream == part.stream) for part in exact]
+    parts = [read[part.stream, part.links] for part in kept]
+    return AdHocQuery(
+        asked.name,
+        asked.query,
+        asked.method,
+        {},
+        sample.id,
+        {},
+        shape,
+        exact=tuple(Derived(i, sample.exact[i], part) for i, part in zip(whole, exact, strict=True)),
+        kept=tuple(Derived(i, sample.kept[i], part) for i, part in zip(parts, kept, strict=True)),
+        spec=spec,
+        timezone=timezone,
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What one relation of a query reads of its stream, in all quantities of the query."""
+
+    stream: Stream
+    facets: tuple[Facet, ...]
+    timezone: str | None
+
+    def source(self, sample: PlannedSample, *, whole: bool) -> int:
+        """Return the dictionary of a sample that answers for the relation, with the fewest links beside its own.
+
+        Of such, the one that follows combinations of explored columns comes first. whole: none beside, because the
+        query asks whether values are there at all. Raises _Gap where there is none.
+        """
+        keys = frozenset(self.facets[0].keys)
+        linked = [
+            i
+            for i, each in enumerate(sample.kept)
+            if each.stream == self.stream.name and (keys == each.links if whole else keys <= each.links)
+        ]
+        if not linked:
+            raise _Gap(self._not_linked(keys, "counts or joins" if whole else "joins on"), 3)
+        rows = explored_class(sample, self.stream.name)
+        linked.sort(key=lambda i: (len(sample.kept[i].links), rows not in sample.spec.kept[i].classes, i))
+        missing = [self._missing(sample.kept[i]) for i in linked]
+        fitting = [i for i, names in zip(linked, missing, strict=True) if not names]
+        if not fitting:
+            raise _Gap(self._not_held(min(missing, key=len)), 2)
+        for text in self._evaluated(sample.kept[fitting[0]]):
+            self._check(text)
+        return fitting[0]
+
+    def _evaluated(self, elements: Elements) -> Iterator[str]:
+        """Yield the expressions that the relation reads and the dictionary does not hold as they are."""
+        for facet in self.facets:
+            for flag in facet.flags:
+                if flag not in elements.flags:
+                    yield from flag.predicates
+                    yield from (part.text for part in flag.presence)
+            if facet.measure is not None and facet.measure not in elements.measures:
+                yield facet.measure.expression.text
+            yield from (key.columns[0].text for key in facet.groups if not _is_told(elements, key))
+
+    def _missing(self, elements: Elements) -> list[str]:
+        """Return the columns that the relation needs and the dictionary cannot tell."""
+        read = {name for text in self._evaluated(elements) for name in columns_of(text)}
+        return sorted(read - readable_columns(elements, self.stream).keys())
+
+    def _check(self, text: str) -> None:
+        """Raise _Gap unless an expression can be evaluated on elements, as Spark would in the plan's zone."""
+        if self.timezone is None and depends_on_zone(text, self.stream.columns):
+            raise _Gap(
+                f"{text!r} depends on the time zone, and the plan recorded none: explore a TIMESTAMP column, or add "
+                "the query to the workload, and build the state anew.",
+                1,
+            )
+        empty = pa.table({each.name: pa.array([], to_arrow(each.type)) for each in self.stream.columns})
+        try:
+            evaluate(text, empty, self.stream.columns, self.timezone or UTC)
+        except PipelineError as error:
+            raise _Gap(
+                f"{text!r} can only be evaluated by Spark, and a query that was not planned is evaluated without it: "
+                "add the query to the workload and build the state anew.",
+                1,
+            ) from error
+
+    def _not_linked(self, keys: frozenset[Key], does: str) -> str:
+        if not keys:
+            return self._not_held(self._missing(Elements(self.stream.name, ())))
+        joined = " and ".join(str(key).replace("`", "") for key in sorted(keys))
+        return (
+            f"no planned query {does} {joined} of stream {self.stream.name!r}, so that its values are not followed: "
+            "add a query that does to the workload and build the state anew."
+        )
+
+    def _not_held(self, names: Sequence[str]) -> str:
+        """Return which columns are missing, and how to name them."""
+        if not names:
+            return "no stream sample holds its rows: add the query to the workload and build the state anew."
+        written = ", ".join(f'"{name}"' for name in names)
+        return (
+            f"it reads {', '.join(names)} of stream {self.stream.name!r}, whose values are not held: name what is "
+            f'to be asked with w.explore("{self.stream.name}", {written}), or add the query to the workload, and '
+            "build the state anew."
+        )
+
+
+def _is_told(elements: Elements, key: Key) -> bool:
+    """Return whether a dictionary holds a key of one column and tells its values."""
+    told = key in elements.labelled or code_tells(key)
+    return key in elements.keys and told and not key.null_is_value
