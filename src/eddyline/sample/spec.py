@@ -58,15 +58,21 @@ class View(msgspec.Struct, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     """A relation of a query: how it reads the exact dictionaries, and how those of the second stage.
 
-    variables: the link of the query that each of its keys belongs to.
+    variables: the link of the query that each of its keys belongs to. roles: what the relation is to each of these
+    links, as `sql.query.Member` has it; empty where it is "inner" to all of them.
     """
 
     exact: View
     kept: View | None
     variables: tuple[int, ...]
+    roles: tuple[str, ...] = ()
+
+    def role(self, variable: int) -> str:
+        """Return what the relation is to one of its links."""
+        return self.roles[self.variables.index(variable)] if self.roles else "inner"
 
 
 class Quantity(msgspec.Struct, frozen=True):

@@ -32,9 +32,11 @@ from eddyline.sql.query import (
     GroupColumn,
     GroupQuery,
     HavingTest,
+    Link,
     NamedAggregate,
     Ordering,
 )
+from eddyline.sql.sides import check_missing_is_null, sides_of, with_constants_at_root
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
@@ -65,7 +67,9 @@ def read_group_query(
     relations, links, sources = read_from(select, streams)
     items = _Items(select, sources)
     groups = _read_groups(select, items, sources)
-    outputs = _Outputs(groups, sources)
+    for group in groups:
+        check_missing_is_null(sides_of(links), group.relation, group.expression, "the group")
+    outputs = _Outputs(groups, sources, links)
     selected = tuple(outputs.read(name, node) for name, node in items.named)
     if not outputs.aggregates:
         raise UnsupportedQuery(
@@ -252,6 +256,7 @@ class _Outputs:
 
     groups: list[GroupColumn]
     sources: tuple[Source, ...]
+    links: tuple[Link, ...]
     aggregates: list[NamedAggregate] = field(default_factory=list)
     closed: bool = False
 
@@ -278,7 +283,7 @@ class _Outputs:
                 f"{fragment(node)!r} beside GROUP BY or other aggregates: ask it in a query of its own, for one "
                 "group at a time by WHERE."
             )
-        return read_aggregate(node, self.sources)
+        return with_constants_at_root(read_aggregate(node, self.sources), len(self.sources), self.links)
 
     def group_of(self, node: exp.Expr) -> GroupColumn | None:
         """Return the group column that an expression is, if any."""

@@ -19,7 +19,10 @@ from eddyline.sample.sums import dot
 
 
 class SampledValues:
-    """The values of all link classes of a query that are followed, numbered; places: the number of each link's."""
+    """The values of all link classes of a query that are followed, numbered; places: the number of each link's.
+
+    The last number is that of NULL, if rows with it count: it is always followed.
+    """
 
     def __init__(self, join: Join) -> None:
         self.join = join
@@ -31,9 +34,15 @@ class SampledValues:
             values, places = distinct_places([join.values[v] for v in mine])
             for v, at in zip(mine, places, strict=True):
                 self.places[v] = start + at
-            alone = join.probabilities[mine[0]] if len(mine) == 1 else None
+            alone = join.probabilities[mine[0]][: len(values)] if len(mine) == 1 else None
             rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)
+        if any(join.null_places):
+            rates.append(np.ones(1))
+            self.places = [
+                np.append(places, np.full(nulls, start))
+                for places, nulls in zip(self.places, join.null_places, strict=True)
+            ]
         self.probabilities: FloatArray = np.concatenate(rates)
 
     def __len__(self) -> int:

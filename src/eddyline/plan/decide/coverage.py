@@ -19,9 +19,14 @@ from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query
+from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, is_for_samples_alone
 from eddyline.sql.schema import NAME
 from eddyline.types import Column
+
+SAMPLES_ALONE = (
+    "GROUP BY, several aggregates in one query, and outer, semi and anti joins are answered by stream samples alone: "
+    "leave `method` and samples=False out."
+)
 
 
 def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
@@ -48,10 +53,8 @@ def find_planned(layout: Layout, query: str, method: str | None = None) -> Plann
 def bind(layout: Layout, name: str, text: str, method: str | None) -> PlannedQuery:
     """Return a query bound to the synopses that are kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
-    if isinstance(parsed, GroupQuery) and (method is not None or not layout.samples):
-        raise PlanError(
-            "a GROUP BY query is answered by stream samples alone: leave `method` and samples=False out."
-        )
+    if is_for_samples_alone(parsed) and (method is not None or not layout.samples):
+        raise PlanError(SAMPLES_ALONE)
     if layout.samples and method is None and uses_sample(parsed):
         return _bind_sampled(layout, name, parsed)
     chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
@@ -85,6 +88,8 @@ def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
             each in layout.by_id for ids in totals.values() for each in ids
         ):
             totals = {}
+        if not totals and _reads_emptiness(query):
+            continue
         return PlannedQuery(name, query, "skimmed", quantities, sample.id, totals, shape)
     raise PlanError(
         "what is kept does not cover this query: no stream sample holds all the keys, predicates and measures that it "
@@ -92,10 +97,18 @@ def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery:
     )
 
 
+def _reads_emptiness(query: AnyQuery) -> bool:
+    """Return whether a query asks if a relation has rows at all, as NOT IN does: its exact total has to be kept."""
+    links = query.links if isinstance(query, Query | GroupQuery) else ()
+    return any(member.role == "not in" for link in links for member in link.members)
+
+
 def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
     """Return the sketches beside a sample that read a query too, nothing where some are missing."""
     ids = {kept.demand: kept.id for kept in sample.sketches}
     slots: tuple[int, ...] | None = ()
+    if is_for_samples_alone(query):
+        return {}
     if isinstance(query, Query):
         slots = _covering_slots(query, "skimmed", sample.sketches)
     if slots is None:

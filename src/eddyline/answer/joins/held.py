@@ -1,0 +1,47 @@
+"""A query over the stream sample that answers it, and whether the sample can."""
+
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.messages import Join
+from eddyline.sample.spec import Shape
+
+
+def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
+    """Return a query over its sample; shape: some of its quantities, all of them by default.
+
+    Raises PlanError where the sample no longer holds everything and a side of several relations would have to be known
+    whole: following the values of one of its links does not tell which of its rows are missing through another.
+    """
+    assert planned.sample is not None
+    assert planned.shape is not None
+    shape = planned.shape if shape is None else shape
+    join = Join(snapshot.samples[planned.sample], shape, _filled(snapshot, planned))
+    if not join.follows_all and has_deep_sides(shape):
+        raise PlanError(
+            f"query {planned.name!r} has an outer, semi or anti join whose optional side is itself a join; its rows no "
+            "longer fit the stream sample, and such a side is answered only while they do: plan with a larger budget."
+        )
+    return join
+
+
+def has_deep_sides(shape: Shape) -> bool:
+    """Return whether a side that may be missing, or only decides, joins other relations behind its own."""
+    return any(
+        set(node.roles) - {"inner", "preserved"} and len(node.variables) > 1
+        for quantity in shape.quantities.values()
+        for node in quantity.nodes
+    )
+
+
+def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:
+    """Return the relations whose exact totals say that they have rows."""
+    assert planned.shape is not None
+    found = set()
+    for name, quantity in planned.shape.quantities.items():
+        for index, (node, total) in enumerate(
+            zip(quantity.nodes, planned.totals.get(name, ()), strict=False)
+        ):
+            if "not in" in node.roles and snapshot.counters[total][0] > 0:
+                found.add(index)
+    return frozenset(found)
