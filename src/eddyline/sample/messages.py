@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.roles import KEEPS_NULL, Turn, turn_of, turned
+from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of, turned
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
@@ -38,6 +38,16 @@ class Relation:
     def turn(self, variable: int) -> Turn:
         """Return what is made of its message to a link."""
         return self.turns[self.variables.index(variable)] if self.turns else Turn.PLAIN
+
+    @property
+    def only_decides(self) -> bool:
+        """Whether it does not matter how many rows it has, only whether there are some."""
+        return any(turn in DECIDING for turn in self.turns)
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether rows of the others stay without it."""
+        return any(turn in (Turn.OUTER, Turn.FULL) for turn in self.turns)
 
     def weighing(self, weights: np.ndarray) -> "Relation":
         """Return the relation with other weights."""

@@ -24,6 +24,8 @@ class Turn(Enum):
     NEVER = "nothing: NOT IN of rows with a NULL"
 
 
+DECIDING = (Turn.SEMI, Turn.ANTI, Turn.ANTI_OF_VALUES, Turn.NEVER)
+"""Turns that make 0 or 1 of a message: how many rows a side has does not matter, only whether it has some."""
 KEEPS_NULL = ("preserved", "full")
 """Roles of relations whose rows stay where their key is NULL."""
 _TURNS = {"outer": Turn.OUTER, "full": Turn.FULL, "semi": Turn.SEMI, "anti": Turn.ANTI}

@@ -95,6 +95,29 @@ class Shape(msgspec.Struct, frozen=True):
     weight: float = 1.0
     expression: tuple["int | str", ...] = ()
 
+    @property
+    def has_deep_sides(self) -> bool:
+        """Whether a side that may be missing, or only decides, joins other relations behind its own.
+
+        Following the values of one link does not tell which of its rows are missing through another, so that it is
+        known only while everything is.
+        """
+        return any(
+            set(node.roles) - {"inner", "preserved"} and len(node.variables) > 1
+            for quantity in self.quantities.values()
+            for node in quantity.nodes
+        )
+
+    @property
+    def groups_missing_keys(self) -> bool:
+        """Whether a group column is the key of a side that may be missing: a link's value, or NULL for many of them."""
+        return any(
+            node.role(variable) in ("outer", "full") and key in node.exact.groups
+            for quantity in self.quantities.values()
+            for node in quantity.nodes
+            for variable, key in zip(node.variables, node.exact.keys, strict=True)
+        )
+
 
 class SampleSpec(msgspec.Struct, frozen=True):
     """Everything that a stream sample holds and the bytes that it may take.

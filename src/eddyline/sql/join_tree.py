@@ -196,8 +196,8 @@ class JoinTree:
         alias = self.sources[relation].alias
         return UnsupportedQuery(
             f"{fragment(condition)!r} may hold in rows where an outer join leaves {alias!r} missing: of such "
-            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is answered; to filter before the join, "
-            "write the condition into ON."
+            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is answered; to filter before the "
+            "join, write the condition into ON."
         )
 
     def may_be_missing(self, relation: int) -> bool:

@@ -10,28 +10,25 @@ from eddyline.sample.spec import Shape
 def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
     """Return a query over its sample; shape: some of its quantities, all of them by default.
 
-    Raises PlanError where the sample no longer holds everything and a side of several relations would have to be known
-    whole: following the values of one of its links does not tell which of its rows are missing through another.
+    Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides` and
+    `Shape.groups_missing_keys`.
     """
     assert planned.sample is not None
     assert planned.shape is not None
     shape = planned.shape if shape is None else shape
     join = Join(snapshot.samples[planned.sample], shape, _filled(snapshot, planned))
-    if not join.follows_all and has_deep_sides(shape):
+    if not join.follows_all and shape.has_deep_sides:
         raise PlanError(
             f"query {planned.name!r} has an outer, semi or anti join whose optional side is itself a join; its rows no "
             "longer fit the stream sample, and such a side is answered only while they do: plan with a larger budget."
         )
+    if not join.follows_all and shape.groups_missing_keys:
+        raise PlanError(
+            f"query {planned.name!r} groups by the join column of a side that may be missing; its rows no longer fit "
+            "the stream sample, and such groups are answered only while they do: group by the other side's column, or "
+            "plan with a larger budget."
+        )
     return join
-
-
-def has_deep_sides(shape: Shape) -> bool:
-    """Return whether a side that may be missing, or only decides, joins other relations behind its own."""
-    return any(
-        set(node.roles) - {"inner", "preserved"} and len(node.variables) > 1
-        for quantity in shape.quantities.values()
-        for node in quantity.nodes
-    )
 
 
 def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:

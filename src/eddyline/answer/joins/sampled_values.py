@@ -142,9 +142,9 @@ class SampledQuantity:
         """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
         return float(np.abs(self.scaled_weights[relation]).sum())
 
-    def sent_totals(self, variable: int) -> dict[int, float]:
-        """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""
+    def held_totals(self, variable: int) -> dict[int, float]:
+        """Return for each relation at a link the total of what it holds there, in absolute value, scaled up."""
         factor = self.messages.factors[variable]
         return {
-            k: dot(np.abs(self.messages.sent(k, variable)), factor) for k in self.messages.members(variable)
+            k: dot(np.abs(self.messages.own(k, variable)), factor) for k in self.messages.members(variable)
         }
