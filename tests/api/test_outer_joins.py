@@ -17,7 +17,7 @@ from tests.data.outer_joins import (
     random_text,
     skewed_tables,
 )
-from tests.oracles.duckdb_sql import exact_answers, net_rows
+from tests.oracles.duckdb_sql import exact, exact_answers, net_rows
 from tests.oracles.grouped import exact_groups, intervals, told_groups
 
 
@@ -63,21 +63,18 @@ def test_every_form_is_exact_while_everything_is_held(seed, rows, keys):
         assert answer.exact
         assert_exact(answer.value, value, QUERIES[i])
     for i, text in enumerate(GROUPED, start=len(QUERIES)):
-        groups = state.answer(f"q{i}")
-        truth, told = exact_groups(for_duckdb(text), net, len(groups.group_columns)), told_groups(groups)
-        assert groups.exact
-        assert len(told) == len(groups), "no group stands there twice"
-        assert told.keys() == truth.keys(), text
-        for group, values in truth.items():
-            for found, value in zip(told[group], values, strict=True):
-                assert_exact(found, value, (text, group))
+        assert_same_groups(state.answer(f"q{i}"), text, net)
 
 
 PLAN = workload([*QUERIES, *GROUPED]).plan()
 
 
 def test_texts_made_at_random_are_answered_as_duckdb_does_or_refused():
-    """150 texts that are answered, over four sets of tables."""
+    """150 texts that are answered, over four sets of tables.
+
+    DuckDB 2.0.0 itself errs on one kind of them, which this seed does not make: over registered Arrow tables and with
+    its optimizer, `LEFT JOIN c u ON t.k = u.j AND u.k IS NULL WHERE u.j IS NULL` has no rows.
+    """
     rng = np.random.default_rng(20)
     answered = {}
     while len(answered) < 150:
@@ -91,8 +88,21 @@ def test_texts_made_at_random_are_answered_as_duckdb_does_or_refused():
     plan = workload(texts).plan()
     for rows, keys in [((30, 30, 30), 8), ((6, 40, 1), 3), ((40, 0, 12), 20), ((0, 9, 9), 2)]:
         state, net = with_deletes(plan, rng, rows, keys)
-        for i, value in enumerate(exact_answers([for_duckdb(text) for text in texts], net)):
-            assert_exact(state.answer(f"q{i}").value, value, texts[i])
+        for i, text in enumerate(texts):
+            if "GROUP BY" in text:
+                assert_same_groups(state.answer(f"q{i}"), text, net)
+            else:
+                assert_exact(state.answer(f"q{i}").value, exact(for_duckdb(text), net), text)
+
+
+def assert_same_groups(groups, text, net):
+    truth, told = exact_groups(for_duckdb(text), net, len(groups.group_columns)), told_groups(groups)
+    assert groups.exact
+    assert len(told) == len(groups), "no group stands there twice"
+    assert told.keys() == truth.keys(), text
+    for group, values in truth.items():
+        for found, value in zip(told[group], values, strict=True):
+            assert_exact(found, value, (text, group))
 
 
 @pytest.mark.parametrize("weight", [1 << 25, 1 << 40])

@@ -136,10 +136,11 @@ def for_duckdb(text):
 
 
 MEASURES = {"a": "x", "b": "y", "c": "z"}
+GROUPS = {"a": "g", "b": "h", "c": "w"}
 
 
 def random_text(rng):
-    """A text of one number over two or three relations, joined in any way; some are outside what is answered."""
+    """A text over two or three relations, joined in any way, of one number or of groups; not all of them are answered."""
     streams = list(rng.choice(list(STREAMS), size=int(rng.integers(2, 4))))
     aliases = [f"t{i}" for i in range(len(streams))]
     visible, text = [0], f"FROM {streams[0]} t0"
@@ -172,7 +173,13 @@ def random_text(rng):
     measured = int(rng.choice(visible))
     measure = f"{aliases[measured]}.{MEASURES[streams[measured]]}"
     aggregate = str(rng.choice(["COUNT(*)", f"SUM({measure})", f"COUNT({measure})", f"AVG({measure})"]))
-    return f"SELECT {aggregate} {text}" + (f" WHERE {' AND '.join(where)}" if where else "")
+    text += f" WHERE {' AND '.join(where)}" if where else ""
+    if rng.random() < 0.5:
+        return f"SELECT {aggregate} {text}"
+    grouped = list(rng.choice(visible, size=int(rng.integers(1, len(visible) + 1)), replace=False))
+    columns = [f"{aliases[i]}.{rng.choice([GROUPS[streams[i]], 'k'])}" for i in grouped]
+    named = ", ".join(f"{column} AS g{i}" for i, column in enumerate(columns))
+    return f"SELECT {named}, COUNT(*) AS n, SUM({measure}) AS s {text} GROUP BY {', '.join(columns)}"
 
 
 def condition(rng, streams, aliases, relation):
