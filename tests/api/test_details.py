@@ -27,6 +27,12 @@ QUERIES = {
     "median": "SELECT MEDIAN(qty) FROM items WHERE sku > 's3'",
     "maximum": "SELECT MAX(o.amount) FROM orders o JOIN items i ON o.k = i.k",
     "both": "SELECT MIN(qty) AS lo, COUNT(DISTINCT sku) AS d FROM items",
+    "left": "SELECT o.region, COUNT(DISTINCT i.sku) AS d, MEDIAN(i.qty) AS m, MAX(o.amount) AS hi FROM orders o "
+    "LEFT JOIN items i ON o.k = i.k GROUP BY o.region",
+    "maybe_missing": "SELECT i.sku, COUNT(DISTINCT o.status) AS d, COUNT(*) AS n FROM orders o LEFT JOIN items i "
+    "ON o.k = i.k GROUP BY i.sku",
+    "anti": "SELECT COUNT(DISTINCT o.status) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.k = o.k)",
+    "not_in": "SELECT MEDIAN(o.status) FROM orders o WHERE o.k NOT IN (SELECT k FROM items WHERE qty > 5)",
     "grouped_column": "SELECT region, COUNT(DISTINCT region) AS d, COUNT(DISTINCT region, status) AS e FROM orders "
     "GROUP BY region",
 }

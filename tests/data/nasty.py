@@ -134,12 +134,15 @@ TEXTS = {
     "one side": "SELECT COUNT(DISTINCT r.s) FROM r JOIN u ON r.k = u.k WHERE u.x > 0",
     "semi-join by IN": "SELECT COUNT(DISTINCT r.j) FROM r WHERE r.k IN (SELECT k FROM u WHERE x > 0)",
     "semi-join": "SELECT COUNT(DISTINCT r.s) FROM r LEFT SEMI JOIN u ON r.k = u.k",
+    "semi-join without DISTINCT": "SELECT COUNT(*) FROM r WHERE k IN (SELECT k FROM u)",
+    "outer join on a guarded key": "SELECT SUM(r.x) FROM r LEFT JOIN u ON r.k = u.k AND r.b AND u.x > 0",
+    "anti-join by NOT IN": "SELECT COUNT(*) FROM r WHERE j NOT IN (SELECT j FROM u WHERE j IS NOT NULL)",
+    "full join": "SELECT COUNT(*) FROM r FULL JOIN u ON r.k = u.k",
     "distinct rows of a join": "SELECT COUNT(*) FROM (SELECT DISTINCT r.b, u.s FROM r JOIN u ON r.j = u.j)",
 }
 """Texts that are answered."""
 
 REFUSED = {
-    "semi-join without DISTINCT": "SELECT COUNT(*) FROM r WHERE k IN (SELECT k FROM u)",
     "double as key": "SELECT COUNT(*) FROM r JOIN u ON r.f = u.f",
     "distinct doubles": "SELECT COUNT(DISTINCT f) FROM r",
     "predicate over two": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.x > 0 OR u.x > 0",

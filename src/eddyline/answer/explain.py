@@ -5,6 +5,7 @@ from math import isfinite
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
+from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedSample
 from eddyline.plan.show.asking import askable
@@ -13,9 +14,12 @@ from eddyline.sample.state import SampleState
 
 
 def explain_state(
-    snapshot: Snapshot, answers: Mapping[str, Estimate | Groups], ways: Mapping[str, str]
+    snapshot: Snapshot, answers: Mapping[str, Estimate | Groups | PlanError], ways: Mapping[str, str]
 ) -> str:
-    """Return what a state holds, as a text that fits a terminal; ways: how the rows of streams came, if known."""
+    """Return what a state holds, as a text that fits a terminal.
+
+    answers: of every query, or why it has none. ways: how the rows of streams came, if known.
+    """
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
     lines += [f"{stream} was read {way}" for stream, way in ways.items()]
@@ -56,8 +60,10 @@ def _members(planned: PlannedSample, link: int) -> Iterator[str]:
                 yield f"{elements.stream}{key}"
 
 
-def _sureness(estimate: Estimate | Groups) -> str:
+def _sureness(estimate: Estimate | Groups | PlanError) -> str:
     """Return how sure an answer is, and by what it was read."""
+    if isinstance(estimate, PlanError):
+        return f"not answered: {estimate}"
     if estimate.exact:
         return "exact"
     if isinstance(estimate, Groups):

@@ -189,7 +189,15 @@ class State:
 
     def explain(self) -> str:
         """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
-        return explain_state(self.snapshot, self.answers_by_name(), self.ways)
+        answers = {name: self._answer_or_refusal(name) for name in self.snapshot.layout.query_names}
+        return explain_state(self.snapshot, answers, self.ways)
+
+    def _answer_or_refusal(self, query: str) -> Estimate | Groups | PlanError:
+        """Return the answer of a query, or why what is kept does not answer it any more."""
+        try:
+            return self.answer(query)  # type: ignore[no-any-return]  # either of the two: see `answer`
+        except PlanError as error:
+            return error
 
     def answers_by_name(self) -> dict[str, Estimate | Groups]:
         """Return the answer of every query of the plan."""

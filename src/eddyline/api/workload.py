@@ -10,7 +10,7 @@ from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
 from eddyline.plan.decide.analysis import analysis_of
-from eddyline.plan.decide.coverage import key_of_columns
+from eddyline.plan.decide.coverage import SAMPLES_ALONE, key_of_columns
 from eddyline.plan.decide.exploring import explored_columns, exploring
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.timezone import check_same_zone, with_timezone
@@ -26,7 +26,7 @@ from eddyline.plan.windows.planner import check_event_times, layout_with_windows
 from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import GroupQuery
+from eddyline.sql.query import is_for_samples_alone
 from eddyline.sql.schema import NAME, parse_schema
 from eddyline.sql.timezones import machine_zone, normal_zone
 
@@ -128,11 +128,8 @@ class Workload:
             raise type(error)(f"query {name!r}: {error}") from error
         if not (isfinite(weight) and weight > 0):
             raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
-        if isinstance(parsed, GroupQuery) and (method != "skimmed" or not self._settings.samples):
-            raise PlanError(
-                f"query {name!r}: groups, several aggregates, quantiles, MIN and MAX are answered by stream samples "
-                "alone: leave `method` and samples=False out."
-            )
+        if is_for_samples_alone(parsed) and (method != "skimmed" or not self._settings.samples):
+            raise PlanError(f"query {name!r}: {SAMPLES_ALONE}")
         asked = WorkloadQuery(name, parsed, method, weight)
         if window is not None:
             check_event_times(asked, self._streams)

@@ -14,7 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.plan.layout import Decision, Demand, Measure, Place, SynopsisKind
-from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, SetQuery
+from eddyline.sql.query import (
+    AnyQuery,
+    GroupQuery,
+    JoinDistinctQuery,
+    Key,
+    Query,
+    SetQuery,
+    is_for_samples_alone,
+)
 
 Method = Literal["skimmed", "hash", "agms"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -99,11 +107,11 @@ def quantities_of(query: AnyQuery, method: Method, decision: Decision) -> Quanti
     if isinstance(query, SetQuery):
         members = tuple(Demand(m.stream, "distinct", (m.key,), m.predicates) for m in query.members)
         return {"set": QuantityDemands(members, (members,))}
-    if isinstance(query, GroupQuery):
-        return {}
     if isinstance(query, JoinDistinctQuery):
         sides = pair_demands(query)
         return {"pairs": QuantityDemands(sides, (sides,))}
+    if isinstance(query, GroupQuery) or is_for_samples_alone(query):
+        return {}
     return {name: _quantity(query, method, power, decision) for name, power in _powers(query).items()}
 
 

@@ -43,7 +43,7 @@ def _pair(
     (one, first), (other, second) = left, right
     values = join.values[first]
     both, at, there = np.intersect1d(values, join.values[second], assume_unique=True, return_indices=True)
-    excess = np.zeros(len(values))
+    excess = np.zeros(join.sizes[first])
     probability = join.probabilities[first][at]
     if len(both) == 0 or bool(np.all(probability >= 1.0)):
         return excess
@@ -57,7 +57,9 @@ def _pair(
             between *= messages.sent(third, middle)
     joined = ours[1][i] * between[place] * theirs[1][j]
     if join.shape.classes[middle] == join.shape.classes[first]:
-        joined[both[value] == join.values[middle][place]] = 0.0  # three links alike: right already
+        middle_values = np.append(join.values[middle], 0)[np.minimum(place, len(join.values[middle]))]
+        alike = (both[value] == middle_values) & (place < len(join.values[middle]))
+        joined[alike] = 0.0  # three links alike: right already
     excess[at] = np.bincount(value, weights=joined, minlength=len(both)) * (probability - 1.0)
     return excess
 

@@ -24,7 +24,8 @@ from eddyline.sample.carried import (
     matches,
     spread_out,
 )
-from eddyline.sample.messages import Join, Messages, Relation
+from eddyline.sample.messages import Join, Relation, behind, bound_of
+from eddyline.sample.roles import Turn, turned
 from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sample.spec import Node, Quantity
 
@@ -36,12 +37,14 @@ _WHOLE = 2.0**62
 class GroupCodes:
     """The groups of one relation: for each its codes, column by column, and which of them are NULL.
 
-    of_rows: the group of each element.
+    of_rows: the group of each element. missing: the group whose columns are all NULL, where rows are that an
+    outer join finds no match for.
     """
 
     codes: tuple[IntArray, ...]
     nulls: tuple[BoolArray, ...]
     of_rows: IntArray
+    missing: int = 0
 
     def __len__(self) -> int:
         return len(self.codes[0]) if self.codes else 1
@@ -54,26 +57,30 @@ class GroupedJoin:
         self.join = join
         self.quantities, self.columns = _different(join, quantities)
         self.nodes = quantities[0].nodes
-        self.codes = [_codes(join, node) for node in self.nodes]
+        missing = self._maybe_missing()
+        self.codes = [_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
         sizes = [len(each) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
             raise SketchError(
                 "the group columns have more combinations than can be numbered: group by fewer."
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
-        self.sizes = [len(values) for values in join.values]
+        self.sizes = join.sizes
 
-    def behind(self, relation: int, variable: int) -> set[int]:
-        """Return the relations on a relation's side of a link, itself among them."""
-        found, open_ = {relation}, [(relation, variable)]
-        while open_:
-            here, came = open_.pop()
-            for other in self.nodes[here].variables:
-                for k, node in enumerate(self.nodes):
-                    if other != came and k not in found and other in node.variables:
-                        found.add(k)
-                        open_.append((k, other))
+    def _maybe_missing(self) -> set[int]:
+        """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
+        variables, found = [node.variables for node in self.nodes], set[int]()
+        for quantity in self.quantities:
+            for k, node in enumerate(quantity.nodes):
+                for variable in node.variables if node.roles else ():
+                    if node.role(variable) in ("outer", "full"):
+                        found |= behind(variables, k, variable)
         return found
+
+    def missing_group(self, relation: int, variable: int) -> int:
+        """Return the number of the group in which all columns of the side behind a relation's link are NULL."""
+        side = behind([node.variables for node in self.nodes], relation, variable)
+        return sum(self.codes[k].missing * self.strides[k] for k in side)
 
     @property
     def root(self) -> int:
@@ -103,18 +110,10 @@ class GroupedJoin:
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
             for k in range(len(self.nodes))
         ]
-        largest = max(self._bound(quantity) for quantity in self.quantities)
+        largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
         kind = np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
         return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
-
-    def _bound(self, quantity: Quantity) -> float:
-        """Return a bound on a quantity of every group: of all groups together, nothing cancelling."""
-        relations = [
-            Relation(np.abs(each.weights.astype(np.float64)), each.variables, each.places)
-            for each in self.join.whole_relations(quantity)
-        ]
-        return Messages(relations, self.sizes, [np.ones(size) for size in self.sizes]).total()
 
     def followed(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""
@@ -144,6 +143,11 @@ class GroupedMessages:
         self.weights = weights
         self.factors = factors
         self.relations = join.join.whole_relations(join.quantities[0])
+        self._turns = [
+            [relations.turns for relations in quantity]
+            for quantity in zip(*(join.join.whole_relations(q) for q in join.quantities), strict=True)
+        ]
+        self._own: dict[tuple[int, int], Carried] = {}
         self._sent: dict[tuple[int, int], Carried] = {}
         self._passed: dict[tuple[int, int], Carried] = {}
 
@@ -162,13 +166,62 @@ class GroupedMessages:
         return self._passed[variable, relation]
 
     def sent(self, relation: int, variable: int) -> Carried:
-        """Return what a relation sends to the values of a link."""
+        """Return what a relation sends to the places of a link, as its role there makes it."""
         if (relation, variable) not in self._sent:
-            made = self._gathered(relation, variable)
+            made = self.own(relation, variable)
+            turns = self._turns_of(relation, variable)
+            if self._is_turned(relation, variable):
+                made = self._turned(made, relation, variable, turns)
             if made.groups is not None and not made.groups.any():
                 made = spread_out(made, self.join.sizes[variable])
             self._sent[relation, variable] = made
         return self._sent[relation, variable]
+
+    def own(self, relation: int, variable: int) -> Carried:
+        """Return what a relation holds at the places of a link."""
+        if (relation, variable) not in self._own:
+            self._own[relation, variable] = self._gathered(relation, variable)
+        return self._own[relation, variable]
+
+    def _turns_of(self, relation: int, variable: int) -> list[Turn]:
+        """Return what is made of a relation's message to a link, for each quantity."""
+        position = self.relations[relation].variables.index(variable)
+        return [each[position] if each else Turn.PLAIN for each in self._turns[relation]]
+
+    def _turned(self, own: Carried, relation: int, variable: int, turns: Sequence[Turn]) -> Carried:
+        """Return a message as roles make it.
+
+        A side that only decides has no groups. One that may be missing keeps its entries, and has one more where it is
+        missing, in the group of NULLs.
+        """
+        assert own.places is not None
+        assert own.groups is not None
+        size, values = self.join.sizes[variable], len(self.join.join.values[variable])
+        totals = _totals(own, size)
+        made = np.zeros_like(totals)
+        for column, turn in enumerate(turns):
+            others = self._others(relation, variable, column) if turn is Turn.FULL else None
+            made[:, column] = turned(totals[:, column], turn, values, others)
+        if not set(turns) & {Turn.OUTER, Turn.FULL}:
+            return Carried(made)
+        more = made - totals
+        places = np.flatnonzero((more != 0).any(axis=1))
+        group = self.join.missing_group(relation, variable)
+        return added_up(
+            np.concatenate([own.places, places]),
+            np.concatenate([own.groups, np.full(len(places), group)]),
+            np.concatenate([own.sums, more[places]]),
+        )
+
+    def _others(self, relation: int, variable: int, column: int) -> BoolArray:
+        """Return the places of a link where a quantity of another relation is there."""
+        there = np.zeros(self.join.sizes[variable], dtype=np.bool_)
+        for other in self.members(variable):
+            if other != relation:
+                entries = self.own(other, variable)
+                assert entries.places is not None
+                there[entries.places[entries.sums[:, column] != 0]] = True
+        return there
 
     def _gathered(
         self, relation: int, towards: int | None, between: tuple[int, int] | None = None
@@ -214,11 +267,22 @@ class GroupedMessages:
 
     def at_root(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums) of the whole join, groups ascending."""
-        total = self._gathered(self.join.root, None)
+        if any(each for turns in self._turns for each in turns):
+            total = self._met(self.join.join.root)
+        else:
+            total = self._gathered(self.join.root, None)
         assert total.groups is not None
         used = np.flatnonzero((total.sums != 0).any(axis=1))
         order = used[np.argsort(total.groups[used])]
         return total.groups[order], total.sums[order][:, self.join.columns]
+
+    def _met(self, variable: int) -> Carried:
+        """Return what joins through all values of a link together, by group."""
+        product = Carried(self.factors[variable])
+        for relation in self.members(variable):
+            product = product.times(self.sent(relation, variable))
+        _, groups, sums = product.entries()
+        return added_up(np.zeros(len(groups), dtype=np.int64), groups, sums)
 
     def sides(self, variable: int) -> Iterator[tuple[int, Entries, Entries]]:
         """Yield (first place, one side, the other): two sides that meet at the values of a link.
@@ -238,11 +302,17 @@ class GroupedMessages:
     def _room(self, relation: int, variable: int) -> int:
         """Return for how many places of a link what a relation sends there can be held at once."""
         size = self.join.sizes[variable]
-        if (relation, variable) in self._sent:
+        if (relation, variable) in self._sent or self._is_turned(relation, variable):
             return size
-        groups = prod(len(self.join.codes[k]) for k in self.join.behind(relation, variable))
+        groups = prod(len(self.join.codes[k]) for k in self._side(relation, variable))
         cells = groups * len(self.join.quantities)
         return size if cells * size <= MOST_CELLS else max(MOST_CELLS // cells, 1)
+
+    def _side(self, relation: int, variable: int) -> set[int]:
+        return behind([node.variables for node in self.join.nodes], relation, variable)
+
+    def _is_turned(self, relation: int, variable: int) -> bool:
+        return any(turn is not Turn.PLAIN for turn in self._turns_of(relation, variable))
 
     def _part(self, relation: int, variable: int, start: int, stop: int) -> Carried:
         """Return what a relation sends to some places of a link."""
@@ -260,7 +330,7 @@ def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantit
         mine = join.whole_relations(quantity)
         for place, other in enumerate(kept):
             theirs = join.whole_relations(other)
-            if all(np.array_equal(a.weights, b.weights) for a, b in zip(mine, theirs, strict=True)):
+            if all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
                 places.append(place)
                 break
         else:
@@ -269,8 +339,20 @@ def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantit
     return kept, places
 
 
-def _codes(join: Join, node: Node) -> GroupCodes:
-    """Return the groups that a relation's elements are in, numbered."""
+def _same(mine: Relation, other: Relation) -> bool:
+    return mine.turns == other.turns and np.array_equal(mine.weights, other.weights)
+
+
+def _totals(entries: Carried, size: int) -> np.ndarray:
+    """Return what entries hold at each place, all groups together."""
+    assert entries.places is not None
+    totals = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
+    np.add.at(totals, entries.places, entries.sums)
+    return totals
+
+
+def _codes(join: Join, node: Node, *, missing: bool) -> GroupCodes:
+    """Return the groups that a relation's elements are in, numbered; missing: there is a group of NULLs in any case."""
     view, dictionary = join.view(node), join.dictionary(node)
     if not view.groups:
         return GroupCodes((), (), np.zeros(len(dictionary), dtype=np.int64))
@@ -281,6 +363,10 @@ def _codes(join: Join, node: Node) -> GroupCodes:
         values, places = np.unique(part, return_inverse=True)
         _, number = np.unique(number * len(values) + places, return_inverse=True)
     _, first = np.unique(number, return_index=True)
-    return GroupCodes(
-        tuple(column[first] for column in columns), tuple(null[first] for null in nulls), number
-    )
+    codes, null_codes = [column[first] for column in columns], [null[first] for null in nulls]
+    of_nulls = np.flatnonzero(np.logical_and.reduce(null_codes))
+    if missing and not len(of_nulls):
+        codes = [np.append(each, 0) for each in codes]
+        null_codes = [np.append(each, values=True) for each in null_codes]
+    place = int(of_nulls[0]) if len(of_nulls) else len(first)
+    return GroupCodes(tuple(codes), tuple(null_codes), number, place)

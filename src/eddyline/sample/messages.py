@@ -5,13 +5,14 @@ them through their other links; a link passes on the product of what the other r
 value where values are sampled. What meets at a value of a link is what joins through it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of, turned
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
@@ -24,21 +25,47 @@ _WHOLE_FLOAT = 2.0**53
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation of a join: the weight of each element, and where its values stand among those of its links."""
+    """A relation of a join: the weight of each element, and where its values stand among those of its links.
+
+    turns: what is made of its message to each link, nothing where all are passed on as they are.
+    """
 
     weights: np.ndarray
     variables: tuple[int, ...]
     places: tuple[IntArray, ...]
+    turns: tuple[Turn, ...] = ()
+
+    def turn(self, variable: int) -> Turn:
+        """Return what is made of its message to a link."""
+        return self.turns[self.variables.index(variable)] if self.turns else Turn.PLAIN
+
+    @property
+    def only_decides(self) -> bool:
+        """Whether it does not matter how many rows it has, only whether there are some."""
+        return any(turn in DECIDING for turn in self.turns)
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether rows of the others stay without it."""
+        return any(turn in (Turn.OUTER, Turn.FULL) for turn in self.turns)
+
+    def weighing(self, weights: np.ndarray) -> "Relation":
+        """Return the relation with other weights."""
+        return Relation(weights, self.variables, self.places, self.turns)
 
 
 class Join:
-    """A query over a state: the values of each link, their probabilities, and the relations of each quantity."""
+    """A query over a state: the values of each link, their probabilities, and the relations of each quantity.
 
-    def __init__(self, state: SampleState, shape: Shape) -> None:
+    filled: relations (by index) that have rows, as exact counters know it, whatever the state holds of them.
+    """
+
+    def __init__(self, state: SampleState, shape: Shape, filled: Collection[int] = ()) -> None:
         self.state = state
         self.shape = shape
+        self.filled = filled
         self._first = next(iter(shape.quantities.values()))
-        self._rows: dict[View, BoolArray] = {}
+        self._rows: dict[tuple[View, tuple[str, ...]], BoolArray] = {}
         self._whole: dict[Quantity, list[Relation]] = {}
 
     @property
@@ -73,42 +100,106 @@ class Join:
         return [distinct_places(each) for each in found]
 
     @cached_property
+    def null_places(self) -> tuple[int, ...]:
+        """How many places each link has behind its values, for rows whose key is NULL: see `roles`."""
+        places = [0] * len(self.shape.classes)
+        for quantity in self.shape.quantities.values():
+            for node in quantity.nodes:
+                for variable in node.variables if node.roles else ():
+                    if node.role(variable) != "inner":
+                        places[variable] = len(self._links[variable][1])
+        return tuple(places)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many places each link has."""
+        return tuple(len(each) + nulls for each, nulls in zip(self.values, self.null_places, strict=True))
+
+    @cached_property
     def probabilities(self) -> tuple[FloatArray, ...]:
-        """The inclusion probability of each value of each link."""
-        return tuple(
-            self.state.rosters[link].rates_of_held(values)
-            for link, values in zip(self.shape.classes, self.values, strict=True)
-        )
+        """The inclusion probability of each place of each link; NULL is always followed."""
+        found = []
+        for link, values, nulls in zip(self.shape.classes, self.values, self.null_places, strict=True):
+            rates = self.state.rosters[link].rates_of_held(values)
+            found.append(np.concatenate([rates, np.ones(nulls)]) if nulls else rates)
+        return tuple(found)
 
     @cached_property
     def _places(self) -> list[tuple[IntArray, ...]]:
-        found, left = [], [list(places) for _, places in self._links]
+        found, left = [], [list(enumerate(places)) for _, places in self._links]
         for node in self._first.nodes:
-            keys = zip(node.variables, self.view(node).keys, strict=True)
-            found.append(tuple(left[v].pop(0)[self.dictionary(node).index(key)[1]] for v, key in keys))
+            own = []
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                member, at = left[variable].pop(0)
+                places = at[self.dictionary(node).index(key)[1]]
+                if self.null_places[variable]:
+                    null = len(self.values[variable]) + member
+                    places = np.where(self.dictionary(node).is_null(key), null, places)
+                own.append(places)
+            found.append(tuple(own))
         return found
 
     def rows(self, node: Node) -> BoolArray:
-        """Return which elements of a relation count: every flag is set, and no key is NULL unless NULL is a group."""
+        """Return which elements of a relation count: every flag is set, and no key is NULL that must not be.
+
+        A key may be NULL that is a group, and one of a relation whose rows stay without a match.
+        """
         view, dictionary = self.view(node), self.dictionary(node)
-        if view not in self._rows:
-            counted = np.ones(len(dictionary), dtype=np.bool_)
-            for key in () if view.null_is_value and view.groups else view.keys:
-                counted &= ~dictionary.is_null(key)
-            for flag in view.flags:
-                counted &= dictionary.flag(flag)
-            self._rows[view] = counted
-        return self._rows[view]
+        if (view, node.roles) not in self._rows:
+            counted = self._flagged(node)
+            for key, variable in zip(view.keys, node.variables, strict=True):
+                if not (view.null_is_value and view.groups) and node.role(variable) not in KEEPS_NULL:
+                    counted &= ~dictionary.is_null(key)
+            self._rows[view, node.roles] = counted
+        return self._rows[view, node.roles]
+
+    def _flagged(self, node: Node) -> BoolArray:
+        """Return which elements of a relation carry all flags that its rows must have."""
+        view, dictionary = self.view(node), self.dictionary(node)
+        counted = np.ones(len(dictionary), dtype=np.bool_)
+        for flag in view.flags:
+            counted &= dictionary.flag(flag)
+        return counted
 
     def whole_relations(self, quantity: Quantity) -> list[Relation]:
         """Return the relations of a quantity with their net integer weights, nothing scaled up."""
         if quantity not in self._whole:
             relations = []
-            for node, places in zip(quantity.nodes, self._places, strict=True):
+            for index, (node, places) in enumerate(zip(quantity.nodes, self._places, strict=True)):
                 weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
-                relations.append(Relation(weights, node.variables, places))
+                relations.append(Relation(weights, node.variables, places, self._turns(index, node)))
             self._whole[quantity] = relations
         return self._whole[quantity]
+
+    def _turns(self, index: int, node: Node) -> tuple[Turn, ...]:
+        """Return what the roles of a relation make of its messages; NULLs of a NOT IN are all held."""
+        if not node.roles:
+            return ()
+        has_rows = has_null = False
+        if "not in" in node.roles:
+            view, dictionary = self.view(node), self.dictionary(node)
+            counts = np.where(self._flagged(node), dictionary.total(COUNT), 0)
+            has_null = bool(counts[dictionary.is_null(view.keys[0])].sum() > 0)
+            has_rows = index in self.filled or bool(counts.sum() > 0)
+        return tuple(turn_of(role, has_rows=has_rows, has_null=has_null) for role in node.roles)
+
+    @cached_property
+    def root(self) -> int:
+        """The link where messages are added up: one of a relation that no side of the query holds.
+
+        A side is what hangs behind a relation that may be missing, or only decides. In a FULL JOIN both relations are
+        sides, and meet in the only link.
+        """
+        relations = self._first.nodes
+        below: set[int] = set()
+        for quantity in self.shape.quantities.values():
+            for index, node in enumerate(quantity.nodes):
+                for variable in node.variables if node.roles else ():
+                    if node.role(variable) not in ("inner", "preserved"):
+                        below |= behind([each.variables for each in relations], index, variable)
+        if not below:
+            return 0
+        return next((node.variables[0] for i, node in enumerate(relations) if i not in below), 0)
 
     def relations(self, quantity: Quantity) -> list[Relation]:
         """Return the relations of a quantity in floats, corrected where an element holds one value twice.
@@ -122,7 +213,7 @@ class Join:
                 again = self.repeated(relation, i)
                 if again is not None:
                     weights *= np.where(again, self.probabilities[variable][relation.places[i]], 1.0)
-            made.append(Relation(weights, relation.variables, relation.places))
+            made.append(relation.weighing(weights))
         return made
 
     def repeated(self, relation: Relation, position: int) -> BoolArray | None:
@@ -138,11 +229,29 @@ class Join:
         ]
         if not earlier:
             return None
-        mine = self.values[variable][relation.places[position]]
+        mine, is_value = self._values_of(relation, position)
         again = np.zeros(len(mine), dtype=np.bool_)
         for j in earlier:
-            again |= mine == self.values[relation.variables[j]][relation.places[j]]
+            other, other_is_value = self._values_of(relation, j)
+            again |= (mine == other) & is_value & other_is_value
         return again
+
+    def _values_of(self, relation: Relation, position: int) -> tuple[IntArray, BoolArray]:
+        """Return (the value of each element in one of its links, whether it is one and not NULL)."""
+        values, places = self.values[relation.variables[position]], relation.places[position]
+        is_value = places < len(values)
+        return np.append(values, 0)[np.minimum(places, len(values))], is_value
+
+
+def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> set[int]:
+    """Return the relations that are reached from one without crossing a link; variables: the links of each."""
+    reached, new = {start}, [start]
+    while new:
+        links = {v for v in variables[new.pop()] if v != without}
+        near = [i for i, each in enumerate(variables) if i not in reached and links & set(each)]
+        reached.update(near)
+        new += near
+    return reached
 
 
 Raise = Callable[[FloatArray], FloatArray]
@@ -154,30 +263,46 @@ class Messages:
     def __init__(
         self,
         relations: Sequence[Relation],
-        sizes: Sequence[int],
+        join: Join,
         factors: Sequence[np.ndarray],
         raised: Raise | None = None,
     ) -> None:
         self.relations = relations
-        self.sizes = sizes
+        self.sizes = join.sizes
+        self.values = [len(each) for each in join.values]
+        self.root = join.root
         self.factors = factors
         self.raised = raised
+        self._own: dict[tuple[int, int], np.ndarray] = {}
         self._up: dict[tuple[int, int], np.ndarray] = {}
         self._down: dict[tuple[int, int], np.ndarray] = {}
 
     def sent(self, relation: int, variable: int) -> np.ndarray:
-        """Return what a relation sends to the values of a link."""
+        """Return what a relation sends to the places of a link, as its role there makes it."""
         key = (relation, variable)
         if key not in self._up:
+            turn = self.relations[relation].turn(variable)
+            others = None
+            if turn is Turn.FULL:
+                others = np.logical_or.reduce(
+                    [self.own(other, variable) != 0 for other in self.members(variable) if other != relation]
+                )
+            total = turned(self.own(relation, variable), turn, self.values[variable], others)
+            self._up[key] = total if self.raised is None else self.raised(total)
+        return self._up[key]
+
+    def own(self, relation: int, variable: int) -> np.ndarray:
+        """Return what a relation holds at the places of a link: the sums of its weights times what reaches them."""
+        key = (relation, variable)
+        if key not in self._own:
             mine = self.relations[relation]
             weights = mine.weights
             for other, places in zip(mine.variables, mine.places, strict=True):
                 if other != variable:
                     weights = weights * self.passed(other, relation)[places]
             places = mine.places[mine.variables.index(variable)]
-            total = np.bincount(places, weights=weights, minlength=self.sizes[variable]).astype(np.float64)
-            self._up[key] = total if self.raised is None else self.raised(total)
-        return self._up[key]
+            self._own[key] = added(weights, places, self.sizes[variable])
+        return self._own[key]
 
     def members(self, variable: int) -> list[int]:
         """Return the relations that meet at a link."""
@@ -206,13 +331,17 @@ class Messages:
         """Return the sum over the join."""
         if not self.sizes:
             return float(self.relations[0].weights.sum())
-        return dot(self.met(0), self.factors[0])
+        return dot(self.met(self.root), self.factors[self.root])
+
+    @property
+    def largest(self) -> float:
+        """The largest that any relation sent so far."""
+        return max((float(np.abs(each).max(initial=0.0)) for each in self._up.values()), default=0.0)
 
 
 def sampled_messages(join: Join, quantity: Quantity) -> Messages:
     """Return the messages of a quantity in which each sampled value counts 1/pi times."""
-    factors = [1.0 / each for each in join.probabilities]
-    return Messages(join.relations(quantity), [len(each) for each in join.values], factors)
+    return Messages(join.relations(quantity), join, [1.0 / each for each in join.probabilities])
 
 
 def exact_total(join: Join, quantity: Quantity) -> int:
@@ -220,46 +349,49 @@ def exact_total(join: Join, quantity: Quantity) -> int:
 
     Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are.
     """
-    relations, sizes = join.whole_relations(quantity), [len(each) for each in join.values]
-    ones = [np.ones(size) for size in sizes]
-    floats = [Relation(r.weights.astype(np.float64), r.variables, r.places) for r in relations]
-    absolute = [Relation(np.abs(r.weights), r.variables, r.places) for r in floats]
-    bound = Messages(absolute, sizes, ones).total()
+    relations = join.whole_relations(quantity)
+    bound, linear = bound_of(join, relations)
     if bound < _WHOLE_FLOAT:
-        positive = all(bool(np.all(r.weights >= 0)) for r in relations)
-        return int(bound if positive else Messages(floats, sizes, ones).total())
+        if linear and all(bool(np.all(r.weights >= 0)) for r in relations):
+            return int(bound)
+        return int(_with_ones(join, [r.weighing(r.weights.astype(np.float64)) for r in relations]).total())
     kind = np.int64 if bound < _WHOLE else np.object_
-    return _contract([Relation(r.weights.astype(kind), r.variables, r.places) for r in relations], sizes)
+    messages = _with_ones(join, [r.weighing(r.weights.astype(kind)) for r in relations])
+    return (
+        int(messages.met(messages.root).sum()) if len(join.shape.classes) else int(relations[0].weights.sum())
+    )
 
 
-def _contract(relations: list[Relation], sizes: list[int]) -> int:
-    """Return the sum over the join in integers: relations are sent towards the first one."""
+def _with_ones(join: Join, relations: Sequence[Relation]) -> Messages:
+    """Return messages in which every place counts once."""
+    kind = relations[0].weights.dtype
+    return Messages(relations, join, [np.ones(size, dtype=kind) for size in join.sizes])
 
-    def sent(relation: int, variable: int) -> np.ndarray:
-        mine = relations[relation]
-        places = mine.places[mine.variables.index(variable)]
-        return added(gathered(relation, variable), places, sizes[variable])
 
-    def gathered(relation: int, towards: int) -> np.ndarray:
-        mine = relations[relation]
-        weights = mine.weights
-        for variable, places in zip(mine.variables, mine.places, strict=True):
-            if variable == towards:
-                continue
-            product: np.ndarray | None = None
-            for other, each in enumerate(relations):
-                if other != relation and variable in each.variables:
-                    message = sent(other, variable)
-                    product = message if product is None else product * message
-            assert product is not None
-            weights = weights * product[places]
-        return weights
+def bound_of(join: Join, relations: Sequence[Relation]) -> tuple[float, bool]:
+    """Return (a bound of the sum over a join in absolute value, whether the join is one of plain messages).
 
-    return int(gathered(0, -1).sum()) if len(relations[0].weights) else 0
+    Where messages are compared with 0, the bound is also one of each message, none of which may overflow: there every
+    side counts at least once.
+    """
+    linear = not any(r.turns for r in relations)
+    absolute = [
+        Relation(np.abs(r.weights.astype(np.float64)), r.variables, r.places, _at_least_once(r.turns))
+        for r in relations
+    ]
+    messages = _with_ones(join, absolute)
+    bound = messages.total()
+    return (bound if linear else max(bound, messages.largest)), linear
+
+
+def _at_least_once(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    return tuple(turn if turn is Turn.PLAIN else Turn.OUTER for turn in turns)
 
 
 def added(weights: np.ndarray, places: IntArray, size: int) -> np.ndarray:
-    """Return the integer sums of weights by place."""
+    """Return the sums of weights by place, in the weights' own numbers."""
+    if weights.dtype == np.float64:
+        return np.bincount(places, weights=weights, minlength=size).astype(np.float64)
     totals = np.zeros(size, dtype=weights.dtype)
     np.add.at(totals, places, weights)
     return totals

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.messages import Join, Messages, Relation, set_values
+from eddyline.sample.messages import Join, Messages, set_values
 from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
 from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import Quantity, Shape
@@ -154,9 +154,8 @@ def _raise(message: FloatArray) -> FloatArray:
 
 
 def _raised_messages(join: Join, quantity: Quantity) -> Messages:
-    relations = [Relation(np.abs(r.weights), r.variables, r.places) for r in join.relations(quantity)]
-    factors = [1.0 / each for each in join.probabilities]
-    return Messages(relations, [len(each) for each in join.values], factors, _raise)
+    relations = [r.weighing(np.abs(r.weights)) for r in join.relations(quantity)]
+    return Messages(relations, join, [1.0 / each for each in join.probabilities], _raise)
 
 
 def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class]) -> None:
@@ -164,7 +163,8 @@ def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class]) -> None
     for variable, link in enumerate(shape.classes):
         shares = _shares(shape, join, variable)
         if shares is not None:
-            classes[link].add(join.values[variable], shares, shape.weight)
+            values = join.values[variable]
+            classes[link].add(values, shares[: len(values)], shape.weight)  # behind them stands NULL
 
 
 def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:

@@ -58,15 +58,21 @@ class View(msgspec.Struct, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     """A relation of a query: how it reads the exact dictionaries, and how those of the second stage.
 
-    variables: the link of the query that each of its keys belongs to.
+    variables: the link of the query that each of its keys belongs to. roles: what the relation is to each of these
+    links, as `sql.query.Member` has it; empty where it is "inner" to all of them.
     """
 
     exact: View
     kept: View | None
     variables: tuple[int, ...]
+    roles: tuple[str, ...] = ()
+
+    def role(self, variable: int) -> str:
+        """Return what the relation is to one of its links."""
+        return self.roles[self.variables.index(variable)] if self.roles else "inner"
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -88,6 +94,29 @@ class Shape(msgspec.Struct, frozen=True):
     quantities: dict[str, Quantity]
     weight: float = 1.0
     expression: tuple["int | str", ...] = ()
+
+    @property
+    def has_deep_sides(self) -> bool:
+        """Whether a side that may be missing, or only decides, joins other relations behind its own.
+
+        Following the values of one link does not tell which of its rows are missing through another, so that it is
+        known only while everything is.
+        """
+        return any(
+            set(node.roles) - {"inner", "preserved"} and len(node.variables) > 1
+            for quantity in self.quantities.values()
+            for node in quantity.nodes
+        )
+
+    @property
+    def groups_missing_keys(self) -> bool:
+        """Whether a group column is the key of a side that may be missing: a link's value, or NULL for many of them."""
+        return any(
+            node.role(variable) in ("outer", "full") and key in node.exact.groups
+            for quantity in self.quantities.values()
+            for node in quantity.nodes
+            for variable, key in zip(node.variables, node.exact.keys, strict=True)
+        )
 
 
 class SampleSpec(msgspec.Struct, frozen=True):

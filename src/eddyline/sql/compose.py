@@ -1,5 +1,6 @@
 """New expressions out of given ones: built as trees, so that no operator of one binds into another."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import sqlglot
@@ -36,6 +37,17 @@ def is_not_null(node: exp.Expr) -> exp.Expr:
 def one_where_not_null(node: exp.Expr) -> exp.Expr:
     """Return an expression that is 1 where another is not NULL, and NULL elsewhere."""
     return exp.Case(ifs=[exp.If(this=is_not_null(node), true=exp.Literal.number(1))])
+
+
+def only_where(conditions: Sequence[str], text: str) -> str:
+    """Return the text of an expression that is NULL where not all of some conditions hold.
+
+    >>> only_where(["`x` > 1", "`y` OR `z`"], "`k`")
+    'CASE WHEN `x` > 1 AND (`y` OR `z`) THEN `k` END'
+    """
+    parsed = [sqlglot.parse_one(each, dialect="spark") for each in conditions]
+    value = sqlglot.parse_one(text, dialect="spark")
+    return _written(exp.Case(ifs=[exp.If(this=exp.and_(*parsed), true=value)]))
 
 
 def negative(node: exp.Expr) -> exp.Expr:

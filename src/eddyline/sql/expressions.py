@@ -43,11 +43,15 @@ ALLOWED_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class Source:
-    """A relation of a query: its alias, the stream behind it and the stream's columns."""
+    """A relation of a query: its alias, the stream behind it and the stream's columns.
+
+    hidden: why the query's columns cannot be of this relation; empty where they can.
+    """
 
     alias: str
     stream: str
     columns: tuple[Column, ...]
+    hidden: str = ""
 
     def find(self, name: str) -> Column | None:
         """Return the column of that name, in any case, as Spark does."""
@@ -90,9 +94,13 @@ def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]
         raise SqlError(f"{fragment(node)!r}: name a column as alias.column.")
     qualifier = node.table.lower()
     if qualifier and qualifier not in [source.alias.lower() for source in sources]:
-        known = ", ".join(source.alias for source in sources)
+        known = ", ".join(source.alias for source in sources if not source.hidden)
         raise SqlError(f"{fragment(node)!r} names no relation of this query: the relations are {known}.")
-    scope = [(i, s) for i, s in enumerate(sources) if not qualifier or s.alias.lower() == qualifier]
+    scope = [
+        (i, s) for i, s in enumerate(sources) if (s.alias.lower() == qualifier if qualifier else not s.hidden)
+    ]
+    if qualifier and scope[0][1].hidden:
+        raise SqlError(f"{fragment(node)!r} is a column of {scope[0][1].alias!r}, {scope[0][1].hidden}.")
     hits = [(i, column) for i, s in scope if (column := s.find(node.name)) is not None]
     if not hits:
         offered = ", ".join(f"{s.alias}.{column.name}" for _, s in scope for column in s.columns)

@@ -32,6 +32,7 @@ from eddyline.sql.query import (
     GroupQuery,
     Ordering,
 )
+from eddyline.sql.sides import check_missing_is_null, sides_of
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
@@ -42,12 +43,23 @@ MAX_LIMIT = 1_000_000
 def is_grouped(select: exp.Select) -> bool:
     """Return whether a SELECT asks for groups, for several aggregates in one row, or for a detail of single values.
 
-    A distinct count of its own is one of sets, or over a join of two streams, as long as it joins no more.
+    A distinct count of its own is one of sets, or over an inner or semi-join of two streams, if it joins no more.
     """
     if select.args.get("group") or len(select.expressions) != 1:
         return True
     only = select.expressions[0]
-    return is_detail(only) and (not counts_distinct(only) or len(select.args.get("joins") or ()) > 1)
+    return is_detail(only) and (not counts_distinct(only) or _joins_otherwise(select))
+
+
+def _joins_otherwise(select: exp.Select) -> bool:
+    """Return whether a SELECT joins more than two relations, or by an outer or anti join."""
+    joins = select.args.get("joins") or []
+    outer = any(join.args.get("side") and join.args.get("kind") != "SEMI" for join in joins)
+    where = select.args.get("where")
+    denied = (
+        [part for part in where.find_all(exp.Not) if part.find(exp.Subquery, exp.Exists)] if where else []
+    )
+    return len(joins) > 1 or outer or bool(denied)
 
 
 def read_group_query(
@@ -59,7 +71,9 @@ def read_group_query(
     relations, links, sources = read_from(select, streams)
     items = _Items(select, sources)
     groups = _read_groups(select, items, sources)
-    outputs = Outputs(groups, sources)
+    for group in groups:
+        check_missing_is_null(sides_of(links), group.relation, group.expression, "the group")
+    outputs = Outputs(groups, sources, links)
     selected = tuple(outputs.read(name, node) for name, node in items.named)
     if not outputs.measures:
         raise UnsupportedQuery(

@@ -1,86 +1,99 @@
-"""FROM and WHERE: relations, equi-joins, and the predicates of each relation."""
+"""FROM and WHERE: relations, how they are joined, and the predicates of each relation."""
 
 from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import (
-    Source,
-    bare,
-    check_allowed,
-    conjuncts,
-    fragment,
-    relations_of,
-    resolve,
-    text,
-)
-from eddyline.sql.key_columns import check_meet, key_column
-from eddyline.sql.links import LinkEnd, find_links
-from eddyline.sql.query import Link, Relation
-from eddyline.sql.typing import check_predicate
+from eddyline.sql.expressions import Source, conjuncts, fragment, resolve
+from eddyline.sql.join_kinds import JoinKind, join_kind
+from eddyline.sql.join_tree import JoinTree
+from eddyline.sql.query import Link, Relation, Role
+from eddyline.sql.subqueries import add_subquery, read_subquery
 from eddyline.types import Column
 
 MAX_RELATIONS = 32
+_OF_EITHER = ""
+"""In place of a relation: the column that FULL JOIN ... USING merged is of neither side."""
 
 
 def read_from(
     select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
 ) -> tuple[tuple[Relation, ...], tuple[Link, ...], tuple[Source, ...]]:
-    """Return (relations, links, sources) of a SELECT."""
-    sources, conditions = _read_tables(select, streams)
+    """Return (relations, links, sources) of a SELECT; relations of subqueries are hidden among the sources."""
+    tree = JoinTree()
+    _read_tables(tree, select, streams)
     where = select.args.get("where")
-    conditions.extend(conjuncts(where.this if where else None))
-    predicates: dict[int, set[str]] = {i: set() for i in range(len(sources))}
-    equalities: list[tuple[LinkEnd, LinkEnd]] = []
-    for condition in conditions:
-        check_allowed(condition)
-        used = sorted(relations_of(condition, sources))
-        check_predicate(condition, sources)
-        if len(used) <= 1:
-            predicates[used[0] if used else 0].add(text(bare(condition, sources)))
+    conditions, subqueries = [], []
+    for condition in conjuncts(where.this if where else None):
+        found = read_subquery(condition)
+        if found is None:
+            conditions.append(condition)
         else:
-            equalities.append(_equality(condition, used, sources))
-    links, implied = find_links([source.alias for source in sources], equalities)
-    for relation, predicate in implied:
-        predicates[relation].add(predicate)
-    relations = tuple(
-        Relation(source.alias, source.stream, tuple(sorted(predicates[i])))
-        for i, source in enumerate(sources)
-    )
-    return relations, links, sources
+            subqueries.append(found)
+    tree.filter(conditions)
+    for subquery in subqueries:
+        add_subquery(tree, subquery, lambda table: _source(table, streams))
+    if len(tree.sources) > MAX_RELATIONS:
+        raise UnsupportedQuery(
+            f"the query joins {len(tree.sources)} relations; at most {MAX_RELATIONS} are answered."
+        )
+    relations, links = tree.relations_and_links()
+    return relations, links, tuple(tree.sources)
 
 
-def _read_tables(
-    select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
-) -> tuple[tuple[Source, ...], list[exp.Expr]]:
+def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> None:
     start = select.args.get("from_")
     if start is None:
         raise SqlError("the query has no FROM: name the stream that it reads.")
-    sources = [_source(start.this, streams)]
-    conditions: list[exp.Expr] = []
+    tree.add(_source(start.this, streams))
     merged: dict[str, str] = {}
+    crossed = False
     for join in select.args.get("joins") or []:
-        _check_inner(join)
+        kind = join_kind(join)
         right = _source(join.this, streams)
-        if right.alias.lower() in [source.alias.lower() for source in sources]:
+        if right.alias.lower() in [source.alias.lower() for source in tree.sources]:
             raise SqlError(f"two relations are called {right.alias!r}: give one of them an alias.")
-        conditions.extend(_using(join, sources, right, merged))
-        sources.append(right)
-        conditions.extend(_qualified(part, tuple(sources)) for part in conjuncts(join.args.get("on")))
+        if tree.is_full or (kind == "full" and len(tree.sources) > 1):
+            raise UnsupportedQuery(
+                f"{fragment(join)!r}: a FULL JOIN is answered between two relations, with no other join beside it."
+            )
+        conditions = list(_using(join, kind, tree.sources, right, merged))
+        added = tree.add(right)
+        conditions.extend(_qualified(part, tuple(tree.sources)) for part in conjuncts(join.args.get("on")))
+        if kind == "right" and crossed:
+            raise UnsupportedQuery(
+                f"{fragment(join)!r} stands behind a comma or a CROSS JOIN: write every join as JOIN ... ON."
+            )
+        crossed = crossed or str(join.args.get("kind") or "").upper() == "CROSS"
+        _add_join(tree, kind, added, conditions, join)
     _qualify_merged(select, merged)
-    if len(sources) > MAX_RELATIONS:
-        raise UnsupportedQuery(
-            f"the query joins {len(sources)} relations; at most {MAX_RELATIONS} are answered."
-        )
-    return tuple(sources), conditions
+
+
+def _add_join(tree: JoinTree, kind: JoinKind, added: int, conditions: list[exp.Expr], join: exp.Join) -> None:
+    """Add a join of a relation that was added to the tree."""
+    if kind == "inner":
+        tree.join(added, conditions)
+    elif kind == "right":
+        tree.preserve(added, conditions, join)
+    else:
+        roles: dict[JoinKind, Role] = {"left": "outer", "full": "full", "semi": "semi", "anti": "anti"}
+        tree.branch(roles[kind], [added], conditions, join)
+        if kind in ("semi", "anti"):
+            tree.hide([added], f"the right side of a LEFT {kind.upper()} JOIN, which only its ON can see")
 
 
 def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:
-    """Give the columns that USING merged their first owner, wherever the query names them bare."""
+    """Give the columns that USING merged their owner, wherever the query names them bare."""
     for column in select.find_all(exp.Column):
-        if not column.table and column.name.lower() in merged:
-            column.set("table", exp.to_identifier(merged[column.name.lower()]))
+        name = column.name.lower()
+        if column.table or name not in merged or column.parent_select is not select:
+            continue
+        if merged[name] == _OF_EITHER:
+            raise UnsupportedQuery(
+                f"{fragment(column)!r} is of either side of a FULL JOIN ... USING: name the side, or join by ON."
+            )
+        column.set("table", exp.to_identifier(merged[name]))
 
 
 def _qualified(condition: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
@@ -93,14 +106,6 @@ def _qualified(condition: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
         return part
 
     return condition.copy().transform(qualify)
-
-
-def _check_inner(join: exp.Join) -> None:
-    kind = " ".join(str(join.args[key]) for key in ("method", "side", "kind") if join.args.get(key)).upper()
-    if kind not in ("", "INNER", "CROSS"):
-        raise UnsupportedQuery(
-            f"{fragment(join)!r} is a {kind} JOIN: only inner equi-joins are answered; write it as JOIN ... ON."
-        )
 
 
 def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Source:
@@ -120,29 +125,22 @@ def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Sourc
     return Source(table.alias or name, name, streams[name])
 
 
-def _using(join: exp.Join, lefts: list[Source], right: Source, merged: dict[str, str]) -> Iterator[exp.Expr]:
-    """Yield the equalities that USING (a, b) stands for; a column that an earlier USING merged is one column."""
+def _using(
+    join: exp.Join, kind: JoinKind, lefts: list[Source], right: Source, merged: dict[str, str]
+) -> Iterator[exp.Expr]:
+    """Yield the equalities that USING (a, b) stands for; a column that an earlier USING merged is one column.
+
+    merged: the relation that a merged column is of, the preserved one of an outer join.
+    """
     for identifier in join.args.get("using") or []:
-        owners = [source for source in lefts if source.find(identifier.name)]
+        owners = [source.alias for source in lefts if not source.hidden and source.find(identifier.name)]
         name = identifier.name.lower()
         if not owners or (len(owners) > 1 and name not in merged) or not right.find(name):
             raise SqlError(f"USING ({identifier.name}): the column must be in one relation on either side.")
-        merged.setdefault(name, owners[0].alias)
+        owner = merged.setdefault(name, owners[0])
+        if kind in ("right", "full"):
+            merged[name] = right.alias if kind == "right" else _OF_EITHER
         yield exp.EQ(
-            this=exp.column(identifier.name, table=owners[0].alias),
+            this=exp.column(identifier.name, table=owner),
             expression=exp.column(identifier.name, table=right.alias),
         )
-
-
-def _equality(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]) -> tuple[LinkEnd, LinkEnd]:
-    """Return the two sides of an equality between two relations."""
-    if isinstance(condition, exp.EQ) and len(used) == 2:
-        sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}
-        if set(sides) == {(used[0],), (used[1],)}:
-            left, right = (key_column(sides[(i,)], sources) for i in used)
-            check_meet(left, sources[used[0]].alias, right, sources[used[1]].alias)
-            return (used[0], left), (used[1], right)
-    raise UnsupportedQuery(
-        f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
-        "than one equality: only conjunctions of equi-joins and of predicates on one relation are answered."
-    )

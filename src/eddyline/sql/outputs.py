@@ -9,7 +9,8 @@ from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.details import is_detail, read_detail
 from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
-from eddyline.sql.query import Comparison, Detail, GroupColumn, HavingTest, NamedAggregate
+from eddyline.sql.query import Comparison, Detail, GroupColumn, HavingTest, Link, NamedAggregate
+from eddyline.sql.sides import check_missing_is_null, sides_of, with_constants_at_root
 from eddyline.sql.typing import literal_number
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
@@ -29,6 +30,7 @@ class Outputs:
 
     groups: list[GroupColumn]
     sources: tuple[Source, ...]
+    links: tuple[Link, ...]
     aggregates: list[NamedAggregate] = field(default_factory=list)
     details: list[Detail] = field(default_factory=list)
 
@@ -52,9 +54,14 @@ class Outputs:
 
     def _add(self, name: str, node: exp.Expr) -> None:
         if is_detail(node):
-            self.details.append(read_detail(name, node, self.sources))
+            detail = read_detail(name, node, self.sources)
+            for column in detail.columns:
+                check_missing_is_null(sides_of(self.links), column.relation, column.expression, "the column")
+            self.details.append(detail)
         else:
-            self.aggregates.append(NamedAggregate(name, read_aggregate(node, self.sources)))
+            read = read_aggregate(node, self.sources)
+            made = with_constants_at_root(read, len(self.sources), self.links)
+            self.aggregates.append(NamedAggregate(name, made))
 
     def group_of(self, node: exp.Expr) -> GroupColumn | None:
         """Return the group column that an expression is, if any."""
@@ -74,7 +81,7 @@ class Outputs:
             raise UnsupportedQuery(
                 f"{fragment(node)!r} is not an aggregate of this query: compare one with a number."
             )
-        made = Outputs(self.groups, self.sources)
+        made = Outputs(self.groups, self.sources, self.links)
         made._add("", node)
         for each in self.aggregates:
             if [each.aggregate] == [new.aggregate for new in made.aggregates]:

@@ -15,6 +15,7 @@ from eddyline.sql.joins import read_from
 from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
+from eddyline.sql.sides import with_constants_at_root
 from eddyline.types import Column
 
 MAX_LENGTH = 100_000
@@ -43,7 +44,8 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
         return sets
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     relations, links, sources = read_from(select, streams)
-    return Query(text, read_aggregate(select.expressions[0], sources), relations, links)
+    aggregate = read_aggregate(select.expressions[0], sources)
+    return Query(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
 
 
 def _parse_select(text: str) -> exp.Select:

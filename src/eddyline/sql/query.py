@@ -41,11 +41,24 @@ class Join(msgspec.Struct, frozen=True):
     right_key: Key
 
 
-class Member(msgspec.Struct, frozen=True):
-    """A relation (by index) that takes part in a link, and its own spelling of the link's key."""
+Role = Literal["inner", "preserved", "outer", "full", "semi", "anti", "not in"]
+"""What a relation is to a link: see Member."""
+
+
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A relation (by index) that takes part in a link, its own spelling of the link's key, and its role there.
+
+    inner: a row of the others counts once for each match among its rows, and not at all without one.
+    outer: the same, but without a match once, its columns being NULL (the right side of LEFT JOIN).
+    semi, anti: a row of the others counts once if there is a match, or if there is none.
+    not in: as anti, under the rule of NOT IN for NULL.
+    preserved: its own rows stay where another member is missing; a NULL of its key matches nothing and may still count.
+    full: outer and preserved at once, as both sides of FULL JOIN are.
+    """
 
     relation: int
     key: Key
+    role: Role = "inner"
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -223,3 +236,10 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
 
 AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
+
+
+def is_for_samples_alone(query: AnyQuery) -> bool:
+    """Return whether no sketch answers a query: one of groups, or of outer, semi and anti joins."""
+    if isinstance(query, Query):
+        return any(member.role != "inner" for link in query.links for member in link.members)
+    return isinstance(query, GroupQuery)

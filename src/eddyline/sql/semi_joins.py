@@ -30,7 +30,7 @@ def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.
             return select, True
     where = select.args.get("where")
     parts = list(conjuncts(where.this if where else None))
-    semi = [part for part in parts if _subquery(part) is not None]
+    semi = [part for part in parts if subquery_of(part) is not None]
     if not semi:
         return select, False
     if len(semi) > 1 or select.args.get("joins"):
@@ -40,7 +40,7 @@ def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.
     _qualify_outer(select, streams)
     where = select.args["where"]
     parts = list(conjuncts(where.this))
-    rewritten = next(part for part in parts if _subquery(part) is not None)
+    rewritten = next(part for part in parts if subquery_of(part) is not None)
     _replace_by_join(select, rewritten, [part for part in parts if part is not rewritten], streams)
     return select, True
 
@@ -66,7 +66,7 @@ def _check_scope(select: exp.Select, join: exp.Join, streams: Streams) -> None:
             column.set("table", exp.to_identifier(left.alias_or_name))
 
 
-def _check_rows(inner: exp.Select) -> None:
+def check_rows(inner: exp.Select) -> None:
     """Raise UnsupportedQuery where a subquery yields rows other than those of its stream, as an aggregate does."""
     for node in inner.expressions:
         value = node.this if isinstance(node, exp.Alias) else node
@@ -79,7 +79,7 @@ def _check_rows(inner: exp.Select) -> None:
             check_allowed(value)
 
 
-def _subquery(part: exp.Expr) -> exp.Select | None:
+def subquery_of(part: exp.Expr) -> exp.Select | None:
     """Return the SELECT of an IN or EXISTS, or None where the conjunct is something else."""
     if isinstance(part, exp.Exists):
         return part.this if isinstance(part.this, exp.Select) else None
@@ -89,10 +89,10 @@ def _subquery(part: exp.Expr) -> exp.Select | None:
 
 
 def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr], streams: Streams) -> None:
-    inner = _subquery(semi)
+    inner = subquery_of(semi)
     assert inner is not None
     check_clauses(inner, {"expressions", "from_", "where", "distinct"})
-    _check_rows(inner)
+    check_rows(inner)
     table = inner.args["from_"].this if inner.args.get("from_") else None
     if not isinstance(table, exp.Table):
         raise UnsupportedQuery(f"{fragment(inner)!r}: the subquery of a semi-join reads one stream.")
@@ -101,14 +101,15 @@ def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr],
     where = inner.args.get("where")
     conditions = list(conjuncts(where.this if where else None))
     if isinstance(semi, exp.In):
-        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in _pairs(semi, inner)]
+        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in compared_pairs(semi, inner)]
     joined = exp.to_table(table.name)
     joined.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
     select.set("joins", [exp.Join(this=joined, on=exp.and_(*conditions) if conditions else None)])
     select.set("where", exp.Where(this=exp.and_(*others)) if others else None)
 
 
-def _pairs(semi: exp.In, inner: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
+def compared_pairs(semi: exp.In, inner: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Return what IN compares: (an expression of the outer query, one of the subquery) for each column."""
     outer = semi.this.expressions if isinstance(semi.this, exp.Tuple) else [semi.this]
     found = [part.this if isinstance(part, exp.Alias) else part for part in inner.expressions]
     if len(outer) != len(found):

@@ -24,6 +24,7 @@ from eddyline.sql.query import (
     SetQuery,
 )
 from eddyline.sql.semi_joins import with_semi_joins_as_joins
+from eddyline.sql.sides import sides_of
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
@@ -79,6 +80,11 @@ def _counted(
 ) -> SetQuery | JoinDistinctQuery:
     """Return the number of distinct tuples of columns, whatever their order, over one stream or a join of two."""
     relations, links, sources = read_from(select, streams)
+    if sides_of(links):
+        raise UnsupportedQuery(
+            f"{fragment(select)!r}: distinct counts are answered over inner joins and over one semi-join, not over "
+            "outer joins, anti joins or another subquery."
+        )
     for node in nodes if semi else []:
         if relations_of(node, sources) - {0}:
             raise SqlError(

@@ -19,6 +19,7 @@ from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, Sampl
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.interval import Interval, of_each
+from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.errors import PlanError
@@ -26,7 +27,6 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
-from eddyline.sample.messages import Join
 from eddyline.sample.sorting import IntArray
 from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 
@@ -54,10 +54,9 @@ def answer_groups(
     simultaneous: bool = False,
 ) -> Groups:
     """Return the groups of a query with intervals; simultaneous: wide enough to hold all of them together."""
-    assert planned.sample is not None
     assert planned.shape is not None
     held = with_derived(snapshot, planned)
-    join = Join(held.samples[planned.sample], planned.shape)
+    join = held_join(held, planned)
     names = list(planned.shape.quantities)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
@@ -273,10 +272,7 @@ def _whole(
     snapshot: Snapshot, planned: PlannedQuery, function: str, quantity: str, confidence: float
 ) -> SampleEstimate:
     """Return COUNT or SUM over all groups, seen and not."""
-    assert planned.sample is not None
     assert planned.shape is not None
     shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
     totals = [float(snapshot.counters[each][0]) for each in planned.totals.get(quantity, ())]
-    return read_sample_join(
-        Join(snapshot.samples[planned.sample], shape), function, {function: totals}, confidence
-    )
+    return read_sample_join(held_join(snapshot, planned, shape), function, {function: totals}, confidence)

@@ -13,12 +13,12 @@ import pyarrow as pa
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
+from eddyline.answer.joins.held import held_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
-from eddyline.sample.messages import Join
 from eddyline.sample.sorting import IntArray
 from eddyline.sql.query import Detail, GroupQuery
 
@@ -54,9 +54,8 @@ def read_tuples(
 ) -> Tuples:
     """Return the tuples of a detail of a grouped query; planned: the query of its part; labels: of the groups."""
     assert isinstance(planned.query, GroupQuery)
-    assert planned.sample is not None
     assert planned.shape is not None
-    join = Join(with_derived(snapshot, planned).samples[planned.sample], planned.shape)
+    join = held_join(with_derived(snapshot, planned), planned)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
     if join.follows_all:
         numbers, sums = grouped.exact()

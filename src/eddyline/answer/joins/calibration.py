@@ -39,11 +39,14 @@ class RelationGap:
 
 
 def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> list[RelationGap | None]:
-    """Return for each relation how far its estimated total falls short; None where the exact one is 0 or unknown."""
+    """Return for each relation how far its estimated total falls short; None where the exact one is 0 or unknown.
+
+    None also for a relation that only decides whether rows of the others count: the join does not grow with it.
+    """
     gaps: list[RelationGap | None] = []
-    for relation in range(len(quantity.messages.relations)):
+    for relation, mine in enumerate(quantity.messages.relations):
         exact = totals[relation] if relation < len(totals) else None
-        if not exact:
+        if not exact or mine.only_decides:
             gaps.append(None)
             continue
         estimate, added = quantity.relation_weights(relation)

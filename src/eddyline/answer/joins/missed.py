@@ -17,19 +17,28 @@ _CHANCE, _CONVINCING = 4.0, 12.0
 def largest_missed(quantity: SampledQuantity, gaps: Sequence[RelationGap | None], surprise: float) -> float:
     """Return what one unfollowed value would add if it held everything that its relations fall short of.
 
-    The largest over the links of the product over its relations of what they are missing, as messages to the link.
+    The largest over the links of the product over its relations of what they are missing, as messages to the link; a
+    relation that may be missing counts at least once, one that only decides just once.
     In full where the shortfall is no chance (a surprise of 12, or 3.5 standard errors), nothing where chance explains
     it (4, or two standard errors), a part of it in between.
     """
     most = 0.0
     for variable in range(len(quantity.messages.factors)):
         product = 1.0
-        for relation, sent in quantity.sent_totals(variable).items():
+        for relation, held in quantity.held_totals(variable).items():
             gap = gaps[relation]
             short = 0.0 if gap is None else max(gap.short, 0.0)
-            product *= short * sent / max(1.0 - short, _LEAST_SHARE)
+            product *= _partner_rows(quantity, relation, short * held / max(1.0 - short, _LEAST_SHARE))
         most = max(most, product)
     return most * min(1.0, max(0.0, surprise - _CHANCE) / (_CONVINCING - _CHANCE))
+
+
+def _partner_rows(quantity: SampledQuantity, relation: int, rows: float) -> float:
+    """Return how often a row of the other relations may count for so many matches in one."""
+    mine = quantity.messages.relations[relation]
+    if mine.only_decides:
+        return 1.0
+    return max(rows, 1.0) if mine.may_be_missing else rows
 
 
 def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confidence: float) -> float:
@@ -55,11 +64,10 @@ def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confi
 
 
 def _size(quantity: SampledQuantity, relation: int, exact: float | None) -> float:
-    """Return the rows of a relation, or the sum of the absolute values of its measure."""
+    """Return the rows of a relation, or the sum of the absolute values of its measure; what it counts for at most."""
     estimate = quantity.relation_size(relation)
-    if exact is not None:
-        return max(abs(exact), estimate)
-    return estimate or inf
+    known = max(abs(exact), estimate) if exact is not None else estimate or inf
+    return _partner_rows(quantity, relation, known)
 
 
 def _partners(quantity: SampledQuantity, root: int, sizes: Sequence[float]) -> float:
@@ -73,7 +81,8 @@ def _partners(quantity: SampledQuantity, root: int, sizes: Sequence[float]) -> f
             reached.add(relation)
             mine = quantity.messages.relations[relation]
             held = distinct([mine.places[mine.variables.index(link)][mine.weights != 0]])
-            product *= sizes[relation] / max(1.0, float(quantity.messages.factors[link][held].sum()))
+            share = sizes[relation] / max(1.0, float(quantity.messages.factors[link][held].sum()))
+            product *= _partner_rows(quantity, relation, share)
             links += [other for other in mine.variables if other != link]
     return product
 

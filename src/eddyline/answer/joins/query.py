@@ -6,6 +6,7 @@ from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value, told, unit_of, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
+from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.quantities import read_quantities, sides_of
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.row_estimates import RowEstimates
@@ -28,7 +29,7 @@ def answer_join(
     if planned.sample is None:
         return _by_sketches(snapshot, planned, query, confidence, about)
     assert planned.shape is not None
-    join = Join(snapshot.samples[planned.sample], planned.shape)
+    join = held_join(snapshot, planned)
     if join.follows_all:
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}

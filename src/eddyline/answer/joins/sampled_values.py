@@ -19,7 +19,10 @@ from eddyline.sample.sums import dot
 
 
 class SampledValues:
-    """The values of all link classes of a query that are followed, numbered; places: the number of each link's."""
+    """The values of all link classes of a query that are followed, numbered; places: the number of each link's.
+
+    The last number is that of NULL, if rows with it count: it is always followed.
+    """
 
     def __init__(self, join: Join) -> None:
         self.join = join
@@ -31,9 +34,15 @@ class SampledValues:
             values, places = distinct_places([join.values[v] for v in mine])
             for v, at in zip(mine, places, strict=True):
                 self.places[v] = start + at
-            alone = join.probabilities[mine[0]] if len(mine) == 1 else None
+            alone = join.probabilities[mine[0]][: len(values)] if len(mine) == 1 else None
             rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)
+        if any(join.null_places):
+            rates.append(np.ones(1))
+            self.places = [
+                np.append(places, np.full(nulls, start))
+                for places, nulls in zip(self.places, join.null_places, strict=True)
+            ]
         self.probabilities: FloatArray = np.concatenate(rates)
 
     def __len__(self) -> int:
@@ -133,9 +142,9 @@ class SampledQuantity:
         """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
         return float(np.abs(self.scaled_weights[relation]).sum())
 
-    def sent_totals(self, variable: int) -> dict[int, float]:
-        """Return for each relation at a link the total of what it sends there, in absolute value, scaled up."""
+    def held_totals(self, variable: int) -> dict[int, float]:
+        """Return for each relation at a link the total of what it holds there, in absolute value, scaled up."""
         factor = self.messages.factors[variable]
         return {
-            k: dot(np.abs(self.messages.sent(k, variable)), factor) for k in self.messages.members(variable)
+            k: dot(np.abs(self.messages.own(k, variable)), factor) for k in self.messages.members(variable)
         }

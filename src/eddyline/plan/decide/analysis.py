@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand
 from eddyline.plan.size.specs import PlanSettings, least_words
-from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery
+from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery, is_for_samples_alone
 
 HISTOGRAM_KEYS = (4096, 2048, 1024, 512, 256)
 """Sampled values of a key column that a histogram is made of, as many as a third of the budget allows: with no more
@@ -26,7 +26,7 @@ def analysis_of(
     joins = [
         replace(each, method="skimmed")
         for each in asked
-        if isinstance(each.query, Query) and each.query.links
+        if isinstance(each.query, Query) and each.query.links and not is_for_samples_alone(each.query)
     ]
     counts: dict[SetMember, WorkloadQuery] = {}
     columns = []

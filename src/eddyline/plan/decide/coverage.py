@@ -22,9 +22,14 @@ from eddyline.plan.sharing.workload_graph import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query
+from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, is_for_samples_alone
 from eddyline.sql.schema import NAME
 from eddyline.types import Column
+
+SAMPLES_ALONE = (
+    "groups, several aggregates, quantiles, MIN, MAX, outer, semi and anti joins are answered by stream samples alone: "
+    "leave `method` and samples=False out."
+)
 
 
 def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
@@ -60,10 +65,8 @@ def bind(
 ) -> PlannedQuery:
     """Return a query bound to what is kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
-    if isinstance(parsed, GroupQuery) and (method is not None or not layout.samples):
-        raise PlanError(
-            "a GROUP BY query is answered by stream samples alone: leave `method` and samples=False out."
-        )
+    if is_for_samples_alone(parsed) and (method is not None or not layout.samples):
+        raise PlanError(SAMPLES_ALONE)
     sampled = bool(layout.samples) and method is None
     if sampled and uses_sample(parsed):
         found = _bind_sampled(layout, name, parsed)
@@ -110,13 +113,23 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
         each in layout.by_id for ids in totals.values() for each in ids
     ):
         totals = {}
+    if not totals and _reads_emptiness(query):
+        return None
     return PlannedQuery(asked.name, query, "skimmed", quantities, sample.id, totals, shape)
+
+
+def _reads_emptiness(query: AnyQuery) -> bool:
+    """Return whether a query asks if a relation has rows at all, as NOT IN does: its exact total has to be kept."""
+    links = query.links if isinstance(query, Query | GroupQuery) else ()
+    return any(member.role == "not in" for link in links for member in link.members)
 
 
 def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
     """Return the sketches beside a sample that read a query too, nothing where some are missing."""
     ids = {kept.demand: kept.id for kept in sample.sketches}
     slots: tuple[int, ...] | None = ()
+    if is_for_samples_alone(query):
+        return {}
     if isinstance(query, Query):
         slots = _covering_slots(query, "skimmed", sample.sketches)
     if slots is None:

@@ -6,6 +6,7 @@ The keys of its links, which rows count, what is summed and what they are groupe
 from dataclasses import dataclass, replace
 
 from eddyline.plan.layout import Demand, Flag, Measure
+from eddyline.sample.roles import KEEPS_NULL
 from eddyline.sql.query import (
     Aggregate,
     AnyQuery,
@@ -14,9 +15,12 @@ from eddyline.sql.query import (
     GroupQuery,
     JoinDistinctQuery,
     Key,
+    Member,
     Query,
+    Role,
     SetQuery,
 )
+from eddyline.sql.sides import sides_of
 from eddyline.types import SqlType
 
 _EVERYTHING = Expression("TRUE", SqlType("boolean"))
@@ -28,7 +32,8 @@ class Facet:
     """What one relation of a query reads of a stream; variables: the link that each key belongs to.
 
     null_is_value: of a set expression or of groups whose key is one column, NULL counts as a value of it. groups: the
-    keys that its rows are grouped by.
+    keys that its rows are grouped by. roles: what the relation is to each of its links, none where all
+    are inner joins.
     """
 
     stream: str
@@ -38,13 +43,16 @@ class Facet:
     measure: Measure | None = None
     null_is_value: bool = False
     groups: tuple[Key, ...] = ()
+    roles: tuple[Role, ...] = ()
 
     def demand(self) -> Demand:
         """Return the exact total of what the facet sums, over the rows that could join."""
+        roles = self.roles or ("inner",) * len(self.keys)
+        joined = {key for key, role in zip(self.keys, roles, strict=True) if role not in KEEPS_NULL}
         return Demand(
             self.stream,
             "total",
-            () if self.null_is_value else tuple(sorted(set(self.keys))),
+            () if self.null_is_value else tuple(sorted(joined)),
             tuple(sorted(p for flag in self.flags for p in flag.predicates)),
             self.measure,
             tuple(sorted(e for flag in self.flags for e in flag.presence)),
@@ -163,25 +171,37 @@ def powers_of(function: Function) -> dict[str, int]:
 
 def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int) -> tuple[Facet, ...]:
     factors = {factor.relation: factor.expression for factor in aggregate.factors}
+    there = {(side.relation, side.link) for side in sides_of(query.links) if side.relations & set(factors)}
     facets = []
     for index, relation in enumerate(query.relations):
         met = [
-            (member.key, link)
+            (member.key, link, _role(member, needed=(index, link) in there))
             for link, each in enumerate(query.links)
             for member in each.members
             if member.relation == index
         ]
+        roles = tuple(role for _, _, role in met)
         factor = factors.get(index)
         presence = (factor,) if factor is not None and power == 0 else ()
         facet = Facet(
             relation.stream,
-            tuple(key for key, _ in met),
-            tuple(link for _, link in met),
+            tuple(key for key, _, _ in met),
+            tuple(link for _, link, _ in met),
             _flags(relation.predicates, presence),
             Measure(factor, power) if factor is not None and power else None,
+            roles=roles if set(roles) - {"inner"} else (),
         )
         facets.append(_of_groups(query, facet, index))
     return tuple(facets)
+
+
+def _role(member: Member, *, needed: bool) -> Role:
+    """Return what a relation is to a link for one quantity; needed: the measure is NULL where its side is missing.
+
+    Rows without the side then add nothing: an outer join is as good as an inner one.
+    """
+    needless: dict[Role, Role] = {"outer": "inner", "full": "preserved"}
+    return needless.get(member.role, member.role) if needed else member.role
 
 
 def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -> tuple[Flag, ...]:

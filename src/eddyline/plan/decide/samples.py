@@ -24,7 +24,7 @@ from eddyline.plan.size.sketches import kept_for, planned_query
 from eddyline.plan.size.specs import PlanSettings
 from eddyline.plan.statistics import Statistics
 from eddyline.sample.spec import Shape
-from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery, is_for_samples_alone
 
 LEAST_BYTES = 1024
 """The least that a stream sample gets."""
@@ -196,7 +196,7 @@ def _expected(
 
 def sketch_share(asked: WorkloadQuery) -> float:
     """Return the part of its memory that a query would give to sketches."""
-    if isinstance(asked.query, GroupQuery):
+    if isinstance(asked.query, GroupQuery) or is_for_samples_alone(asked.query):
         return 0.0
     if isinstance(asked.query, JoinDistinctQuery) or asked.method != "skimmed":
         return 1.0

@@ -95,7 +95,9 @@ def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> 
     part = next(
         i for i, each in enumerate(kept) if each.stream == facet.stream and each.links == set(facet.keys)
     )
-    return Node(_view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables)
+    return Node(
+        _view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables, facet.roles
+    )
 
 
 def _view(facet: Facet, index: int, elements: Elements) -> View:

@@ -81,7 +81,10 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
 
 def _sureness(planned: PlannedQuery) -> Iterator[str]:
     """Yield how large an error is expected."""
-    error = planned.expected_error
+    error, shape = planned.expected_error, planned.shape
+    if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
+        yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
+        return
     if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
         yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:

@@ -18,7 +18,7 @@ from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.windows.window import group_id
-from eddyline.sql.query import GroupQuery
+from eddyline.sql.query import GroupQuery, Query, is_for_samples_alone
 
 
 def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> None:
@@ -76,10 +76,14 @@ def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
 
 
 def _parts(asked: Iterable[WorkloadQuery]) -> int:
-    """Return how many parts of the budget queries count for: one for each sketch, and for each relation of groups."""
+    """Return how many parts of the budget queries count for: one for each sketch, or relation of samples alone."""
     queries = list(asked)
-    grouped = sum(len(each.query.relations) for each in queries if isinstance(each.query, GroupQuery))
-    return grouped + sum(demand.kind != "total" for demand in _all_demands(queries))
+    held = sum(
+        len(each.query.relations)
+        for each in queries
+        if isinstance(each.query, Query | GroupQuery) and is_for_samples_alone(each.query)
+    )
+    return held + sum(demand.kind != "total" for demand in _all_demands(queries))
 
 
 def _group(

@@ -1,0 +1,44 @@
+"""A query over the stream sample that answers it, and whether the sample can."""
+
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.messages import Join
+from eddyline.sample.spec import Shape
+
+
+def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
+    """Return a query over its sample; shape: some of its quantities, all of them by default.
+
+    Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides` and
+    `Shape.groups_missing_keys`.
+    """
+    assert planned.sample is not None
+    assert planned.shape is not None
+    shape = planned.shape if shape is None else shape
+    join = Join(snapshot.samples[planned.sample], shape, _filled(snapshot, planned))
+    if not join.follows_all and shape.has_deep_sides:
+        raise PlanError(
+            f"query {planned.name!r} has an outer, semi or anti join whose optional side is itself a join; its rows no "
+            "longer fit the stream sample, and such a side is answered only while they do: plan with a larger budget."
+        )
+    if not join.follows_all and shape.groups_missing_keys:
+        raise PlanError(
+            f"query {planned.name!r} groups by the join column of a side that may be missing; its rows no longer fit "
+            "the stream sample, and such groups are answered only while they do: group by the other side's column, or "
+            "plan with a larger budget."
+        )
+    return join
+
+
+def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:
+    """Return the relations whose exact totals say that they have rows."""
+    assert planned.shape is not None
+    found = set()
+    for name, quantity in planned.shape.quantities.items():
+        for index, (node, total) in enumerate(
+            zip(quantity.nodes, planned.totals.get(name, ()), strict=False)
+        ):
+            if "not in" in node.roles and snapshot.counters[total][0] > 0:
+                found.add(index)
+    return frozenset(found)
