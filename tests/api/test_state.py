@@ -59,6 +59,18 @@ def filled(plan, tables):
     return plan.empty().update("orders", tables[0]).update("visits", tables[1])
 
 
+def test_a_record_batch_is_rows_like_a_table():
+    table = pa.table({"k": [1, 2, 2]})
+    plan = (
+        el.Workload(budget="8 KB")
+        .stream("s", "k BIGINT")
+        .query("q", "SELECT COUNT(DISTINCT k) FROM s")
+        .plan()
+    )
+    batch = table.to_batches()[0]
+    assert plan.empty().update("s", batch) == plan.empty().update("s", table)
+
+
 def test_parts_equal_the_whole_in_any_order(plan, tables):
     whole = filled(plan, tables)
     parts = [

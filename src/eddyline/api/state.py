@@ -51,7 +51,10 @@ class State:
         self.ways = dict(ways or {})
 
     def update(
-        self, stream: str, table: pa.Table | Mapping[str, np.ndarray], weights: np.ndarray | None = None
+        self,
+        stream: str,
+        table: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray],
+        weights: np.ndarray | None = None,
     ) -> Self:
         """Add rows without Spark and return the state itself; all or nothing if a row is bad.
 
@@ -63,6 +66,8 @@ class State:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         of = layout.stream(stream)
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
         rows, counts = read_table(
             of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
         )
