@@ -92,7 +92,7 @@ BAD_FILES = {
     "not TOML": ("streams = [", "is not right"),
     "unknown setting": (PIPELINE.replace("budget", "budgit"), "budgit"),
     "no schema": (PIPELINE.replace("schema", "schemer", 1), "schemer"),
-    "bad query": (PIPELINE.replace('COUNT(*) FROM orders"', 'MAX(total) FROM orders"'), "query 'kept'"),
+    "bad query": (PIPELINE.replace('COUNT(*) FROM orders"', 'FIRST(total) FROM orders"'), "query 'kept'"),
     "bad size": (PIPELINE.replace("64 KB", "64 parsecs"), "parsecs"),
     "unknown method": (PIPELINE.replace('"hash"', '"guess"'), "guess"),
 }

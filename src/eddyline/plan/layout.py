@@ -5,7 +5,7 @@ state, and two states combine only if their layouts are equal.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import inf
 from typing import Literal
@@ -123,11 +123,16 @@ class Flag(msgspec.Struct, frozen=True, order=True):
     predicates: tuple[str, ...] = ()
     presence: tuple[Expression, ...] = ()
 
+    def implies(self, other: "Flag") -> bool:
+        """Return whether a row that carries this flag certainly carries another."""
+        return set(other.predicates) <= set(self.predicates) and set(other.presence) <= set(self.presence)
+
 
 class Elements(msgspec.Struct, frozen=True, order=True):
     """The columns of a dictionary: keys, flags and measures of a stream's rows.
 
     groups: keys that are no links here: queries only group by them. labelled: keys of which the values are kept, too.
+    counted: which rows are held: those that carry all of some flags, by position; every row where there are none.
     """
 
     stream: str
@@ -136,17 +141,25 @@ class Elements(msgspec.Struct, frozen=True, order=True):
     measures: tuple[Measure, ...] = ()
     groups: tuple[Key, ...] = ()
     labelled: tuple[Key, ...] = ()
+    counted: tuple[tuple[int, ...], ...] = ()
 
     @property
     def links(self) -> frozenset[Key]:
         """The keys whose values are followed."""
         return frozenset(self.keys) - frozenset(self.groups)
 
+    def holds_rows_of(self, flags: Collection[Flag]) -> bool:
+        """Return whether every row that carries all of some flags is held."""
+        return not self.counted or any(
+            all(any(flag.implies(self.flags[place]) for flag in flags) for place in places)
+            for places in self.counted
+        )
+
     def spec(self, classes: Mapping[tuple[str, Key], int]) -> DictionarySpec:
         """Return the columns as numbers, given the link class of each key."""
         links = tuple(-1 if key in self.groups else classes.get((self.stream, key), -1) for key in self.keys)
         labelled = tuple(self.keys.index(key) for key in self.labelled)
-        return DictionarySpec(links, len(self.flags), len(self.measures), labelled)
+        return DictionarySpec(links, len(self.flags), len(self.measures), labelled, self.counted)
 
 
 class PlannedSample(msgspec.Struct, frozen=True):
@@ -292,7 +305,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         """A hash of what is kept and who reads it, whatever errors are expected: equal ones can be combined."""
         queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
         written = msgspec.structs.replace(self, queries=queries)
-        content = _as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
+        content = as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
         return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
 
     def stream(self, name: str) -> Stream:
@@ -308,16 +321,16 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return tuple(kept for kept in self.kept if kept.stream == stream)
 
 
-_CAME_LATER: dict[str, object] = {"details": []}
+_CAME_LATER: dict[str, object] = {"details": [], "counted": []}
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
 
-def _as_first_written(content: object) -> object:
+def as_first_written(content: object) -> object:
     """Return a layout without fields that came later and are not used, so that stores of before have the same hash."""
     if isinstance(content, dict):
         return {
-            name: _as_first_written(value)
+            name: as_first_written(value)
             for name, value in content.items()
             if name not in _CAME_LATER or value != _CAME_LATER[name]
         }
-    return [_as_first_written(each) for each in content] if isinstance(content, list) else content
+    return [as_first_written(each) for each in content] if isinstance(content, list) else content

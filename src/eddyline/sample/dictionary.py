@@ -248,6 +248,18 @@ def flag_words(
     return words
 
 
+def _counted(spec: DictionarySpec, elements: np.ndarray) -> BoolArray:
+    """Return which rows are held: they carry all flags that some query asks for."""
+    held = np.zeros(len(elements), dtype=np.bool_)
+    for flags in spec.counted:
+        carried = np.ones(len(elements), dtype=np.bool_)
+        for flag in flags:
+            word, place = divmod(spec.keys + flag, _FLAG_BITS)
+            carried &= (elements[:, spec.keys + word] >> place) & 1 == 1
+        held |= carried
+    return held
+
+
 class Builder:
     """Rows folded into a dictionary, in a hash table that grows."""
 
@@ -263,7 +275,10 @@ class Builder:
         self._totals = np.empty((room, 1 + self.spec.measures), dtype=np.int64)
 
     def add(self, elements: np.ndarray, totals: np.ndarray) -> None:
-        """Add rows: int64 (n, words) and (n, 1 + measures)."""
+        """Add rows, those that are to be held: int64 (n, words) and (n, 1 + measures)."""
+        if self.spec.counted:
+            held = _counted(self.spec, elements)
+            elements, totals = elements[held], totals[held]
         elements, totals = np.ascontiguousarray(elements), np.ascontiguousarray(totals)
         at = 0
         while at < len(elements):

@@ -10,13 +10,15 @@ class DictionarySpec(msgspec.Struct, frozen=True):
     """The columns of one dictionary.
 
     classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
-    measures: the sums beside the count. labelled: keys whose values are kept beside their codes.
+    measures: the sums beside the count. labelled: keys whose values are kept beside their codes. counted: rows are held
+    that carry all flags of one of these; all rows where there are none.
     """
 
     classes: tuple[int, ...]
     flags: int = 0
     measures: int = 0
     labelled: tuple[int, ...] = ()
+    counted: tuple[tuple[int, ...], ...] = ()
 
     @property
     def keys(self) -> int:

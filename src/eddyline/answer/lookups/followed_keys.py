@@ -76,7 +76,8 @@ def find_followed(
 def _holds(elements: Elements, key: Key, predicates: tuple[str, ...], *, grouped: bool) -> bool:
     """Return whether a dictionary holds all rows of the followed values of a key: no other link thins them out."""
     alone = elements.keys == (key,) if grouped else key in elements.keys
-    return alone and (not predicates or Flag(predicates) in elements.flags)
+    flags = (Flag(predicates),) if predicates else ()
+    return alone and set(flags) <= set(elements.flags) and elements.holds_rows_of(flags)
 
 
 def _counted(

@@ -98,10 +98,13 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
     quantities = unplanned_facets(asked.query)
     classes = classes_of(sample)
     whole = isinstance(asked.query, SetQuery)
+    read = [facets for name, facets in quantities.items() if name != EVERY_ROW]
     found = [
         _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
-        for facets in zip(*quantities.values(), strict=True)
+        for facets in zip(*read, strict=True)
     ]
+    if any(sample.kept[source].counted for source in found):
+        quantities.pop(EVERY_ROW, None)  # what is held of a relation is not all of its rows
     if not one_class_each(quantities, classes):
         raise _Gap(
             "it joins on columns that no planned query joins with each other: add a query that does to the workload "
@@ -202,6 +205,9 @@ class _Reading:
         fitting = [i for i, names in zip(linked, missing, strict=True) if not names]
         if not fitting:
             raise _Gap(self._not_held(min(missing, key=len)), 2)
+        fitting = [i for i in fitting if all(sample.kept[i].holds_rows_of(f.flags) for f in self.facets)]
+        if not fitting:
+            raise _Gap(self._rows_not_held(), 1)
         for text in self._evaluated(sample.kept[fitting[0]]):
             self._check(text)
         return fitting[0]
@@ -247,6 +253,14 @@ class _Reading:
         return (
             f"no planned query {does} {joined} of stream {self.stream.name!r}, so that its values are not followed: "
             "add a query that does to the workload and build the state anew."
+        )
+
+    def _rows_not_held(self) -> str:
+        name = self.stream.columns[0].name
+        return (
+            f"it counts rows of stream {self.stream.name!r} that no planned query counts, so that they are not held: "
+            f'name what is to be asked with w.explore("{self.stream.name}", "{name}"), or add the query to the '
+            "workload, and build the state anew."
         )
 
     def _not_held(self, names: Sequence[str]) -> str:

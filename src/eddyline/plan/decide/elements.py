@@ -16,7 +16,15 @@ from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
 from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.decide.shapes import shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
-from eddyline.plan.layout import Demand, Elements, Flag, KeptSynopsis, Measure, PlannedSample
+from eddyline.plan.layout import (
+    Demand,
+    Elements,
+    Flag,
+    KeptSynopsis,
+    Measure,
+    PlannedSample,
+    as_first_written,
+)
 from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.hash_families import derive_seed
 from eddyline.sql.query import JoinDistinctQuery, Key
@@ -47,8 +55,8 @@ def plan_sample(
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
     ]
-    exact = exact_elements(everything, [*(kept.demand for kept in sketches), *pairs])
-    kept = kept_elements(everything)
+    exact = exact_elements(everything, [*(kept.demand for kept in sketches), *pairs], explored)
+    kept = kept_elements(everything, explored)
     shapes = tuple(
         made
         for each in asked
@@ -76,7 +84,8 @@ def _with_columns(facet: Facet, explored: Sequence[Key]) -> Facet:
 def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
     """Return a name by content, which survives other queries coming and going, and is not taken."""
     for number in range(len(taken) + 1):
-        encoded = msgspec.json.encode((*content, number) if number else content)
+        written = msgspec.json.decode(msgspec.json.encode((*content, number) if number else content))
+        encoded = msgspec.json.encode(as_first_written(written))
         name = f"sample-{hashlib.blake2b(encoded, digest_size=4).hexdigest()}"
         if name not in taken:
             return name
@@ -98,24 +107,29 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
     return {key: link for link, group in enumerate(ordered) for key in group}
 
 
-def exact_elements(facets: Iterable[Facet], demands: Iterable[Demand]) -> tuple[Elements, ...]:
-    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it."""
+def exact_elements(
+    facets: Iterable[Facet], demands: Iterable[Demand], whole: Collection[str] = ()
+) -> tuple[Elements, ...]:
+    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it.
+
+    whole: streams of which every row is held, because nobody knows what will be asked.
+    """
     parts = [(f.stream, *_part(f)) for f in facets]
     parts += [
         (d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}, set()) for d in demands
     ]
     return tuple(
-        _merged(stream, [part[1:] for part in parts if part[0] == stream])
+        _merged(stream, [part[1:] for part in parts if part[0] == stream], whole)
         for stream in sorted({part[0] for part in parts})
     )
 
 
-def kept_elements(facets: Iterable[Facet]) -> tuple[Elements, ...]:
+def kept_elements(facets: Iterable[Facet], whole: Collection[str] = ()) -> tuple[Elements, ...]:
     """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one."""
     found: dict[tuple[str, frozenset[Key]], list[_Part]] = {}
     for facet in facets:
         found.setdefault((facet.stream, frozenset(facet.keys)), []).append(_part(facet))
-    return tuple(sorted(_merged(stream, parts) for (stream, _), parts in found.items()))
+    return tuple(sorted(_merged(stream, parts, whole) for (stream, _), parts in found.items()))
 
 
 _Part = tuple[set[Key], set[Flag], set[Measure | None], set[Key]]
@@ -126,9 +140,10 @@ def _part(facet: Facet) -> _Part:
     return set(facet.keys), set(facet.flags), {facet.measure} - {None}, set(facet.groups)
 
 
-def _merged(stream: str, parts: Sequence[_Part]) -> Elements:
+def _merged(stream: str, parts: Sequence[_Part], whole: Collection[str]) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
     labelled = (key for key in groups if not code_tells(key))
+    counted = () if stream in whole else _counted([part[1] for part in parts], sorted(flags))
     return Elements(
         stream,
         tuple(sorted(links | groups)),
@@ -136,7 +151,15 @@ def _merged(stream: str, parts: Sequence[_Part]) -> Elements:
         tuple(sorted(measures)),
         tuple(sorted(groups - links)),
         tuple(sorted(labelled)),
+        counted,
     )
+
+
+def _counted(wanted: Sequence[set[Flag]], flags: Sequence[Flag]) -> tuple[tuple[int, ...], ...]:
+    """Return the flags, by position, of which rows carry all for some reader; none where one reads every row."""
+    least = [one for one in wanted if not any(other < one for other in wanted)]
+    places = {tuple(sorted(flags.index(flag) for flag in one)) for one in least}
+    return () if () in places else tuple(sorted(places))
 
 
 def _regrouped(part: Elements, exact: Sequence[Elements]) -> Regrouped:

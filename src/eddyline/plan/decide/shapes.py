@@ -66,6 +66,7 @@ def _holds(elements: Elements, facet: Facet) -> bool:
         and set(facet.groups) <= set(elements.keys)
         and all(key in elements.labelled or code_tells(key) for key in facet.groups)
         and set(facet.flags) <= set(elements.flags)
+        and elements.holds_rows_of(facet.flags)
         and (facet.measure is None or facet.measure in elements.measures)
     )
 
