@@ -287,6 +287,25 @@ def test_a_sampled_having_says_what_is_certain():
     assert set(selected.values()) == {"in", "undecided"}
 
 
+def test_contributors_are_the_values_that_carry_an_aggregate():
+    text = "SELECT SUM(i.qty) FROM orders o JOIN items i ON o.k = i.k WHERE o.status < 4"
+    rng = np.random.default_rng(9)
+    made = {"orders": orders(rng, 300, 40), "items": items(rng, 300, 40)}
+    state = plan_of({"q": text}).empty()
+    for name, table in made.items():
+        state.update(name, table)
+    found = state.contributors("q", "o.k", top=5)
+    grouped = text.replace("SELECT", "SELECT o.k,") + " GROUP BY o.k"
+    truth = sorted((v[0] for v in exact_groups(grouped, made, 1).values() if v[0] is not None), reverse=True)
+    assert [row["contribution"] for row in found] == truth[:5]
+    assert found.query == "q"
+    for column, sentence in (("o.region", "not held"), ("", "is not a column"), ("o.x.k", "is not a column")):
+        with pytest.raises(el.PlanError, match=sentence):
+            state.contributors("q", column)
+    with pytest.raises(el.PlanError, match="top=0"):
+        state.contributors("q", "o.k", top=0)
+
+
 def test_windows_and_ad_hoc_texts_have_groups():
     w = el.Workload(budget="1 MB", seed=1)
     w.stream("orders", STREAMS["orders"], event_time="ts")

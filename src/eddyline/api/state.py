@@ -31,6 +31,7 @@ from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
+from eddyline.sql.contributors import contributors_text
 from eddyline.types import SqlType
 
 UPDATE_ROWS = 1 << 18
@@ -107,6 +108,19 @@ class State:
             return estimate
         origin = self.origin if layout is snapshot.layout else Origin(self.origin.freshness)
         return origin.told(estimate, planned, layout)
+
+    def contributors(
+        self, query: str, column: str, *, top: int = 10, confidence: float | None = None
+    ) -> Groups:
+        """Return the values of a column that contribute most to a query's COUNT, SUM or other aggregate.
+
+        `state.contributors("revenue", "o.customer")`: the column is one that the query joins on, groups by or that was
+        explored. A value that the join follows is known whole, and exact.
+        """
+        planned = find_planned(self.snapshot.layout, query)
+        text = contributors_text(planned.name, planned.query.text, column, top)
+        groups: Groups = self.answer(text, confidence=confidence)
+        return replace(groups, query=planned.name)
 
     def frequent(
         self,
