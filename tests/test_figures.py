@@ -60,6 +60,7 @@ SMOKE = {
         "--seeds 1",
         {"stream_samples_sets": {"KEYS": 9000, "HELD": 6000, "COMMON": 3000}},
     ),
+    "tpch": ("--scale 0.001 --budgets 4KB --queries q4,q6,q12", {}),
 }
 REPORTS = {
     "sample_reading": ("sample_reading_report", "choose"),

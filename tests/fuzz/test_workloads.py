@@ -5,7 +5,7 @@ Whether intervals hold as often as they say takes thousands of answers: that is 
 
 import pytest
 
-from tests.fuzz.workloads import LEAST, Tally, report, run
+from tests.fuzz.workloads import LEAST, WITH_GROUPS, Tally, report, run
 
 
 @pytest.mark.calibration
@@ -13,6 +13,14 @@ def test_random_workloads_plan_and_answer_and_say_exact_only_where_they_are():
     tallies = run(range(12))
     assert sum(tally.exact + tally.held for tally in tallies.values()) > 20
     assert sum(tally.missed for tally in tallies.values()) <= 0.2 * sum(t.held for t in tallies.values())
+
+
+@pytest.mark.calibration
+def test_random_groups_and_outer_joins_say_exact_only_where_they_are():
+    tallies = run(range(WITH_GROUPS, WITH_GROUPS + 12))
+    grouped = [tally for kind, tally in tallies.items() if "groups" in kind]
+    assert sum(tally.exact + tally.held for tally in grouped) > 100
+    assert sum(tally.missed for tally in grouped) <= 0.2 * sum(tally.exact + tally.held for tally in grouped)
 
 
 @pytest.mark.parametrize("seed", [901338], ids=["a budget that leaves a window's sketches no word"])

@@ -44,10 +44,10 @@ class Case:
     batches: list[tuple[str, pa.Table, np.ndarray]] = field(default_factory=list)
 
 
-def random_case(rng):
+def random_case(rng, most_rows=None):
     """A workload of 1 to 4 streams and 1 to 8 queries, with its data."""
     names = [f"s{i}" for i in range(int(rng.integers(1, 5)))]
-    data = {name: _rows(rng) for name in names}
+    data = {name: _rows(rng).slice(0, most_rows) for name in names}
     asked = {f"q{i}": _query(rng, names) for i in range(int(rng.integers(1, 9)))}
     case = Case(asked, data)
     for name, net in data.items():
@@ -91,11 +91,11 @@ def _query(rng, names):
     return WorkloadQuery(made.kind + (" in a window" if windowed else ""), made.sql, made.chain, windowed)
 
 
-def _one(rng, names):
+def one_of(rng, names):
     return names[rng.integers(len(names))]
 
 
-def _column(rng):
+def column_of(rng):
     return ("k", "j")[rng.integers(2)]
 
 
@@ -108,7 +108,7 @@ def _function(aggregate):
     return {"var_pop": "variance", "stddev": "variance"}.get(name, name)
 
 
-def _where(rng, alias):
+def where_of(rng, alias):
     return f" WHERE {alias}.v < {rng.integers(0, 60)}" if rng.random() < 0.4 else ""
 
 
@@ -116,21 +116,21 @@ def _single(rng, names):
     aggregate = _aggregate(rng, "a")
     return WorkloadQuery(
         f"{_function(aggregate)} of a stream",
-        f"SELECT {aggregate} FROM {_one(rng, names)} a{_where(rng, 'a')}",
+        f"SELECT {aggregate} FROM {one_of(rng, names)} a{where_of(rng, 'a')}",
     )
 
 
 def _pair(rng, names):
     aggregate = _aggregate(rng, "a")
-    joined = f"{_one(rng, names)} a JOIN {_one(rng, names)} b ON a.{_column(rng)} = b.{_column(rng)}"
+    joined = f"{one_of(rng, names)} a JOIN {one_of(rng, names)} b ON a.{column_of(rng)} = b.{column_of(rng)}"
     return WorkloadQuery(
-        f"{_function(aggregate)} of a join", f"SELECT {aggregate} FROM {joined}{_where(rng, 'b')}"
+        f"{_function(aggregate)} of a join", f"SELECT {aggregate} FROM {joined}{where_of(rng, 'b')}"
     )
 
 
 def _chain(rng, names):
-    streams = tuple(_one(rng, names) for _ in range(int(rng.integers(3, 6))))
-    columns = tuple((_column(rng), _column(rng)) for _ in streams[1:])
+    streams = tuple(one_of(rng, names) for _ in range(int(rng.integers(3, 6))))
+    columns = tuple((column_of(rng), column_of(rng)) for _ in streams[1:])
     measured = int(rng.integers(len(streams)))
     aggregate = ("COUNT(*)", "SUM(r{0}.v)", "AVG(r{0}.v)")[rng.integers(3)].format(measured)
     text = f"SELECT {aggregate} FROM {streams[0]} r0"
@@ -141,7 +141,7 @@ def _chain(rng, names):
 
 
 def _set(rng, names):
-    column, parts = _column(rng), [_one(rng, names) for _ in range(int(rng.integers(2, 4)))]
+    column, parts = column_of(rng), [one_of(rng, names) for _ in range(int(rng.integers(2, 4)))]
     text = f"SELECT {column} FROM {parts[0]}"
     for name in parts[1:]:
         text += f" {('UNION', 'INTERSECT', 'EXCEPT')[rng.integers(3)]} SELECT {column} FROM {name}"
@@ -151,21 +151,21 @@ def _set(rng, names):
 def _distinct(rng, names):
     columns = ("k", "j", "k, j")[rng.integers(3)]
     return WorkloadQuery(
-        "distinct", f"SELECT COUNT(DISTINCT {columns}) FROM {_one(rng, names)} a{_where(rng, 'a')}"
+        "distinct", f"SELECT COUNT(DISTINCT {columns}) FROM {one_of(rng, names)} a{where_of(rng, 'a')}"
     )
 
 
 def _join_distinct(rng, names):
     columns = ("a.j, b.v", "a.j", "a.j, a.k, b.j")[rng.integers(3)]
-    joined = f"{_one(rng, names)} a JOIN {_one(rng, names)} b ON a.k = b.k"
+    joined = f"{one_of(rng, names)} a JOIN {one_of(rng, names)} b ON a.k = b.k"
     return WorkloadQuery("distinct over a join", f"SELECT COUNT(DISTINCT {columns}) FROM {joined}")
 
 
 def _semi(rng, names):
-    inner = f"SELECT {_column(rng)} FROM {_one(rng, names)}"
+    inner = f"SELECT {column_of(rng)} FROM {one_of(rng, names)}"
     return WorkloadQuery(
         "distinct over a semi-join",
-        f"SELECT COUNT(DISTINCT a.j) FROM {_one(rng, names)} a WHERE a.k IN ({inner})",
+        f"SELECT COUNT(DISTINCT a.j) FROM {one_of(rng, names)} a WHERE a.k IN ({inner})",
     )
 
 

@@ -13,8 +13,12 @@ from math import isclose, isnan
 import numpy as np
 
 import eddyline as el
+from tests.fuzz.faults import FaultError
+from tests.fuzz.group_cases import exact_rows, group_query, judge_groups
 from tests.fuzz.workload_cases import SCHEMA, WINDOW, exact_answer, random_case
 
+WITH_GROUPS = 10_000_000
+"""From this seed on cases have queries of groups, single values and outer joins as well, and always keep samples."""
 LEAST, MOST = 0.93, 0.995
 """Where the coverage of 95% intervals should lie, by kind of query."""
 
@@ -34,23 +38,27 @@ class Tally:
         return self.held / max(self.held + self.missed, 1)
 
 
-class FaultError(AssertionError):
-    """A workload that crashed, or an answer that was said to be exact and was not."""
-
-
 def run_case(seed, tallies):
     """Plan, fill and ask one random workload; raise FaultError with the seed and what was wrong."""
     rng = np.random.default_rng(seed)
-    case = random_case(rng)
+    case = random_case(rng, 600 if seed >= WITH_GROUPS else None)
+    if seed >= WITH_GROUPS:
+        more = np.random.default_rng(seed + 1)
+        case.queries |= {f"g{i}": group_query(more, list(case.net)) for i in range(int(more.integers(1, 5)))}
     try:
-        plan = _planned(case, rng)
+        plan = _planned(case, rng, samples=True if seed >= WITH_GROUPS else None)
         if plan is None:
             return
         state = _filled(plan, case.batches)
         for name, asked in case.queries.items():
             panes = state.snapshot.panes_of(name)
             bounds = panes.bounds if panes is not None else None
-            truth = exact_answer(asked, case.net, bounds)
+            grouped = " GROUP BY " in asked.sql
+            truth = (
+                exact_rows(asked.sql, case.net)
+                if grouped or name.startswith("g")
+                else exact_answer(asked, case.net, bounds)
+            )
             kind = f"sampled {asked.kind}" if plan.layout.samples else asked.kind
             try:
                 found = state.answer(name)
@@ -58,16 +66,20 @@ def run_case(seed, tallies):
                 _check_sentence(error)
                 tallies[kind].refused += 1
                 continue
-            _judge(seed, asked, found, truth, tallies[kind])
+            if grouped:
+                judge_groups(found, truth, f"seed {seed}: {asked.sql}", tallies[kind])
+            else:
+                _judge(seed, asked, found, truth[0][0] if isinstance(truth, list) else truth, tallies[kind])
     except (el.EddylineError, FaultError):
         raise
     except Exception as error:
         raise FaultError(f"seed {seed}: {type(error).__name__}: {error}") from error
 
 
-def _planned(case, rng):
+def _planned(case, rng, samples):
     """The plan of a case at a random budget or at the least, with or without statistics; None if none fits."""
-    samples = rng.random() < 0.6
+    drawn = rng.random() < 0.6
+    samples = drawn if samples is None else samples
     budget = int((1500 if samples else 20_000) * 200 ** rng.random())
     objective = ("average", "largest")[int(rng.random() < 0.3)]
     informed, least = rng.random() < 0.4, rng.random() < 0.2

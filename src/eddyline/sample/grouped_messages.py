@@ -292,7 +292,7 @@ class GroupedMessages:
         """
         *others, last = self.members(variable)
         size = self.join.sizes[variable]
-        step = min((self._room(relation, variable) for relation in (*others, last)), default=size)
+        step = max(min(self._room(relation, variable) for relation in (*others, last)), 1)
         for start in range(0, size, step):
             met = [self._part(relation, variable, start, start + step) for relation in (*others, last)]
             if len(met) == 1:

@@ -10,6 +10,7 @@ from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
+from eddyline.answer.interval import FloatArray
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
@@ -36,21 +37,29 @@ def read_details(
     confidence: float,
     *,
     whole: bool,
+    most_rows: FloatArray | None = None,
 ) -> dict[str, DetailColumn]:
-    """Return the details of a grouped query, by name; labels: of the answer's groups; whole: no group is missing."""
+    """Return the details of a grouped query, by name.
+
+    labels: of the answer's groups. whole: no group is missing. most_rows: how many rows each group has at most, None
+    where that is not known.
+    """
+    limit = np.full(len(labels), inf) if most_rows is None else most_rows
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
-        values = _values(planned.name, tuples, detail, confidence)
+        values = _values(planned.name, tuples, detail, limit, confidence)
         found[detail.name] = DetailColumn(
             values, tuples.exact, _rest(planned.name, detail, confidence, whole=whole)
         )
     return found
 
 
-def _values(name: str, tuples: Tuples, detail: Detail, confidence: float) -> list[Value]:
+def _values(
+    name: str, tuples: Tuples, detail: Detail, most_rows: FloatArray, confidence: float
+) -> list[Value]:
     if detail.function == "distinct":
-        read = count_distinct(tuples, confidence)
+        read = count_distinct(tuples, most_rows, confidence)
         return [
             (round(value), int(np.floor(low)), ceil(high) if high < inf else inf)
             for value, low, high in zip(read.values, read.lows, read.highs, strict=True)

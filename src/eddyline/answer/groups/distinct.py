@@ -7,16 +7,18 @@ interval is made; what is seen is the lower end. Where every tuple has one value
 what is followed, the count is unbiased and its interval goes both ways.
 """
 
+from math import inf
+
 import numpy as np
 
 from eddyline.answer.groups.sampled import GroupIntervals
 from eddyline.answer.groups.tuples import Tuples
-from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups
+from eddyline.answer.interval import FloatArray, GroupSpread, ends_of_groups, most_unsampled
 from eddyline.sample.sorting import IntArray
 
 
-def count_distinct(tuples: Tuples, confidence: float) -> GroupIntervals:
-    """Return the number of distinct tuples of each group."""
+def count_distinct(tuples: Tuples, most_rows: FloatArray, confidence: float) -> GroupIntervals:
+    """Return the number of distinct tuples of each group; most_rows: the rows that it has at most."""
     seen = np.bincount(tuples.owners, minlength=tuples.groups).astype(np.float64)
     if tuples.exact:
         return GroupIntervals(seen, seen, seen)
@@ -31,12 +33,30 @@ def count_distinct(tuples: Tuples, confidence: float) -> GroupIntervals:
     np.multiply.at(chance, of_tuple[alone], rates[alone])
     stands_for = 1.0 / chance
     if tuples.one_value_each:
-        return _unbiased(tuples, seen, stands_for, chance, confidence)
-    pairs = np.bincount(of_tuple[~alone & (rates < 1.0)], minlength=len(tuples.owners)) > 0
-    most = np.bincount(tuples.owners, weights=stands_for - 1.0, minlength=tuples.groups)
-    unseen = most / _values_each(pairs, chance)
-    above = _spread(tuples, of_tuple, rare.values[used], alone, stands_for - 1.0, confidence)
-    return GroupIntervals(seen + unseen, seen, seen + most + above)
+        found = _unbiased(tuples, seen, stands_for, chance, confidence)
+    else:
+        pairs = np.bincount(of_tuple[~alone & (rates < 1.0)], minlength=len(tuples.owners)) > 0
+        most = np.bincount(tuples.owners, weights=stands_for - 1.0, minlength=tuples.groups)
+        unseen = most / _values_each(pairs, chance)
+        above = _spread(tuples, of_tuple, rare.values[used], alone, stands_for - 1.0, confidence)
+        found = GroupIntervals(seen + unseen, seen, seen + most + above)
+    highs = np.where(_tells(tuples, chance), found.highs, seen + _hidden(tuples, confidence))
+    highs = np.maximum(np.minimum(highs, np.maximum(most_rows, seen)), seen)
+    return GroupIntervals(np.minimum(found.values, highs), np.minimum(found.lows, highs), highs)
+
+
+def _tells(tuples: Tuples, chance: FloatArray) -> np.ndarray:
+    """Return of which groups a tuple is seen that might not have been: others say nothing of what is unseen."""
+    assert tuples.sampled is not None
+    if not tuples.sampled.sampled_links:
+        return np.ones(tuples.groups, dtype=np.bool_)
+    return np.bincount(tuples.owners[chance < 1.0], minlength=tuples.groups) > 0
+
+
+def _hidden(tuples: Tuples, confidence: float) -> float:
+    """Return how many tuples a group may have of which none is seen, if each has one value; any number otherwise."""
+    assert tuples.sampled is not None
+    return most_unsampled(tuples.sampled.base, confidence) if tuples.one_value_each else inf
 
 
 def _unbiased(

@@ -15,7 +15,7 @@ from eddyline.kernels.groups import add_moments, find_entries
 from eddyline.sample.carried import Entries
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.messages import sampled_messages
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import BoolArray, IntArray
 
 RARE = 2
 """Groups that so many values or fewer show tell of those that none shows."""
@@ -27,13 +27,15 @@ _LEAST_REST = 0.2
 class Moments:
     """How sure sums of groups are: their spread, and how many values tell it, sampled ones and all.
 
-    typical: what a sampled value adds by itself.
+    typical: what a sampled value adds by itself. lonely: where the only value of some link is a sampled one, so that
+    nothing tells how another would change a ratio.
     """
 
     spread: GroupSpread
     sampled: FloatArray
     values: FloatArray
     typical: float
+    lonely: BoolArray
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class _Moments:
         self.factors = np.array([*asked.factors.values()]).reshape(len(self.columns), groups)
         self.counted, self.totals = asked.count if asked.count is not None else (0, np.empty(0))
         self.moments, self.typical = np.zeros((size, 6)), np.zeros(2)
+        self.lonely, self._before = np.zeros(size, dtype=np.bool_), np.zeros((size, 2))
 
     def add(
         self, left: Entries, right: Entries, scales: FloatArray, chances: FloatArray, groups: IntArray
@@ -86,11 +89,17 @@ class _Moments:
             self.typical,
         )
 
+    def end_link(self) -> None:
+        """Note which owners have one value of the link whose entries were just added, and that one sampled."""
+        sampled, values = (self.moments[:, 4:] - self._before).T
+        self.lonely |= (sampled == 1) & (values == 1)
+        self._before = self.moments[:, 4:].copy()
+
     def read(self) -> Moments:
         """Return what was added up."""
         spread = GroupSpread.of_moments(*self.moments[:, :4].T)
         typical = float(self.typical[0] / max(self.typical[1], 1.0))
-        return Moments(spread, self.moments[:, 4], self.moments[:, 5], typical)
+        return Moments(spread, self.moments[:, 4], self.moments[:, 5], typical, self.lonely)
 
 
 @dataclass(frozen=True)
@@ -143,11 +152,16 @@ class GroupEntries:
         for _, left, right, scales, rates in self._sides(link):
             for each in made:
                 each.add(left, right, scales, 1.0 - rates, self.groups)
+        for each in made:
+            each.end_link()
 
     @cached_property
     def rare(self) -> RareEntries:
         """The entries of groups that at most two values of a link show."""
-        found = [self._rare(link) for link in self.links]
+        nothing, none = np.empty(0, dtype=np.int64), np.empty(0)
+        width = len(self.grouped.quantities)
+        found: list[tuple[np.ndarray, ...]] = [(np.empty((0, width)), nothing, nothing, none, none)]
+        found += [self._rare(link) for link in self.links]
         return RareEntries(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _rare(self, link: int) -> tuple[np.ndarray, ...]:

@@ -145,4 +145,5 @@ def _uncertainty(
     asked = Asked({sampled.column(ROWS): factors}, owners=owners, number=tuples.groups)
     (moments,) = sampled.entries.moments(asked)
     below, above = ends_of_groups(moments.spread, confidence)
-    return below, above, (moments.sampled >= _FEWEST) | (not sampled.sampled_links)
+    told = (moments.sampled >= _FEWEST) & ~moments.lonely
+    return below, above, told | (not sampled.sampled_links)

@@ -18,7 +18,7 @@ from eddyline.answer.groups.rest import rest_of_sum
 from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
-from eddyline.answer.interval import Interval, of_each
+from eddyline.answer.interval import FloatArray, Interval, of_each
 from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import read_sample_join
@@ -33,7 +33,10 @@ from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 
 @dataclass(frozen=True)
 class Answered:
-    """What is known of each group: its number, a column of values for each aggregate, and what is missing."""
+    """What is known of each group: its number, a column of values for each aggregate, and what is missing.
+
+    most_rows: how many rows each group has at most, where they are not known.
+    """
 
     groups: IntArray
     columns: tuple[list[Value], ...]
@@ -42,6 +45,7 @@ class Answered:
     rest: Mapping[str, Estimate]
     method: str
     notes: tuple[str, ...] = ()
+    most_rows: FloatArray | None = None
 
 
 def answer_groups(
@@ -72,7 +76,10 @@ def answer_groups(
     rest, exact = dict(answered.rest), answered.exact
     rows = rows_of(list(labels.values()), len(answered.groups))
     sure = of_each(confidence, len(rows)) if simultaneous else confidence
-    for name, read in read_details(snapshot, planned, query, rows, sure, whole=answered.whole).items():
+    about_rows = answered.most_rows
+    for name, read in read_details(
+        snapshot, planned, query, rows, sure, whole=answered.whole, most_rows=about_rows
+    ).items():
         columns[name], rest[name], exact = read.values, read.rest, exact and read.exact
     table, chosen = select_groups(_table(query, labels, columns, exact=exact), query, whole=answered.whole)
     found = (*about, *answered.notes, *chosen)
@@ -194,7 +201,8 @@ def _followed(
     }
     about = [notes.negative_groups(negative)] if negative else []
     about.append(notes.groups_not_followed(len(groups), left[ROWS]))
-    return Answered(groups, columns, True, False, rest, "followed", tuple(about))
+    most_rows = np.array([float(each[ROWS]) for each in totals])
+    return Answered(groups, columns, True, False, rest, "followed", tuple(about), most_rows)
 
 
 def _sampled(
@@ -217,30 +225,50 @@ def _sampled(
     sampled = SampledGroups(grouped, names, own_links(query, grouped))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
-    asked = [
-        GroupAggregate(
-            each.aggregate.function,
-            {name: quantity_of_group(i, name) for name in powers_of(each.aggregate.function)},
-        )
-        for i, each in enumerate(query.aggregates)
-    ]
+    asked = [_asked(snapshot, planned, query, i, confidence) for i in range(len(query.aggregates))]
+    rows = GroupAggregate(
+        "count", {"count": ROWS}, _ends(_whole(snapshot, planned, "count", ROWS, confidence))
+    )
+    *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     columns, rest = [], {}
-    for each, wanted, read in zip(query.aggregates, asked, sampled.read(asked, sure), strict=True):
+    for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
         unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
-        columns.append(_values(read, function, unit, shown, none))
+        columns.append(_values(found, function, unit, shown, none))
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
-        if wanted.is_sum:
-            whole = _whole(snapshot, planned, function, own[function], confidence)
-            unseen = rest_of_sum(sampled, own[function], read, shown, whole, confidence)
+        if whole is not None:
+            unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence)
             rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     return Answered(
-        sampled.groups[shown], tuple(columns), sampled.whole_groups, False, rest, "sample", tuple(few)
+        sampled.groups[shown],
+        tuple(columns),
+        sampled.whole_groups,
+        False,
+        rest,
+        "sample",
+        tuple(few),
+        counted.highs[shown],
     )
+
+
+def _asked(
+    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, place: int, confidence: float
+) -> tuple[GroupAggregate, SampleEstimate | None]:
+    """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
+    function = query.aggregates[place].aggregate.function
+    own = {name: quantity_of_group(place, name) for name in powers_of(function)}
+    if function not in ("count", "sum"):
+        return GroupAggregate(function, own), None
+    whole = _whole(snapshot, planned, function, own[function], confidence)
+    return GroupAggregate(function, own, _ends(whole)), whole
+
+
+def _ends(whole: SampleEstimate) -> tuple[float, float]:
+    return whole.low, whole.high
 
 
 def _values(

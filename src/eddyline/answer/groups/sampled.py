@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -25,10 +26,14 @@ class GroupIntervals:
 
 @dataclass(frozen=True)
 class GroupAggregate:
-    """An aggregate that is asked for; quantities: what those that it is made of are called."""
+    """An aggregate that is asked for; quantities: what those that it is made of are called.
+
+    whole: of COUNT or SUM, the ends of its interval over all groups together.
+    """
 
     function: str
     quantities: Mapping[str, str]
+    whole: tuple[float, float] = (-inf, inf)
 
     @property
     def is_sum(self) -> bool:
@@ -79,7 +84,10 @@ class SampledGroups:
         return least
 
     def read(self, aggregates: Sequence[GroupAggregate], confidence: float) -> list[GroupIntervals]:
-        """Return aggregates of each group with their intervals."""
+        """Return aggregates of each group with their intervals.
+
+        A group of which no sampled value is seen may hold what the whole join leaves (`GroupAggregate.whole`).
+        """
         ratios = [None if each.is_sum else self._linearized(each) for each in aggregates]
         asked = [
             Asked({self.column(each.quantities[each.function]): np.ones(len(self.groups))})
@@ -88,23 +96,35 @@ class SampledGroups:
             for each, ratio in zip(aggregates, ratios, strict=True)
         ]
         return [
-            self._sum(each.quantities[each.function], moments, confidence)
+            self._sum(each, moments, confidence)
             if ratio is None
             else self._ratio(each.function, ratio, moments, confidence)
             for each, ratio, moments in zip(aggregates, ratios, self.entries.moments(*asked), strict=True)
         ]
 
-    def _sum(self, name: str, moments: Moments, confidence: float) -> GroupIntervals:
+    def _sum(self, aggregate: GroupAggregate, moments: Moments, confidence: float) -> GroupIntervals:
         """Return COUNT or SUM of each group."""
+        name = aggregate.quantities[aggregate.function]
         values = self.sums[name]
         below, above = ends_of_groups(moments.spread, confidence)
-        hidden = moments.typical * most_unsampled(self.base, confidence) if moments.typical else 0.0
-        above = np.where(moments.sampled == 0, np.maximum(above, hidden), above)
+        if self.sampled_links:
+            hidden = self._hidden(name, aggregate.whole, moments, confidence)
+            above = np.where(moments.sampled == 0, np.maximum(above, hidden), above)
+            if self.least is None:
+                below = np.where(moments.sampled == 0, np.maximum(below, hidden), below)
         lows, highs = values - below, values + above
         if self.least is not None:
             floor = self.least[:, self.names.index(name)]
             values, lows, highs = (np.maximum(each, floor) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)
+
+    def _hidden(self, name: str, whole: tuple[float, float], moments: Moments, confidence: float) -> float:
+        """Return what values that are not followed may add to a group of which only certain values are seen."""
+        low, high = whole
+        left = high - low if self.least is None else high - float(self.least[:, self.names.index(name)].sum())
+        if moments.typical == 0.0:
+            return max(left, 0.0)
+        return max(min(moments.typical * most_unsampled(self.base, confidence), left), 0.0)
 
     def _linearized(self, aggregate: "GroupAggregate") -> "_Ratio":
         """Return AVG or a variance of each group, and what its quantities add to its error."""
@@ -124,7 +144,9 @@ class SampledGroups:
 
     def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:
         """Return AVG, a variance or a standard deviation of each group."""
-        few = moments.values < _FEWEST
+        few = np.False_
+        if self.sampled_links:
+            few = (moments.values < _FEWEST) | (moments.sampled == 0) | moments.lonely
         with np.errstate(divide="ignore", invalid="ignore"):
             below, above = (
                 np.where(few, np.inf, each / ratio.count)
