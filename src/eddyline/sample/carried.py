@@ -127,7 +127,7 @@ def carried_through(
     made_codes, made = np.empty(number, dtype=np.int64), np.zeros((number, weights.shape[1]))
     marks, slots = np.zeros(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
-    numbers = np.add.outer(own, theirs).reshape(-1)[made_codes]
+    numbers = own[made_codes // len(theirs)] + theirs[made_codes % len(theirs)]
     return Carried(made, np.repeat(np.arange(targets), counts), numbers)
 
 

@@ -304,12 +304,19 @@ class GroupedMessages:
         size = self.join.sizes[variable]
         if (relation, variable) in self._sent or self._is_turned(relation, variable):
             return size
-        groups = prod(len(self.join.codes[k]) for k in self._side(relation, variable))
-        cells = groups * len(self.join.quantities)
-        return size if cells * size <= MOST_CELLS else max(MOST_CELLS // cells, 1)
+        cells = max(self._products(relation, variable) * len(self.join.quantities), 1)
+        return size if cells <= MOST_CELLS else max(size * MOST_CELLS // cells, 1)
 
-    def _side(self, relation: int, variable: int) -> set[int]:
-        return behind([node.variables for node in self.join.nodes], relation, variable)
+    def _products(self, relation: int, towards: int) -> int:
+        """Return how many products of elements and of what reaches them a relation sends to a link."""
+        mine = self.relations[relation]
+        number = np.ones(len(mine.weights), dtype=np.int64)
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            reached = self.passed(variable, relation) if variable != towards else None
+            if reached is not None and reached.groups is not None:
+                counts = np.append(np.diff(reached.starts), 0)
+                number *= counts[np.minimum(places, len(counts) - 1)]
+        return int(number.sum())
 
     def _is_turned(self, relation: int, variable: int) -> bool:
         return any(turn is not Turn.PLAIN for turn in self._turns_of(relation, variable))
