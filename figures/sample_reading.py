@@ -37,7 +37,8 @@ from eddyline.plan.decide.elements import plan_sample
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample, Stream
 from eddyline.sample.dictionary import Builder, Dictionary
-from eddyline.sample.messages import Join, added
+from eddyline.sample.join import Join
+from eddyline.sample.messages import added
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec

@@ -16,7 +16,8 @@ from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
-from eddyline.sample.messages import Join, added
+from eddyline.sample.join import Join
+from eddyline.sample.messages import added
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.hashed_keys import key_array
 from tests.oracles import sample_joins as naive

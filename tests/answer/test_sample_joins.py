@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from eddyline.answer.joins.calibration import relation_gaps
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
-from eddyline.sample.messages import Join, exact_total
+from eddyline.sample.join import Join
+from eddyline.sample.messages import exact_total
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import Quantity, Shape

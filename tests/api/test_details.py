@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
+from tests.data.changes import inserted_and_deleted
 from tests.data.groups import STREAMS, big_orders, items, orders, plan_of, skus
-from tests.oracles.duckdb_sql import net_rows
 from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
 
 CHAIN = "FROM orders o JOIN items i ON o.k = i.k JOIN skus s ON i.sku = s.sku"
@@ -71,15 +71,7 @@ def test_every_form_is_exact_while_everything_is_held(seed, rows, keys):
     """Deletes before inserts, NULLs, merged states and stored ones among it."""
     rng = np.random.default_rng(seed)
     made = {"orders": orders(rng, rows, keys), "items": items(rng, rows, keys), "skus": skus(rng)}
-    plan = plan_of(QUERIES)
-    left, right, net = plan.empty(), plan.empty(), {}
-    for name, table in made.items():
-        gone = rng.random(table.num_rows) < 0.4
-        deleted = table.filter(pa.array(gone))
-        right.update(name, deleted, weights=np.full(deleted.num_rows, -1))
-        left.update(name, table)
-        weights = [1] * table.num_rows + [-1] * deleted.num_rows
-        net[name] = net_rows(pa.concat_tables([table, deleted]), weights)
+    left, right, net = inserted_and_deleted(rng, plan_of(QUERIES), made, 0.4)
     assert_exact(el.State.from_bytes((right + left).to_bytes()), net, QUERIES)
 
 

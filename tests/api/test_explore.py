@@ -15,7 +15,8 @@ from eddyline.api.pipeline import load_pipeline
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 from tests.data import explored
-from tests.oracles.duckdb_sql import exact, net_rows
+from tests.data.changes import inserted_and_deleted
+from tests.oracles.duckdb_sql import exact
 from tests.oracles.grouped import exact_groups, told_groups
 
 
@@ -26,16 +27,7 @@ def changes(rng, rows, keys):
         "items": explored.items(rng, rows, keys),
         "skus": explored.skus(rng),
     }
-    plan = explored.plan()
-    inserts, deletes, net = plan.empty(), plan.empty(), {}
-    for name, table in made.items():
-        gone = rng.random(table.num_rows) < 0.3
-        deletes.update(name, table.filter(pa.array(gone)), weights=np.full(int(gone.sum()), -1))
-        inserts.update(name, table)
-        net[name] = net_rows(
-            pa.concat_tables([table, table.filter(pa.array(gone))]),
-            [1] * table.num_rows + [-1] * int(gone.sum()),
-        )
+    inserts, deletes, net = inserted_and_deleted(rng, explored.plan(), made)
     return deletes, inserts, net
 
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
+from tests.data.changes import inserted_and_deleted
 from tests.data.groups import QUERIES, STREAMS, big_orders, items, orders, plan_of, skus
-from tests.oracles.duckdb_sql import net_rows
 from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
 
 
@@ -26,16 +26,7 @@ def test_every_form_is_exact_while_everything_is_held(seed, rows, keys):
     """Deletes, NULL groups, merged states and stored ones among it."""
     rng = np.random.default_rng(seed)
     made = {"orders": orders(rng, rows, keys), "items": items(rng, rows, keys), "skus": skus(rng)}
-    plan = plan_of(QUERIES)
-    left, right, net = plan.empty(), plan.empty(), {}
-    for name, table in made.items():
-        gone = rng.random(table.num_rows) < 0.3
-        right.update(name, table.filter(pa.array(gone)), weights=np.full(int(gone.sum()), -1))
-        left.update(name, table)
-        net[name] = net_rows(
-            pa.concat_tables([table, table.filter(pa.array(gone))]),
-            [1] * table.num_rows + [-1] * int(gone.sum()),
-        )
+    left, right, net = inserted_and_deleted(rng, plan_of(QUERIES), made)
     state = el.State.from_bytes((left + right).to_bytes())
     for name in QUERIES:
         groups = state.answer(name)

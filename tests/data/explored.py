@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import eddyline as el
+from tests.data.groups import with_nulls
 
 STREAMS = {
     "orders": "k BIGINT, region STRING, status INT, amount DECIMAL(9,2), whole DECIMAL(12,0), flag BOOLEAN, x DOUBLE, "
@@ -97,10 +98,6 @@ def _measured(aliases):
 
 def _aggregate(function, measure):
     return "COUNT(*)" if measure == "*" else f"{function}({measure})"
-
-
-def with_nulls(rng, values, kind, share=0.1):
-    return pa.array(values, kind, mask=rng.random(len(values)) < share)
 
 
 def orders(rng, rows, keys):

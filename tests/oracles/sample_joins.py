@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from eddyline.sample.dictionary import Builder, Dictionary
-from eddyline.sample.messages import Join
+from eddyline.sample.join import Join
 from eddyline.sample.roster import Roster, make_roster
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from eddyline.sample.state import SampleState

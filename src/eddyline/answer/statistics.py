@@ -18,7 +18,8 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, KeptSynopsis, PlannedQuery
 from eddyline.plan.partition.histograms import Histogram, equi_depth
 from eddyline.plan.statistics import RelationStatistics, Statistics, query_name, relation_name
-from eddyline.sample.messages import Join, sampled_messages
+from eddyline.sample.join import Join
+from eddyline.sample.messages import sampled_messages
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec

@@ -13,7 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from eddyline.sample.messages import Join, Messages
+from eddyline.sample.join import Join
+from eddyline.sample.messages import Messages
 from eddyline.sample.roster import FloatArray
 
 

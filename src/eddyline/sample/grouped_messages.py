@@ -24,7 +24,8 @@ from eddyline.sample.carried import (
     matches,
     spread_out,
 )
-from eddyline.sample.messages import Join, Relation, behind, bound_of
+from eddyline.sample.join import Join, Relation, behind
+from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
 from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sample.spec import Node, Quantity

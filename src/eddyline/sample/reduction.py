@@ -12,8 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.messages import Join, Messages, set_values
+from eddyline.sample.join import Join
+from eddyline.sample.messages import Messages
 from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
+from eddyline.sample.set_members import set_values
 from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import Quantity, Shape
 from eddyline.sample.state import SampleState

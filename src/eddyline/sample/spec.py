@@ -87,7 +87,7 @@ class Shape(msgspec.Struct, frozen=True):
     """A query as the sample sees it.
 
     kind: "join" sums products; "ratio" divides by its second quantity; "set" counts values of its only variable.
-    variables: the link class of each link. members: for a set, what makes a value count: see `messages.set_values`.
+    variables: the link class of each link. members: for a set, what makes a value count: see `set_members.set_values`.
     """
 
     name: str

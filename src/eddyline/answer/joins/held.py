@@ -3,7 +3,7 @@
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.messages import Join
+from eddyline.sample.join import Join
 from eddyline.sample.spec import Shape
 
 

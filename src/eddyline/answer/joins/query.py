@@ -15,7 +15,8 @@ from eddyline.answer.joins.sketched import aggregate_of
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.messages import Join, exact_total
+from eddyline.sample.join import Join
+from eddyline.sample.messages import exact_total
 from eddyline.sql.query import Query
 
 SAMPLE = "sample"

@@ -20,7 +20,8 @@ from eddyline.answer.joins.sampled import Totals, read_sample_join
 from eddyline.answer.joins.sampled_ratios import calibrated_combination
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
-from eddyline.sample.messages import Join, added
+from eddyline.sample.join import Join
+from eddyline.sample.messages import added
 from eddyline.sketch.hashed_keys import key_array
 
 Sides = tuple[SketchedRelation, SketchedRelation]

@@ -10,7 +10,8 @@ from eddyline.answer.interval import Spread
 from eddyline.answer.joins.calibration import Calibrated
 from eddyline.answer.joins.missed import heavier_unseen
 from eddyline.answer.joins.sampled_values import SampledQuantity
-from eddyline.sample.messages import Join, exact_total
+from eddyline.sample.join import Join
+from eddyline.sample.messages import exact_total
 
 
 @dataclass(frozen=True)

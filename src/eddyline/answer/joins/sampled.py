@@ -17,7 +17,7 @@ from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.plan.decide.facets import EVERY_ROW
-from eddyline.sample.messages import Join
+from eddyline.sample.join import Join
 
 Totals = Mapping[str, Sequence[float | None]]
 

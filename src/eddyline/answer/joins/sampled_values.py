@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.sample.coinciding import coinciding_pairs
-from eddyline.sample.messages import Join, Messages, exact_total, sampled_messages
+from eddyline.sample.join import Join
+from eddyline.sample.messages import Messages, exact_total, sampled_messages
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct_places
 from eddyline.sample.spec import Quantity

@@ -11,7 +11,8 @@ from eddyline.answer.sets.sampled import read_sample_set
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.messages import Join, null_in_set, set_values
+from eddyline.sample.join import Join
+from eddyline.sample.set_members import null_in_set, set_values
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
 

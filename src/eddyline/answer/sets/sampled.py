@@ -8,7 +8,8 @@ import numpy as np
 
 from eddyline.answer.interval import of_followed_count
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.sample.messages import Join, null_in_set, set_values
+from eddyline.sample.join import Join
+from eddyline.sample.set_members import null_in_set, set_values
 
 
 def read_sample_set(join: Join, confidence: float) -> SampleEstimate:

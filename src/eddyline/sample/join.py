@@ -1,0 +1,245 @@
+"""A query over the dictionaries of a state: the values of its links, and its relations by quantity."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
+from eddyline.sample.roster import FloatArray
+from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
+from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
+from eddyline.sample.state import SampleState
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation of a join: the weight of each element, and where its values stand among those of its links.
+
+    turns: what is made of its message to each link, nothing where all are passed on as they are.
+    """
+
+    weights: np.ndarray
+    variables: tuple[int, ...]
+    places: tuple[IntArray, ...]
+    turns: tuple[Turn, ...] = ()
+
+    def turn(self, variable: int) -> Turn:
+        """Return what is made of its message to a link."""
+        return self.turns[self.variables.index(variable)] if self.turns else Turn.PLAIN
+
+    @property
+    def only_decides(self) -> bool:
+        """Whether it does not matter how many rows it has, only whether there are some."""
+        return any(turn in DECIDING for turn in self.turns)
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether rows of the others stay without it."""
+        return any(turn in (Turn.OUTER, Turn.FULL) for turn in self.turns)
+
+    def weighing(self, weights: np.ndarray) -> "Relation":
+        """Return the relation with other weights."""
+        return Relation(weights, self.variables, self.places, self.turns)
+
+
+class Join:
+    """A query over a state: the values of each link, their probabilities, and the relations of each quantity.
+
+    filled: relations (by index) that have rows, as exact counters know it, whatever the state holds of them.
+    """
+
+    def __init__(self, state: SampleState, shape: Shape, filled: Collection[int] = ()) -> None:
+        self.state = state
+        self.shape = shape
+        self.filled = filled
+        self.first = next(iter(shape.quantities.values()))
+        self._rows: dict[tuple[View, tuple[str, ...]], BoolArray] = {}
+        self._whole: dict[Quantity, list[Relation]] = {}
+
+    @property
+    def follows_all(self) -> bool:
+        """Whether every value of every link of the query is followed: then nothing is missing."""
+        rosters = self.state.rosters
+        return not self.state.grouped or all(rosters[link].follows_all for link in self.shape.classes)
+
+    def view(self, node: Node) -> View:
+        """Return how a relation reads the dictionaries of this stage."""
+        if not self.state.grouped:
+            return node.exact
+        assert node.kept is not None, "the second stage holds no dictionary for this relation"
+        return node.kept
+
+    def dictionary(self, node: Node) -> Dictionary:
+        """Return the dictionary of a relation."""
+        return self.state.dictionaries[self.view(node).dictionary]
+
+    @cached_property
+    def values(self) -> tuple[IntArray, ...]:
+        """The values of each link that any of its relations holds, ascending."""
+        return tuple(values for values, _ in self._links)
+
+    @cached_property
+    def _links(self) -> list[tuple[IntArray, list[IntArray]]]:
+        """For each link its values, and for each relation there the places of its own among them."""
+        found: list[list[IntArray]] = [[] for _ in self.shape.classes]
+        for node in self.first.nodes:
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                found[variable].append(self.dictionary(node).index(key)[0])
+        return [distinct_places(each) for each in found]
+
+    @cached_property
+    def null_places(self) -> tuple[int, ...]:
+        """How many places each link has behind its values, for rows whose key is NULL: see `roles`."""
+        places = [0] * len(self.shape.classes)
+        for quantity in self.shape.quantities.values():
+            for node in quantity.nodes:
+                for variable in node.variables if node.roles else ():
+                    if node.role(variable) != "inner":
+                        places[variable] = len(self._links[variable][1])
+        return tuple(places)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many places each link has."""
+        return tuple(len(each) + nulls for each, nulls in zip(self.values, self.null_places, strict=True))
+
+    @cached_property
+    def probabilities(self) -> tuple[FloatArray, ...]:
+        """The inclusion probability of each place of each link; NULL is always followed."""
+        found = []
+        for link, values, nulls in zip(self.shape.classes, self.values, self.null_places, strict=True):
+            rates = self.state.rosters[link].rates_of_held(values)
+            found.append(np.concatenate([rates, np.ones(nulls)]) if nulls else rates)
+        return tuple(found)
+
+    @cached_property
+    def _places(self) -> list[tuple[IntArray, ...]]:
+        found, left = [], [list(enumerate(places)) for _, places in self._links]
+        for node in self.first.nodes:
+            own = []
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                member, at = left[variable].pop(0)
+                places = at[self.dictionary(node).index(key)[1]]
+                if self.null_places[variable]:
+                    null = len(self.values[variable]) + member
+                    places = np.where(self.dictionary(node).is_null(key), null, places)
+                own.append(places)
+            found.append(tuple(own))
+        return found
+
+    def rows(self, node: Node) -> BoolArray:
+        """Return which elements of a relation count: every flag is set, and no key is NULL that must not be.
+
+        A key may be NULL that is a group, and one of a relation whose rows stay without a match.
+        """
+        view, dictionary = self.view(node), self.dictionary(node)
+        if (view, node.roles) not in self._rows:
+            counted = self._flagged(node)
+            for key, variable in zip(view.keys, node.variables, strict=True):
+                if not (view.null_is_value and view.groups) and node.role(variable) not in KEEPS_NULL:
+                    counted &= ~dictionary.is_null(key)
+            self._rows[view, node.roles] = counted
+        return self._rows[view, node.roles]
+
+    def _flagged(self, node: Node) -> BoolArray:
+        """Return which elements of a relation carry all flags that its rows must have."""
+        view, dictionary = self.view(node), self.dictionary(node)
+        counted = np.ones(len(dictionary), dtype=np.bool_)
+        for flag in view.flags:
+            counted &= dictionary.flag(flag)
+        return counted
+
+    def whole_relations(self, quantity: Quantity) -> list[Relation]:
+        """Return the relations of a quantity with their net integer weights, nothing scaled up."""
+        if quantity not in self._whole:
+            relations = []
+            for index, (node, places) in enumerate(zip(quantity.nodes, self._places, strict=True)):
+                weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
+                relations.append(Relation(weights, node.variables, places, self._turns(index, node)))
+            self._whole[quantity] = relations
+        return self._whole[quantity]
+
+    def _turns(self, index: int, node: Node) -> tuple[Turn, ...]:
+        """Return what the roles of a relation make of its messages; NULLs of a NOT IN are all held."""
+        if not node.roles:
+            return ()
+        has_rows = has_null = False
+        if "not in" in node.roles:
+            view, dictionary = self.view(node), self.dictionary(node)
+            counts = np.where(self._flagged(node), dictionary.total(COUNT), 0)
+            has_null = bool(counts[dictionary.is_null(view.keys[0])].sum() > 0)
+            has_rows = index in self.filled or bool(counts.sum() > 0)
+        return tuple(turn_of(role, has_rows=has_rows, has_null=has_null) for role in node.roles)
+
+    @cached_property
+    def root(self) -> int:
+        """The link where messages are added up: one of a relation that no side of the query holds.
+
+        A side is what hangs behind a relation that may be missing, or only decides. In a FULL JOIN both relations are
+        sides, and meet in the only link.
+        """
+        relations = self.first.nodes
+        below: set[int] = set()
+        for quantity in self.shape.quantities.values():
+            for index, node in enumerate(quantity.nodes):
+                for variable in node.variables if node.roles else ():
+                    if node.role(variable) not in ("inner", "preserved"):
+                        below |= behind([each.variables for each in relations], index, variable)
+        if not below:
+            return 0
+        return next((node.variables[0] for i, node in enumerate(relations) if i not in below), 0)
+
+    def relations(self, quantity: Quantity) -> list[Relation]:
+        """Return the relations of a quantity in floats, corrected where an element holds one value twice.
+
+        Such a value is included once and not once for each of the links that it stands in.
+        """
+        made = []
+        for relation in self.whole_relations(quantity):
+            weights = relation.weights.astype(np.float64)
+            for i, variable in enumerate(relation.variables):
+                again = self.repeated(relation, i)
+                if again is not None:
+                    weights *= np.where(again, self.probabilities[variable][relation.places[i]], 1.0)
+            made.append(relation.weighing(weights))
+        return made
+
+    def repeated(self, relation: Relation, position: int) -> BoolArray | None:
+        """Return which elements hold in one link the value that an earlier link of the same class has already.
+
+        None where no earlier link of the relation is of that class.
+        """
+        variable = relation.variables[position]
+        earlier = [
+            j
+            for j in range(position)
+            if self.shape.classes[relation.variables[j]] == self.shape.classes[variable]
+        ]
+        if not earlier:
+            return None
+        mine, is_value = self._values_of(relation, position)
+        again = np.zeros(len(mine), dtype=np.bool_)
+        for j in earlier:
+            other, other_is_value = self._values_of(relation, j)
+            again |= (mine == other) & is_value & other_is_value
+        return again
+
+    def _values_of(self, relation: Relation, position: int) -> tuple[IntArray, BoolArray]:
+        """Return (the value of each element in one of its links, whether it is one and not NULL)."""
+        values, places = self.values[relation.variables[position]], relation.places[position]
+        is_value = places < len(values)
+        return np.append(values, 0)[np.minimum(places, len(values))], is_value
+
+
+def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> set[int]:
+    """Return the relations that are reached from one without crossing a link; variables: the links of each."""
+    reached, new = {start}, [start]
+    while new:
+        links = {v for v in variables[new.pop()] if v != without}
+        near = [i for i, each in enumerate(variables) if i not in reached and links & set(each)]
+        reached.update(near)
+        new += near
+    return reached
