@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import eddyline as el
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.spark.partials import Merger, from_batches
+from eddyline.spark.partials import PIECE_BYTES, Merger, from_batches, to_batches
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
 
 
@@ -47,3 +47,17 @@ def test_a_task_of_few_rows_sends_few_bytes():
     code = encode_spec(Snapshot.empty(plan().layout).stream_spec("t"))
     few = pa.table({"k0_0": np.arange(100)}).to_batches()
     assert sum(batch.nbytes for batch in sketch_task(code, few)) < 40_000
+
+
+def test_long_blocks_travel_in_pieces_that_come_in_any_order():
+    rng = np.random.default_rng(1)
+    sizes = (0, 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES, 7 * PIECE_BYTES - 1)
+    senders = [
+        [(name, chunk, rng.bytes(size)) for name in ("s:a", "c:b") for chunk, size in enumerate(sizes)]
+        for _ in range(3)
+    ]
+    sent = pa.Table.from_batches([batch for rows in senders for batch in to_batches(rows)])
+    assert max(len(block) for block in sent["block"].to_pylist()) == PIECE_BYTES
+    shuffled = sent.take(rng.permutation(sent.num_rows)).to_batches(max_chunksize=7)
+    came = sorted((name, chunk, bytes(block)) for name, chunk, block in from_batches(shuffled))
+    assert came == sorted(row for rows in senders for row in rows)

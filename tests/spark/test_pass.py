@@ -7,6 +7,7 @@ from pyspark.sql import functions as sf
 
 import eddyline as el
 from eddyline.ingest.projection import project
+from eddyline.spark.arrow_batches import BATCH_ROWS, unmeasured_batches
 from eddyline.spark.marks import MARK
 from eddyline.spark.projection import project_frame
 from eddyline.spark.task_counts import TASKS_PER_CORE, cores_of, in_few_tasks, merge_tasks, tasks_per_core
@@ -154,8 +155,27 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     spec = encode_spec(stream_spec(plan.layout, "l"))
     partials = projected.mapInArrow(partial(sketch_task, spec), DDL)
     merged = partials.repartition(3, "name", "chunk").mapInArrow(partial(merge_task, spec), DDL)
-    rows = merged.where(~sf.col("name").startswith("r:")).groupBy("name", "chunk").count().collect()
+    blocks = merged.where(~sf.col("name").startswith("r:") & (sf.col("piece") == 0))
+    rows = blocks.groupBy("name", "chunk").count().collect()
     assert {row["count"] for row in rows} == {1}
+
+
+LIMITS = ("spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch")
+
+
+def test_limits_of_batches_are_the_sessions_own_again_after_a_pass(spark, frames):
+    seen, own = [], [spark.conf.get(name) for name in LIMITS]
+    with unmeasured_batches(frames["l"].select("i64", "i8")):
+        seen.append([spark.conf.get(name) for name in LIMITS])
+        with unmeasured_batches(frames["l"].select("i32")):  # a pass of another thread changes nothing
+            pass
+        seen.append([spark.conf.get(name) for name in LIMITS])
+    assert seen == [[str(BATCH_ROWS), str(2**31 - 1)]] * 2
+    with unmeasured_batches(frames["l"].select("i64", "s")):  # texts are of any size
+        assert [spark.conf.get(name) for name in LIMITS] == own
+    with pytest.raises(ZeroDivisionError), unmeasured_batches(frames["l"].select("i64")):
+        raise ZeroDivisionError
+    assert [spark.conf.get(name) for name in LIMITS] == own
 
 
 def test_empty_and_all_null_frames(spark, plan, frames):

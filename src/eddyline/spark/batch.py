@@ -22,6 +22,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.plan.layout import Layout, Stream
+from eddyline.spark.arrow_batches import unmeasured_batches
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
@@ -84,8 +85,7 @@ def sketch_stream(
         merger, way = _directly(session, layout, name, spec, source, cores), DIRECTLY
     except Doubt as doubt:
         frame = _frame(spark, layout.stream(name), source, doubt) if isinstance(source, str) else source
-        partials = _partials(layout, name, spec, frame, cores)
-        merger, way = _merged(name, spec, partials, cores), f"through the JVM: {doubt}"
+        merger, way = _through_jvm(layout, name, spec, frame, cores), f"through the JVM: {doubt}"
     merger.report.raise_error()
     if merger.report.bad and not skip_bad:
         total = merger.report.rows + merger.report.bad
@@ -118,12 +118,14 @@ def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> Data
         raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
 
 
-def _partials(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> DataFrame:
-    """Return the partial states of tasks to which the JVM brings a frame's rows."""
+def _through_jvm(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> Merger:
+    """Return what tasks add up to that the JVM brings a frame's rows to."""
     stream = layout.stream(name)
     projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
     tasks = in_few_tasks(projected, spec.nbytes, cores)
-    return tasks.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
+    partials = tasks.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
+    with unmeasured_batches(projected):
+        return _merged(name, spec, partials, cores)
 
 
 def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Merger:

@@ -1,7 +1,9 @@
 """Partial results between tasks: rows of (name, chunk, block), merged wherever they meet."""
 
 import re
+import secrets
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,8 +27,19 @@ if TYPE_CHECKING:
     from eddyline.ingest.sample_pass import SamplePass
 
 CHUNK_WORDS = 8192
-DDL = "name string, chunk int, block binary"
-_SCHEMA = pa.schema([("name", pa.string()), ("chunk", pa.int32()), ("block", pa.binary())])
+DDL = "name string, chunk int, sender bigint, piece int, pieces int, block binary"
+_SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("chunk", pa.int32()),
+        ("sender", pa.int64()),
+        ("piece", pa.int32()),
+        ("pieces", pa.int32()),
+        ("block", pa.binary()),
+    ]
+)
+PIECE_BYTES = 1 << 16
+"""The most bytes of a block that travel in one row, so that batches of many rows stay small."""
 _COUNTERS, _HINTS, _SAMPLE, _REPORT = "c:", "h:", "s:", "r:"
 _OUTPUT_ROWS = 64
 _PANE = re.compile(r"@(-?\d+)@")
@@ -200,27 +213,39 @@ def report_row(report: Report) -> tuple[str, int, bytes]:
 
 
 def to_batches(rows: Iterable[tuple[str, int, bytes]]) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches of a few megabytes at most."""
-    pending: list[tuple[str, int, bytes]] = []
-    for row in rows:
-        pending.append(row)
-        if len(pending) == _OUTPUT_ROWS:
-            yield _batch(pending)
-            pending = []
-    if pending:
-        yield _batch(pending)
+    """Yield rows as Arrow batches of a few megabytes at most, long blocks in pieces of one sender."""
+    sender = secrets.randbits(63)
+    cut = (piece for row in rows for piece in _pieces(*row, sender))
+    while pending := list(islice(cut, _OUTPUT_ROWS)):
+        columns = zip(*pending, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+        yield pa.record_batch(arrays, schema=_SCHEMA)
 
 
-def _batch(rows: list[tuple[str, int, bytes]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.record_batch(
-        [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
-    )
+def _pieces(name: str, chunk: int, block: bytes, sender: int) -> Iterator[tuple[object, ...]]:
+    pieces = max(-(-len(block) // PIECE_BYTES), 1)
+    for piece in range(pieces):
+        yield name, chunk, sender, piece, pieces, block[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
 
 
-def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, memoryview]]:
-    """Yield the rows of Arrow batches of partials, their blocks as views of the batches' memory."""
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, bytes | memoryview]]:
+    """Yield the rows of Arrow batches of partials, a block that came in pieces when the last of them is here.
+
+    Blocks of one piece are views of the batches' memory.
+    """
+    waiting: dict[tuple[str, int, int], dict[int, bytes]] = {}
     for batch in batches:
-        names, chunks, blocks = (batch.column(name) for name in _SCHEMA.names)
-        for name, chunk, block in zip(names, chunks, blocks, strict=True):
-            yield name.as_py(), chunk.as_py(), memoryview(block.as_buffer())
+        *columns, blocks = (batch.column(name) for name in _SCHEMA.names)
+        for row, block in zip(
+            zip(*(column.to_pylist() for column in columns), strict=True), blocks, strict=True
+        ):
+            name, chunk, sender, piece, pieces = row
+            if pieces == 1:
+                yield name, chunk, memoryview(block.as_buffer())
+                continue
+            came = waiting.setdefault((name, chunk, sender), {})
+            came[piece] = block.as_py()
+            if len(came) == pieces:
+                del waiting[name, chunk, sender]
+                yield name, chunk, b"".join(came[each] for each in range(pieces))
+    assert not waiting, f"blocks of {sorted({name for name, *_ in waiting})} came without all their pieces"
