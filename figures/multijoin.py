@@ -156,7 +156,7 @@ def hash_readings(query: JoinQuery, words: int, seed: int, rows: dict[int, Rows]
         both = plain[0].spec, plain[0].counters, plain[1].spec, plain[1].counters
         return {"hash": hash_join(*both), "ours": skimmed_join(ours[0], ours[1])}
     tree = JoinTree(query.links)
-    return {"hash": hash_tree(tree, plain), "ours": skimmed_tree(tree, ours)}
+    return {"hash": hash_tree(tree, plain), "ours": skimmed_tree(tree, ours, {})}
 
 
 def runs(setting: Setting, seed: int) -> Iterator[tuple[int, str, Run]]:

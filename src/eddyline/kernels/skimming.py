@@ -15,6 +15,10 @@ from eddyline.kernels.mixing import hash_word
 
 _U = np.uint64
 _TOP = _U(63)
+_FEW_MORE = 20
+"""Skimming ends when fewer than one in so many of the dense values were found last: the refit takes the rest."""
+_SETTLED = 9e-4
+"""Refitting ends when a sweep moved values by less than 3% of the noise, by their root mean square; squared here."""
 
 
 @helper
@@ -251,6 +255,8 @@ def skim_dense(
             if abs(dense[u]) < threshold:
                 _take_off(residual, buckets, signs, u, -dense[u])
                 dense[u] = 0.0
+        if accepted * _FEW_MORE < n:
+            break
 
 
 @helper
@@ -362,7 +368,7 @@ def refit_shrunk(
             break
         _fill(counts, 0.0)
         kept = 0.0
-        changes = 0
+        moved = 0.0
         for u in range(buckets.shape[0]):
             x = dense[u] + _estimate_sum(residual, buckets, signs, u, left_out) / rows
             i = _bin(x * x / noise2, scale[0], scale[1], bins)
@@ -373,8 +379,8 @@ def refit_shrunk(
                 if change * change > 1e-4 * noise2:  # less is not worth the writing
                     _take_off(residual, buckets, signs, u, change)
                     dense[u] += change
-                    changes += 1
+                    moved += change * change
         effective = effective if sweep < 0 else kept
-        if sweep >= 0 and changes == 0:
+        if sweep >= 0 and moved <= _SETTLED * noise2 * buckets.shape[0]:
             break
         _fit_factors(counts, unseen, likelihood, shrinkage, prior, factor)

@@ -9,7 +9,7 @@ from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree
 from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
-from eddyline.answer.joins.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.tree import Skims, hash_tree, skimmed_tree
 from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
@@ -42,10 +42,11 @@ def read_quantities(
         min(_shape(each)[0] for part in together for each in part)
         for together in zip(*kept.values(), strict=True)
     ]
+    skims: Skims = {}
     return {
         name: sum_of(
             [
-                _read_part(snapshot, query, part, method, (width, depth))
+                _read_part(snapshot, query, part, method, (width, depth), skims)
                 for part, width in zip(parts, widths, strict=True)
             ]
         )
@@ -66,7 +67,12 @@ def sides_of(
 
 
 def _read_part(
-    snapshot: Snapshot, query: Query, relations: list[KeptSynopsis], method: str, shape: tuple[int, int]
+    snapshot: Snapshot,
+    query: Query,
+    relations: list[KeptSynopsis],
+    method: str,
+    shape: tuple[int, int],
+    skims: Skims,
 ) -> RowEstimates:
     atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
     if len(atomic) == len(relations):
@@ -75,7 +81,7 @@ def _read_part(
     if len(sides) == 2:
         return _two_way(sides[0], sides[1], method)
     tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
-    return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides)
+    return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides, skims)
 
 
 def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:

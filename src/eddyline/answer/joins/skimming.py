@@ -79,9 +79,19 @@ class Places:
 def places(spec: HashSketchSpec, *keys: UInt64Array) -> Places:
     """Return the places of the distinct keys of one or more arrays, each (n,) or each (edges, n)."""
     together = np.concatenate([each.view(np.uint64) for each in keys], axis=-1)
-    distinct = np.unique(together) if together.ndim == 1 else np.unique(together, axis=1)
+    distinct = _distinct(together)
     buckets, signs = spec.locate(np.ascontiguousarray(np.atleast_2d(distinct)))
     return Places(distinct, np.ascontiguousarray(buckets.T), np.ascontiguousarray(signs.T))
+
+
+def _distinct(keys: UInt64Array) -> UInt64Array:
+    """Return keys in ascending order, each once: (n,) or (edges, n), where the first edge leads."""
+    if keys.ndim == 1:
+        return np.unique(keys)
+    ordered = keys[:, np.lexsort(keys[::-1])]
+    first = np.ones(ordered.shape[1], dtype=np.bool_)
+    first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return ordered[:, first]
 
 
 @dataclass(frozen=True)

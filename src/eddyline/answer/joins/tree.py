@@ -13,6 +13,7 @@ Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import isfinite
 
 import numpy as np
@@ -32,6 +33,7 @@ from eddyline.answer.joins.skimming import (
 )
 from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.errors import IncompatibleSpecs, SketchError
+from eddyline.sketch.hash_sketch import HashSketchSpec
 
 
 def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
@@ -46,15 +48,24 @@ def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates
     )
 
 
-def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
-    """Return the skimmed reading of a join size. Candidates of a side are (edges, n)."""
+Skims = dict[tuple[HashSketchSpec, bytes, bytes], "_Skimmed"]
+"""Relations that were skimmed, by spec, counters and tuples: quantities of one answer share some of theirs."""
+
+
+def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation], skims: Skims) -> RowEstimates:
+    """Return the skimmed reading of a join size. Candidates of a side are (edges, n).
+
+    skims: what other quantities of the answer have skimmed already; what is skimmed here is added to it.
+    """
     rows = _common_rows(sides)
     if len(rows[0]) == 1:
         return hash_tree(tree, sides)
-    skimmed = [
-        _skimmed(side, counters, tuples)
-        for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True)
-    ]
+    skimmed = []
+    for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True):
+        key = (side.spec, _digest(side.counters), _digest(tuples))
+        if key not in skims:
+            skims[key] = _skimmed(side, counters, tuples)
+        skimmed.append(skims[key])
     images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
     through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
     return RowEstimates(
@@ -95,6 +106,10 @@ def _skimmed(side: SketchedRelation, rows: FloatArray, tuples: UInt64Array) -> _
 
     most = max(each_row(len(rows), len(at), skim))
     return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
+
+
+def _digest(array: np.ndarray) -> bytes:
+    return blake2b(array.tobytes(), digest_size=16).digest()
 
 
 def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:

@@ -85,10 +85,10 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
     def read(row: int) -> tuple[float, float, float, int]:
         """Return a row's estimate, its variance, the sum of the dense values' squared products, and their number."""
         f, g = _skim_without(row, at, one, other)
-        plain = float(left_rows[row] @ right_rows[row])
-        image = float((left_rows[row] - f.residual[row]) @ (right_rows[row] - g.residual[row]))
-        dense_dense = float(f.dense @ g.dense)
-        squares = float((f.dense * g.dense) @ (f.dense * g.dense))
+        plain = _inner(left_rows[row], right_rows[row])
+        image = _inner(left_rows[row] - f.residual[row], right_rows[row] - g.residual[row])
+        dense_dense = _inner(f.dense, g.dense)
+        squares = _inner(f.dense * g.dense, f.dense * g.dense)
         variance = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         return plain + dense_dense - image, variance, squares, max(standing_out(f), standing_out(g))
 
@@ -140,9 +140,14 @@ def row_variance(
     product, it is (F S + R G + R S + 2 f.g C + C^2) / width; the quantities in C are dropped where they would
     lower it. Without dense values it is the hash sketch's (F2(f) F2(g) + J^2) / width.
     """
-    cross, residuals = float(left @ right), (float(left @ left), float(right @ right))
-    sides = float(f @ f) * residuals[1] + residuals[0] * float(g @ g) + residuals[0] * residuals[1]
+    cross, residuals = _inner(left, right), (_inner(left, left), _inner(right, right))
+    sides = _inner(f, f) * residuals[1] + residuals[0] * _inner(g, g) + residuals[0] * residuals[1]
     return (sides + max(2 * dense_dense * cross + cross * cross, 0.0)) / len(left)
+
+
+def _inner(one: FloatArray, other: FloatArray) -> float:
+    """Return an inner product, not by BLAS, which would start threads of its own in each of ours."""
+    return float(np.einsum("i,i->", one, other))
 
 
 def _rounding(left: FloatArray, right: FloatArray) -> float:
