@@ -13,7 +13,7 @@ import eddyline as el
 from eddyline.api.batch_job import build_state
 from eddyline.api.pipeline import load_pipeline
 from eddyline.ingest.arrow_path import DIRECTLY
-from tests.data.frames import ALL_TYPES, all_types
+from tests.data.frames import ALL_TYPES, ALL_TYPES_DDL, all_types
 from tests.spark.test_pass import all_types_workload
 
 pytestmark = pytest.mark.spark
@@ -23,6 +23,11 @@ CODECS = ["none", "snappy", "gzip", "zstd"]
 @pytest.fixture(scope="module")
 def plan():
     return all_types_workload().plan()
+
+
+def more_than_a_read(frame):
+    """The same rows, by a condition that only Spark evaluates."""
+    return frame.where("rand() >= 0")
 
 
 def hard_rows():
@@ -63,7 +68,7 @@ def frames(spark, folders):
 @pytest.fixture(scope="module")
 def through_the_jvm(spark, plan, frames):
     """The state by frames that are no plain read."""
-    state = plan.sketch(spark, {name: frame.where("true OR i8 = 1") for name, frame in frames.items()})
+    state = plan.sketch(spark, {name: more_than_a_read(frame) for name, frame in frames.items()})
     assert {way.partition(":")[0] for way in state.ways.values()} == {"through the JVM"}
     return state
 
@@ -109,7 +114,10 @@ def small(spark, tmp_path_factory):
 
 
 LEFT = {
-    "a filter": (lambda f: f.where("i64 IS NULL OR i64 IS NOT NULL"), "more than a read"),
+    "a filter by chance": (lambda f: f.where("rand() >= 0"), "not a condition on the columns"),
+    "a filter of Spark alone": (lambda f: f.where("soundex(s) IS NULL OR length(s) >= 0"), "only be evaluated by Spark"),
+    "a filter that fails on rows": (lambda f: f.where("i64 IS NULL OR i64 % 2 = 0 OR 1 / abs(i64 % 2) > 0"), "only be evaluated by Spark"),
+    "a filter without columns": (lambda f: f.where("1 = 1"), "only be evaluated by Spark"),
     "a computed column": (lambda f: f.withColumn("i64", sf.col("i64") + 0), "computes columns"),
     "a cached frame": (lambda f: f.cache(), "more than a read"),
     "an option": (lambda f: f.sparkSession.read.option("mergeSchema", "true").parquet(f.inputFiles()[0]), "option mergeschema"),
@@ -127,6 +135,65 @@ def test_frames_that_are_more_are_left_to_the_jvm(spark, small, case):
     assert state == expected
     assert state.ways["t"].startswith("through the JVM: ")
     assert why in state.ways["t"]
+
+
+FILTERS = {
+    "integers": lambda f: f.where("i8 > 3 AND i64 <= 1000000000000000000 AND i16 <> 1500"),
+    "integers of several widths": lambda f: f.where(sf.col("i8") < sf.col("i64")).where("i32 <> 3L"),
+    "decimals": lambda f: f.where("dec >= 1.55 OR whole IS NULL").where("big IS NOT NULL"),
+    "floats": lambda f: f.where("x > 0.5 OR x <= -3.0D OR x = 0"),
+    "texts": lambda f: f.where("s >= 's' AND s NOT LIKE '%3 ' AND s <> 'it\\'s'"),
+    "lists": lambda f: f.where(sf.col("i8").isin(1, 2, 3) | ~sf.col("s").isin("", "schlüssel 9 ")),
+    "days": lambda f: f.where("d BETWEEN DATE '1969-12-24' AND DATE '2020-01-01' AND d <= '9999-12-31' AND i8 NOT BETWEEN 1 AND 3"),
+    "times of the session's zone": lambda f: f.where("ts > TIMESTAMP '1970-01-01 00:30:00' OR hour(ts) = 3"),
+    "times without a zone": lambda f: f.where("nts <= TIMESTAMP_NTZ '2001-01-01 00:00:00'"),
+    "truth values and NULL": lambda f: f.where("b OR s IS NULL OR NOT (i8 <> 1)"),
+    "NULL is not TRUE": lambda f: f.where("NOT (i8 > 3 AND i16 > 2)"),
+    "renamed, filtered and named back": lambda f: f.withColumnRenamed("i8", "a").where("a < 5").withColumnRenamed("a", "i8"),
+    "columns that take each other's name": lambda f: f.withColumnRenamed("i8", "a").withColumnRenamed("i16", "i8")
+        .where("i8 > 300").withColumnRenamed("i8", "i16").withColumnRenamed("a", "i8"),
+    "of a view": lambda f: (f.createOrReplaceTempView("v"), f.sparkSession.sql("SELECT * FROM v AS w WHERE w.i8 < 4"))[1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILTERS)
+def test_filtered_frames_are_scanned_directly(spark, frames, case):
+    workload = el.Workload(budget="256 KB").stream("l", ALL_TYPES_DDL)
+    workload.query("sum", "SELECT SUM(i16) FROM l").query(
+        "all", "SELECT i8, i64, s, d, COUNT(*) FROM l GROUP BY ALL"
+    )
+    plan, zone = workload.plan(), spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        filtered = FILTERS[case](frames["l"])
+        state, rows = plan.sketch(spark, {"l": filtered}), filtered.toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    expected = plan.empty().update("l", rows)
+    assert (state, state.ways["l"]) == (expected, DIRECTLY)
+    assert state.snapshot.tallies == expected.snapshot.tallies
+    assert 0 < rows.num_rows < 380
+
+
+def test_a_filter_reads_columns_that_the_stream_does_not_have(spark, small, tmp_path):
+    plan, _, _ = small
+    table = all_types(3000).select(["i64", "s", "d"])
+    more = table.append_column("day", pa.array(np.arange(3000) // 100))
+    pq.write_table(more, tmp_path / "t.parquet", row_group_size=500)
+    frame = spark.read.parquet(str(tmp_path)).where("day >= 22").drop("day")
+    state = plan.sketch(spark, {"t": frame})
+    assert state.ways["t"] == DIRECTLY
+    assert state == plan.empty().update("t", table.slice(2200))
+
+
+def test_a_filter_of_folder_names_is_left_to_the_jvm(spark, small, tmp_path):
+    plan, folder, expected = small
+    spark.read.parquet(str(folder)).withColumn("p", sf.lit(1)).write.partitionBy("p").parquet(
+        str(tmp_path / "p")
+    )
+    state = plan.sketch(spark, {"t": spark.read.parquet(str(tmp_path / "p")).where("p = 1")})
+    assert state == expected
+    assert "a column of its folders' names" in state.ways["t"]
 
 
 def test_settings_that_change_what_spark_reads_are_heeded(spark, small):

@@ -16,6 +16,7 @@ from eddyline.spark.causes import SPARK_ERRORS
 from eddyline.spark.changes import CORRUPT
 from eddyline.spark.direct.doubt import READ_ERRORS, Doubt, one_line
 from eddyline.spark.direct.files import Listing, Piece, in_tasks, list_path, place_of
+from eddyline.spark.direct.filters import Filter
 from eddyline.spark.direct.footer import check_calendar, column_names, sql_types
 from eddyline.spark.direct.plain_read import plain_read
 from eddyline.spark.schema import from_spark
@@ -41,7 +42,8 @@ class Scan(msgspec.Struct, frozen=True):
     """A stream's files as the tasks read them.
 
     columns: the column of the files for each column of the stream that is read. types: of the files' columns.
-    our_calendar: files that do not say which calendar their dates are of are of today's.
+    our_calendar: files that do not say which calendar their dates are of are of today's. filters: what rows have to
+    meet to be of the stream.
     """
 
     stream: Stream
@@ -51,6 +53,7 @@ class Scan(msgspec.Struct, frozen=True):
     types: dict[str, SqlType]
     our_calendar: bool
     tasks: tuple[tuple[Piece, ...], ...] = ()
+    filters: tuple[Filter, ...] = ()
 
     def check(self, metadata: pq.FileMetaData) -> None:
         """Raise Doubt unless a file is as the driver found the others."""
@@ -92,6 +95,7 @@ def scan_of(
     change = change_format(stream.name, stream.changes).column
     names = referenced(projection)
     names += [change] if change and change not in names else []
+    filters: tuple[Filter, ...] = ()
     if isinstance(source, str):
         listing = list_path(stream.name, source)
         footers = _footers(listing)
@@ -99,11 +103,13 @@ def scan_of(
         types = sql_types(footers[0], set(columns.values()))
         by_name = {name: types[of] for name, of in columns.items()}
     else:
-        listing, of_frame = plain_read(source)
-        given = _found(names, of_frame, change)
+        read = plain_read(source)
+        listing, filters = read.listing, read.filters
+        given = _found(names, read.columns, change)
         by_name = {name: _frame_type(source, given[name]) for name in names}
-        columns = {name: of_frame[given[name]] for name in names}
+        columns = {name: read.columns[given[name]] for name in names}
         types = {columns[name]: kind for name, kind in by_name.items()}
+        types |= {of: each.types[name] for each in filters for name, of in each.columns.items()}
         footers = _footers(listing)
     gap = only_by_spark(stream, projection, timezone)
     if gap is not None:
@@ -112,7 +118,7 @@ def scan_of(
     if len(footers) == len(listing.files):
         most = min(most, max(sum(footer.num_row_groups for footer in footers), 1))
     tasks = tuple(tuple(pieces) for pieces in in_tasks(listing.files, most))
-    scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks)
+    scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks, filters)
     for footer in footers:
         scan.check(footer)
     return scan

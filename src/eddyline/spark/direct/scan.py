@@ -82,13 +82,15 @@ def _projected(scan: Scan, added: StreamPass, filesystem: fs.FileSystem, piece: 
             page_checksum_verification=True,
         )
         for group in groups:
+            if skipping.drops(metadata.row_group(group)):
+                continue
             if skipping.skips(metadata.row_group(group)):
                 pass_over(added, metadata.row_group(group).num_rows)
                 continue
             for batch in file.iter_batches(
                 SCAN_ROWS, row_groups=[group], columns=list(scan.types), use_threads=False
             ):
-                rows, weights = decode(scan.stream.name, _named(scan, batch), form)
+                rows, weights = decode(scan.stream.name, _named(scan, _filtered(scan, batch)), form)
                 yield project_table(scan.stream, rows, weights, added.projection, scan.timezone)
 
 
@@ -102,6 +104,14 @@ def _dictionaries(scan: Scan, metadata: pq.FileMetaData, groups: list[int]) -> l
         if sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == name)
         < _PLAIN_STRING * sum(chunk.num_values for chunk in chunks if chunk.path_in_schema == name)
     ]
+
+
+def _filtered(scan: Scan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a batch that pass the frame's filters."""
+    for each in scan.filters:
+        columns = {of: _zoned(scan, of, batch.column(of)) for of in each.columns.values()}
+        batch = batch.filter(each.passing(columns))
+    return batch
 
 
 def _named(scan: Scan, batch: pa.RecordBatch) -> pa.Table:
