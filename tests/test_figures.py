@@ -28,6 +28,11 @@ FEW_QUERIES = {name: dict.fromkeys(("Q2", "Q6", "Q9"), 1.0) for name in "123"}
 SMOKE = {
     "bank_check": ("--datasets zipf_star_0.7,bursts_0.8,shop", {}),
     "candidates": ("--seeds 1", {"skimmed": SMALL_SKIMMED}),
+    "groups": (
+        "--seeds 2",
+        {"groups": {"ROWS": 3000, "GROUPS": 30, "SKEWS": (1.0,), "SHARES": (1 / 8,)}},
+    ),
+    "groups_flights": ("--seeds 2", {"groups_flights": {"DEPARTURES": 3000, "BUDGETS": ("8 KB", "1 MB")}}),
     "join_distinct": (
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
         {"join_distinct": SMALL_JOIN_DISTINCT},
