@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+# Tests run each query of Spark once or twice: compiling it well would take longer than running it.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 settings.register_profile(
     "eddyline", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
