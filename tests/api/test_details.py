@@ -181,7 +181,6 @@ def test_a_stream_without_groups_has_exact_counts_beside_a_sampled_median():
         ("SELECT MAX(o.k + i.qty) FROM orders o JOIN items i ON o.k = i.k", "mixes columns"),
         ("SELECT region, COUNT(DISTINCT 1) FROM orders GROUP BY region", "name a column"),
         ("SELECT region, MAX(COUNT(*)) FROM orders GROUP BY region", "aggregate of an aggregate"),
-        ("SELECT region, APPROX_TOP_K(k, 3) FROM orders GROUP BY region", "is not COUNT"),
     ],
 )
 def test_what_is_not_answered_is_refused_in_one_sentence(text, sentence):
