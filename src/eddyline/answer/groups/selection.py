@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer import notes
-from eddyline.answer.groups.table import IN, SELECTED, UNDECIDED
+from eddyline.answer.groups.table import EXACT, IN, SELECTED, UNDECIDED
 from eddyline.sql.query import ENDS, GroupQuery, HavingTest
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -44,12 +44,15 @@ def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[p
 
 
 def _is_shown(name: str, query: GroupQuery) -> bool:
-    hidden = [each.name for each in query.aggregates if each.name not in query.selected]
+    hidden = [each for each in query.measures if each not in query.selected]
     hidden += [each.name for each in query.groups if each.name not in query.selected]
     return name not in {each + suffix for each in hidden for suffix in ("", *ENDS)}
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Return numbers, and dates and times as numbers in their order; NaN where there is none."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
@@ -88,8 +91,8 @@ def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
 
 
 def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (worst, best) place values of the groups, the least first; None where the order is not by an aggregate."""
-    if not query.order or query.order[0].name not in {each.name for each in query.aggregates}:
+    """Return (worst, best) place values of the groups, the least first; None where nothing about the order is open."""
+    if not query.order or query.order[0].name not in query.measures or pc.all(table[EXACT]).as_py():
         return None
     first = query.order[0]
     low, high = _numbers(table[f"{first.name}_low"]), _numbers(table[f"{first.name}_high"])
