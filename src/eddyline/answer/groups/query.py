@@ -65,7 +65,7 @@ def answer_groups(
     join = held_join(held, planned)
     names = list(planned.shape.quantities)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
-    if join.follows_all:
+    if join.is_known:
         answered = _everything(grouped, names, planned, query, confidence)
     elif planned.totals and not query.links and not query.groups:
         answered = _counted(held, planned, query, confidence)

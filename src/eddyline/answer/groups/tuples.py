@@ -59,7 +59,7 @@ def read_tuples(
     assert planned.shape is not None
     join = held_join(with_derived(snapshot, planned), planned)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
-    if join.follows_all:
+    if join.is_known:
         numbers, sums = grouped.exact(of_rows_there=True)
         return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
     if len(set(planned.shape.classes)) < len(planned.shape.classes):
