@@ -39,7 +39,7 @@ def test_a_row_that_counts_fails_on_spark_too(spark):
     rng = np.random.default_rng(7)
     frames = {"u": spark.createDataFrame(rows(rng, 50)), "v": spark.createDataFrame(others(rng, 5))}
     plan = workload({"q": "SELECT SUM(a / b) FROM u WHERE a < 100", "p": QUERIES["division"]}).plan()
-    with pytest.raises(el.PipelineError, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(el.PipelineError, match="Division by zero"):
         plan.sketch(spark, frames)
 
 

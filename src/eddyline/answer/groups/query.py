@@ -84,7 +84,8 @@ def answer_groups(
     ).items():
         columns[name], rest[name], exact = read.values, read.rest, exact and read.exact
         negative = max(negative, read.negative)
-    table, chosen = select_groups(_table(query, labels, columns, exact=exact), query, whole=answered.whole)
+    made = _table(query, labels, columns, exact=exact)
+    table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
     found = (*about, *answered.notes, *((notes.negative_values(negative),) if negative else ()), *chosen)
     return Groups(
         planned.name,
