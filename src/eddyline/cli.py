@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import eddyline
-from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.estimate import Estimate, Number, show, show_end
 from eddyline.answer.groups.table import Groups
 from eddyline.api import doctor as checks
 from eddyline.api.batch_job import analyze as batch_analyze
@@ -284,10 +284,12 @@ def _answers(estimates: list[Estimate], exact: dict[str, float] | None = None) -
     for heading in ("query", "estimate", "low", "high", *(("exact", "error") if exact else ()), "method"):
         table.add_column(heading, justify="left" if heading in ("query", "method") else "right")
     for estimate in estimates:
-        cells = [estimate.query, show(estimate.value), show(estimate.low), show(estimate.high)]
+        ends = show_end(estimate.low, low=True), show_end(estimate.high)
+        cells = [estimate.query, show(estimate.value), *(ends if estimate.value is not None else ("", ""))]
         if exact:
-            truth = exact[estimate.query]
-            cells += [show(truth), f"{abs(float(estimate.value or 0) - truth) / (abs(truth) or 1):.2%}"]
+            truth, value = exact[estimate.query], estimate.value
+            error = abs((value if isinstance(value, Number) else 0) - truth) / (abs(truth) or 1)
+            cells += [show(truth), f"{error:.2%}"]
         table.add_row(*cells, estimate.method)
     for estimate in estimates:
         _show_notes(estimate)

@@ -135,6 +135,42 @@ def test_intervals_of_sampled_details_hold(name):
     assert tally["near"] >= 0.8 * tally["all"], tally
 
 
+EXTREME = {
+    "stream": ("SELECT region, PERCENTILE_APPROX(k, {}) AS d FROM orders GROUP BY region", "8 KB"),
+    "join": (
+        "SELECT o.region, PERCENTILE_APPROX(i.qty, {}) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+        "12 KB",
+    ),
+}
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("name", EXTREME)
+@pytest.mark.parametrize("share", [0.01, 0.99, 0.999])
+def test_quantiles_near_the_ends_hold_or_say_that_they_are_open(name, share):
+    """8 seeds of 8 groups: 95% intervals hold in at least 88%; a right one fails here with a chance below 1 in 50.
+
+    Of one stream's 0.999 quantiles 10% held, when the largest value that was seen was taken for the largest.
+    """
+    text, budget = EXTREME[name]
+    tally = Counter()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        made = {"orders": big_orders(rng, 6_000, 2_000, 8)}
+        if name == "join":
+            qty = pa.array(rng.integers(0, 1_000, 6_000), pa.int32())
+            made["items"] = items(rng, 6_000, 2_000).set_column(2, "qty", qty)
+        state = plan_of({"q": text.format(share)}, budget, {each: STREAMS[each] for each in made}).empty()
+        for stream, table in made.items():
+            state.update(stream, table)
+        truth = exact_groups(in_duckdb(text.format(share)), made, 1)
+        for group, (low, high) in intervals(state.answer("q"), "d").items():
+            tally["held"] += low <= truth[group][0] <= high
+            tally["all"] += 1
+    assert tally["all"] >= 60
+    assert tally["held"] >= 0.88 * tally["all"], tally
+
+
 def test_groups_of_which_no_sampled_tuple_is_seen_have_room_for_some():
     """4 seeds of 200 small groups: 95% intervals hold in at least 93%; a fifth of them did not when there was no room."""
     tally = Counter()
@@ -173,15 +209,19 @@ def test_a_stream_without_groups_has_exact_counts_beside_a_sampled_median():
     [
         ("SELECT PERCENTILE_APPROX(k, array(0.1, 0.2)) FROM orders", "one number from 0 to 1"),
         ("SELECT PERCENTILE_APPROX(k, 1.5) FROM orders", "one number from 0 to 1"),
-        ("SELECT MEDIAN(region) FROM orders", "quantiles, MIN and MAX are answered of numbers"),
-        ("SELECT MAX(ts) FROM orders", "quantiles, MIN and MAX are answered of numbers"),
+        ("SELECT MEDIAN(region) FROM orders", "of type STRING: quantiles are answered of numbers, dates"),
+        ("SELECT MEDIAN(ts) FROM orders", "of type TIMESTAMP: of these Spark takes PERCENTILE_APPROX alone"),
+        (
+            "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY ts) FROM orders",
+            "Spark takes PERCENTILE_APPROX alone",
+        ),
+        ("SELECT region, COUNT(*) FROM orders GROUP BY region HAVING MAX(ts) > 5", "which is no number"),
         ("SELECT MAX(DISTINCT k) FROM orders", "only COUNT takes it"),
         ("SELECT MIN(k, 2) FROM orders", "take one column"),
         ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY k DESC) FROM orders", "one column, ascending"),
         ("SELECT MAX(o.k + i.qty) FROM orders o JOIN items i ON o.k = i.k", "mixes columns"),
         ("SELECT region, COUNT(DISTINCT 1) FROM orders GROUP BY region", "name a column"),
         ("SELECT region, MAX(COUNT(*)) FROM orders GROUP BY region", "aggregate of an aggregate"),
-        ("SELECT region, APPROX_TOP_K(k, 3) FROM orders GROUP BY region", "is not COUNT"),
     ],
 )
 def test_what_is_not_answered_is_refused_in_one_sentence(text, sentence):

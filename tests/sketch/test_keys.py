@@ -90,10 +90,12 @@ def test_codes_of_floats_are_their_bits_and_no_other_types_have_codes():
         values = pa.array([1.5, None, -0.0, 0.0, float("inf"), float("nan"), -3e-5], kind)
         codes, valid = column_key(values.slice(1))
         assert valid.tolist() == [False, True, True, True, True, True]
-        assert len(set(codes.tolist())) == 5  # NULL holds 0, as 0.0 does
+        assert len(set(codes.tolist())) == 4  # NULL holds 0, as 0.0 and -0.0 do, which are equal in SQL
         back = values_of_keys(codes, valid, kind)
         assert back.type == kind
-        assert str(back.to_pylist()) == str(values.slice(1).to_pylist())
+        assert str(back.to_pylist()) == str(values.slice(1).to_pylist()).replace("-0.0", "0.0")
+    other_nan = pa.array(np.array([0x7FF8000000000001], dtype=np.int64).view(np.float64))
+    assert column_key(other_nan)[0] == column_key(pa.array([float("nan")]))[0]
     with pytest.raises(SketchError, match="list"):
         column_key(pa.array([[1]]))
 

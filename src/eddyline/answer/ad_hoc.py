@@ -70,13 +70,19 @@ class _Evaluated:
         self.source = dictionary
         self.held, self.wanted = part.held, part.wanted
         projection = _unheld(part)
+        known = {
+            flag.predicates: dictionary.flag(place)
+            for place, flag in enumerate(part.held.flags)
+            if not flag.presence
+        }
         places, kinds = readable_columns(part.held, stream), {c.name: c.type for c in stream.columns}
         columns = {
             name: _column(dictionary, part.held, places[name], kinds[name]) for name in referenced(projection)
         }
         table = pa.table(columns) if columns else pa.table({"none": pa.nulls(len(dictionary))})
-        batch = project_table(stream, table, dictionary.total(COUNT), projection, planned.timezone)
-        self.prepared: Prepared = prepare(batch, projection)
+        weights = dictionary.total(COUNT)
+        batch = project_table(stream, table, weights, projection, planned.timezone, known)
+        self.prepared: Prepared = prepare(batch, projection, known=known)
 
     def dictionary(self, spec: DictionarySpec) -> Dictionary:
         """Return the derived dictionary."""
@@ -92,7 +98,7 @@ class _Evaluated:
         return builder.build()
 
     def _key(self, key: Key) -> tuple[IntArray, BoolArray]:
-        if key in self.held.keys:
+        if key in self.held.keys and _knows(self.held, self.wanted, key):
             position = self.held.keys.index(key)
             return self.source.key(position), ~self.source.is_null(position)
         strict = next((k for k, held in enumerate(self.held.keys) if loosened(held) == key), None)
@@ -102,18 +108,18 @@ class _Evaluated:
         return np.where(null, NULL_KEY, self.source.key(strict)), np.ones(len(null), dtype=np.bool_)
 
     def _flag(self, flag: Flag) -> BoolArray:
-        if flag in self.held.flags:
+        if _holds_flag(self.held, self.wanted, flag):
             return self.source.flag(self.held.flags.index(flag))
         return element_flag(flag, self.prepared)
 
     def _total(self, measure: Measure) -> IntArray:
-        if measure in self.held.measures:
+        if _holds_measure(self.held, self.wanted, measure):
             return self.source.total(self.held.measures.index(measure))
         values, valid = self.prepared.measures[measure]
         return multiply(self.source.total(COUNT), np.where(valid, values, 0))
 
     def _labels(self, key: Key, codes: IntArray) -> Labels:
-        if key in self.held.labelled:
+        if key in self.held.labelled and _knows(self.held, self.wanted, key):
             return self.source.labels[self.held.keys.index(key)]
         values = self.prepared.labels[key]
         valid = np.asarray(values.is_valid())
@@ -123,19 +129,35 @@ class _Evaluated:
 def _unheld(part: Derived) -> Projection:
     """Return what is evaluated on the elements: all that is wanted of them and not held."""
     held, wanted = part.held, part.wanted
-    keys = tuple(key for key in wanted.groups if not _is_there(held, key, labelled=key in wanted.labelled))
-    flags = [flag for flag in wanted.flags if flag not in held.flags]
+    keys = tuple(key for key in wanted.groups if not _is_there(held, wanted, key))
+    flags = [flag for flag in wanted.flags if not _holds_flag(held, wanted, flag)]
+    guards = {each.text: each.predicates for each in wanted.guards if each.power == 0}
     return Projection(
         keys=keys,
         predicates=tuple(dict.fromkeys(flag.predicates for flag in flags if flag.predicates)),
-        measures=tuple(measure for measure in wanted.measures if measure not in held.measures),
+        measures=tuple(m for m in wanted.measures if not _holds_measure(held, wanted, m)),
         presence=tuple(dict.fromkeys(each for flag in flags for each in flag.presence)),
         labelled=tuple(key for key in keys if key in wanted.labelled),
+        guards=guards,
+        measured={m: wanted.guard(m.expression.text, m.power) for m in wanted.measures},
     )
 
 
-def _is_there(held: Elements, key: Key, *, labelled: bool) -> bool:
-    return key in (held.labelled if labelled else held.keys)
+def _is_there(held: Elements, wanted: Elements, key: Key) -> bool:
+    """Return whether a dictionary tells the values of a group column wherever they are wanted."""
+    return key in (held.labelled if key in wanted.labelled else held.keys) and _knows(held, wanted, key)
+
+
+def _knows(held: Elements, wanted: Elements, key: Key) -> bool:
+    return all(held.knows_for(part.text, 0, wanted) for part in key.columns)
+
+
+def _holds_flag(held: Elements, wanted: Elements, flag: Flag) -> bool:
+    return flag in held.flags and all(held.knows_for(part.text, 0, wanted) for part in flag.presence)
+
+
+def _holds_measure(held: Elements, wanted: Elements, measure: Measure) -> bool:
+    return measure in held.measures and held.knows_for(measure.expression.text, measure.power, wanted)
 
 
 def _column(dictionary: Dictionary, held: Elements, position: int, kind: SqlType) -> pa.Array:

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from html import escape
-from math import inf, isfinite
+from math import inf, isnan
 
 from eddyline.answer.freshness import Freshness
 
 Number = int | float
+Scalar = Number | Decimal | date | str | bytes
+"""What an answer may be: a number (BOOLEAN among them), or a value of a column that MIN, MAX or a quantile tells."""
 
 
 @dataclass(frozen=True)
@@ -16,14 +20,15 @@ class Estimate:
 
     value is None where SQL's answer is NULL (a SUM or AVG over no rows), and, without `exact`, where what is kept
     cannot tell it: a note says why. `exact` answers have
-    low = value = high. `notes` tell what a careful reader should know. `freshness` is there for answers
+    low = value = high. An end without a bound is an infinity, and None for types that have none: dates, times, DECIMAL.
+    `notes` tell what a careful reader should know. `freshness` is there for answers
     from a store: how far the streams behind them had come.
     """
 
     query: str
-    value: Number | None
-    low: Number | None
-    high: Number | None
+    value: Scalar | None
+    low: Scalar | None
+    high: Scalar | None
     confidence: float
     method: str
     exact: bool = False
@@ -32,26 +37,31 @@ class Estimate:
 
     @classmethod
     def exactly(
-        cls, query: str, value: Number | None, confidence: float, notes: Sequence[str] = ()
+        cls, query: str, value: Scalar | None, confidence: float, notes: Sequence[str] = ()
     ) -> "Estimate":
         """Return an exact answer."""
         return cls(query, value, value, value, confidence, "exact", exact=True, notes=tuple(notes))
 
     @property
     def relative_error(self) -> float:
-        """Half the interval's width relative to the value: 0.03 reads "within 3%"."""
+        """Half the interval's width relative to the value: 0.03 reads "within 3%". Of what is no number infinite."""
         if self.exact:
             return 0.0
-        if not self.value or self.low is None or self.high is None:
+        if not isinstance(self.value, Number | Decimal) or not self.value:
             return inf
-        return (self.high - self.low) / 2 / abs(self.value)
+        if not isinstance(self.low, Number | Decimal) or not isinstance(self.high, Number | Decimal):
+            return inf
+        return (float(self.high) - float(self.low)) / 2 / abs(float(self.value))
 
     def __str__(self) -> str:
         if self.value is None:
             return "NULL (no rows)" if self.exact else "not known"
         if self.exact:
             return f"{show(self.value)} (exact)"
-        return f"{show(self.value)}  [{show(self.low)} .. {show(self.high)}] at {self.confidence:.0%}, {self.method}"
+        return f"{show(self.value)}  [{self._ends(' .. ')}] at {self.confidence:.0%}, {self.method}"
+
+    def _ends(self, between: str) -> str:
+        return f"{show_end(self.low, low=True)}{between}{show_end(self.high)}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -62,25 +72,44 @@ class Estimate:
         if self.value is None or self.exact:
             interval = "exact" if self.exact else ""
         else:
-            interval = (
-                f"{show(self.low)} to {show(self.high)} at {self.confidence:.0%} ({escape(self.method)})"
-            )
+            interval = f"{escape(self._ends(' to '))} at {self.confidence:.0%} ({escape(self.method)})"
         notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = show(self.value) if self.value is not None else "NULL" if self.exact else "not known"
+        value = escape(show(self.value)) if self.value is not None else "NULL" if self.exact else "not known"
         return (
             f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
             f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
         )
 
 
-def show(number: Number | None) -> str:
-    """Return a number as people read it: thousands grouped, no digits that mean nothing."""
-    if number is None:
+def show(value: Scalar | None) -> str:
+    """Return a value as people read it: thousands grouped, no digits that mean nothing; others as SQL writes them."""
+    if value is None:
         return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Number):
+        return _show_number(value)
+    if isinstance(value, Decimal):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else str(value)
+
+
+def show_end(end: Scalar | None, *, low: bool = False) -> str:
+    """Return an end of an interval as people read it."""
+    if end is None or end == (-inf if low else inf):
+        return "-unbounded" if low else "unbounded"
+    return show(end)
+
+
+def _show_number(number: Number) -> str:
     if isinstance(number, int):
         return f"{number:,}"
-    if not isfinite(number):
-        return "unbounded" if number > 0 else "-unbounded"
+    if isnan(number):
+        return "NaN"
+    if number in (inf, -inf):
+        return "Infinity" if number > 0 else "-Infinity"
     if abs(number) >= 1000 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:,.4g}"

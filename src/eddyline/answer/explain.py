@@ -1,9 +1,10 @@
 """A state as text: how full its stream samples are, whom they follow, and how sure each answer is."""
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from math import isfinite
 
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, Number, show_end
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
@@ -71,5 +72,8 @@ def _sureness(estimate: Estimate | Groups | PlanError) -> str:
     if estimate.value is None:
         return "not known"
     error = estimate.relative_error
+    if not isinstance(estimate.value, Number | Decimal):
+        ends = f"from {show_end(estimate.low, low=True)} to {show_end(estimate.high)}"
+        return f"{ends} at {estimate.confidence:.0%}, by {estimate.method}"
     within = f"within {error:.2g} of the answer" if isfinite(error) else "the answer may be 0"
     return f"{within} at {estimate.confidence:.0%}, by {estimate.method}"

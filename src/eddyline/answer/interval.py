@@ -226,6 +226,17 @@ def most_unseen(total: float, seen: float, confidence: float) -> float:
     return total * z**2 / (seen + z**2)
 
 
+def wilson_ends(share: float, parts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how far Wilson's ends lie from a share: (below it, above it).
+
+    parts: z^2 over the number of equal values that would know shares as well as the sample does. Close to 0 and 1 the
+    sample's own spread says too little, because hardly any value lies on the other side.
+    """
+    half = np.sqrt(parts * share * (1.0 - share) + parts**2 / 4.0)
+    low, high = ((share + parts / 2.0 + sign * half) / (1.0 + parts) for sign in (-1.0, 1.0))
+    return share - low, high - share
+
+
 def most_unsampled(rate: float, confidence: float) -> float:
     """Return how many there may be of what a sample at a rate shows none of."""
     return two_sided_z(confidence) ** 2 / rate if rate > 0 else inf

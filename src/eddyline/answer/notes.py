@@ -42,6 +42,11 @@ def negative_groups(number: int) -> str:
     return f"{number:,} groups have a negative net count and are left out: more deletes than inserts."
 
 
+def negative_values(number: int) -> str:
+    """Return the note on values of a distinct count, quantile, MIN or MAX with more deletes than inserts."""
+    return f"{number:,} elements have a negative net count and count as absent: more deletes than inserts."
+
+
 def groups_not_followed(followed: int, rows: int) -> str:
     """Return the note on groups of one stream that no longer fit."""
     return (

@@ -1,6 +1,6 @@
 """The path without Spark: Arrow tables, checked against the declared schema and projected."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +9,16 @@ import pyarrow.compute as pc
 from eddyline.errors import PipelineError, SketchError
 from eddyline.ingest.changes import change_format, decode
 from eddyline.ingest.dictionary_columns import Evaluate, by_values, decoded, key_by_values, saves_work
+from eddyline.ingest.guards import any_of
 from eddyline.ingest.projection import TIME, WEIGHT, Projection
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.keys import BoolArray
 from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_rows import spread
 from eddyline.sql.arrow_types import from_arrow, to_arrow
 from eddyline.sql.columns import columns_of
+from eddyline.sql.failing import may_fail, safe_first
 from eddyline.sql.timezones import UTC
 from eddyline.types import Column
 
@@ -42,23 +46,35 @@ def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> t
 
 
 def project_table(
-    stream: Stream, rows: pa.Table, weights: Int64Array, projection: Projection, timezone: str | None = None
+    stream: Stream,
+    rows: pa.Table,
+    weights: Int64Array,
+    projection: Projection,
+    timezone: str | None = None,
+    known: Mapping[tuple[str, ...], BoolArray] | None = None,
 ) -> pa.Table:
-    """Return the projected batch of a table, as Spark would compute it in a session of that time zone."""
-    table = _as_declared(stream, rows, referenced(projection))
+    """Return the projected batch of a table, as Spark would compute it in a session of that time zone.
 
+    known: the truth of predicates that guards need and the projection does not evaluate.
+    """
+    table = _as_declared(stream, rows, referenced(projection))
     values = _Values(table, stream.columns, timezone or UTC)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
+    truths = dict(known or {})
+    for i, predicate in enumerate(projection.predicates):
+        truths[predicate] = values.all_of(predicate)
+        columns[f"f{i}"] = pa.array(truths[predicate])
+
+    def guarded(text: str, through: ByValues = by_values) -> pa.ChunkedArray:
+        return values.of(text, through, any_of(projection.guards.get(text, ()), truths))
+
     for i, key in enumerate(projection.keys):
         for j, part in enumerate(key.columns):
-            columns[f"k{i}_{j}"] = values.of(part.text, key_by_values)
-    for i, predicate in enumerate(projection.predicates):
-        flags = [pc.fill_null(values.of(conjunct).cast(pa.bool_()), False) for conjunct in predicate]
-        columns[f"f{i}"] = flags[0] if len(flags) == 1 else _all(flags)
+            columns[f"k{i}_{j}"] = guarded(part.text, key_by_values)
     for i, measure in enumerate(projection.measures):
-        columns[f"m{i}"] = values.of(measure.expression.text).cast(to_arrow(measure.expression.type))
+        columns[f"m{i}"] = guarded(measure.expression.text).cast(to_arrow(measure.expression.type))
     for i, part in enumerate(projection.presence):
-        columns[f"p{i}"] = pc.is_valid(values.of(part.text))
+        columns[f"p{i}"] = pc.is_valid(guarded(part.text))
     if projection.event_time is not None:
         columns[TIME] = table.column(projection.event_time).cast(pa.int64())
     return pa.table(columns)
@@ -73,20 +89,41 @@ class _Values:
         self._timezone = timezone
         self._decoded: pa.Table | None = None
 
-    def of(self, text: str, through: ByValues = by_values) -> pa.ChunkedArray:
-        """Return the values of an expression; through: how the dictionary of its only column is used, if it has one."""
+    def of(self, text: str, through: ByValues = by_values, rows: BoolArray | None = None) -> pa.ChunkedArray:
+        """Return the values of an expression.
+
+        through: how the dictionary of its only column is used, if it has one; not where the expression can fail,
+        because a dictionary may have values that no row has. rows: on which it is evaluated; elsewhere it is NULL.
+        """
         names = columns_of(text)
-        if len(names) == 1:
+        if rows is not None and names:
+            needed = self._without_dictionaries().select(sorted(names)).filter(pa.array(rows))
+            return spread(self._evaluated(text, needed), pa.array(rows))
+        if len(names) == 1 and not may_fail(text):
             (name,) = names
             if saves_work(self._table.column(name)):
                 return through(
                     self._table.column(name), lambda values: self._evaluated(text, pa.table({name: values}))
                 )
+        return self._evaluated(text, self._without_dictionaries())
+
+    def all_of(self, conjuncts: tuple[str, ...]) -> BoolArray:
+        """Return the rows for which all of some predicates are TRUE; one that can fail is evaluated on those left."""
+        passed: BoolArray | None = None
+        for text in safe_first(conjuncts):
+            rows = passed if passed is not None and may_fail(text) and not passed.all() else None
+            truth = pc.fill_null(self.of(text, rows=rows).cast(pa.bool_()), False)
+            own = np.asarray(truth.combine_chunks())
+            passed = own if passed is None else passed & own
+        assert passed is not None
+        return passed
+
+    def _without_dictionaries(self) -> pa.Table:
         if self._decoded is None:
             self._decoded = self._table
             for i, name in enumerate(self._table.column_names):
                 self._decoded = self._decoded.set_column(i, name, decoded(self._table.column(name)))
-        return self._evaluated(text, self._decoded)
+        return self._decoded
 
     def _evaluated(self, text: str, table: pa.Table) -> pa.ChunkedArray:
         return evaluate(text, table, self._columns, self._timezone)
@@ -106,13 +143,6 @@ def only_by_spark(stream: Stream, projection: Projection, timezone: str | None =
         except PipelineError:
             return f"{text!r} can only be evaluated by Spark"
     return None
-
-
-def _all(flags: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    result = flags[0]
-    for flag in flags[1:]:
-        result = pc.and_(result, flag)
-    return result
 
 
 def referenced(projection: Projection) -> list[str]:

@@ -1,17 +1,21 @@
 """Rows into elements: what a projected batch adds to the dictionaries of a stream sample."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.ingest.guards import any_of
 from eddyline.ingest.projection import Prepared
-from eddyline.plan.layout import Elements, Flag
+from eddyline.plan.layout import Elements, Flag, Measure
 from eddyline.sample.dictionary import Builder, flag_words
 from eddyline.sample.labels import Labels
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
 from eddyline.sketch.counters import multiply
 from eddyline.sketch.keys import BoolArray
+from eddyline.sql.query import Key
 
 
 def add_rows(
@@ -19,31 +23,66 @@ def add_rows(
 ) -> None:
     """Add a batch to a dictionary; with rosters only the rows all of whose link values are followed."""
     spec, rows = builder.spec, len(prepared.weights)
-    keys = [prepared.keys[key] for key in elements.keys]
+    known = _Known(elements, prepared.flags)
+    keys = [known.key(key, prepared) for key in elements.keys]
     kept = None if rosters is None else _followed(spec, keys, rosters)
     if kept is not None and not kept.any():
         return
     words = flag_words(
-        spec, [~valid for _, valid in keys], [element_flag(f, prepared) for f in elements.flags], rows
+        spec, [~valid for _, valid in keys], [known.flag(flag, prepared) for flag in elements.flags], rows
     )
     columns = [np.where(valid, values, 0) for values, valid in keys] + list(words)
     totals = [prepared.weights]
     for measure in elements.measures:
-        values, valid = prepared.measures[measure]
+        values, valid = known.measure(measure, prepared)
         totals.append(multiply(prepared.weights, np.where(valid, values, 0)))
     if kept is not None and not kept.all():
         columns, totals = [each[kept] for each in columns], [each[kept] for each in totals]
     builder.add(np.stack(columns, axis=1), np.stack(totals, axis=1))
     for position in spec.labelled:
-        values = prepared.labels[elements.keys[position]]
+        values, valid = prepared.labels[elements.keys[position]], keys[position][1]
         if kept is not None:
-            values = values.filter(pa.array(kept))
-        builder.label(position, _new_labels(columns[position], values, builder.labels[position]))
+            values, valid = values.filter(pa.array(kept)), valid[kept]
+        builder.label(position, _new_labels(columns[position], values, valid, builder.labels[position]))
 
 
-def _new_labels(codes: np.ndarray, values: pa.Array, known: Labels) -> Labels:
+class _Known:
+    """What a dictionary knows of a batch: expressions that can fail only on the rows that its guards name.
+
+    A batch may have them on more rows, for others; a dictionary that held them there would depend on those.
+    """
+
+    def __init__(self, elements: Elements, truths: Mapping[tuple[str, ...], BoolArray]) -> None:
+        self._rows = {
+            (each.text, each.power): rows
+            for each in elements.guards
+            if (rows := any_of(each.predicates, truths)) is not None
+        }
+
+    def _within(self, valid: BoolArray, uses: Iterable[tuple[str, int]]) -> BoolArray:
+        for use in uses:
+            if use in self._rows:
+                valid = valid & self._rows[use]
+        return valid
+
+    def key(self, key: Key, prepared: Prepared) -> tuple[np.ndarray, BoolArray]:
+        """Return (codes, valid) of a key."""
+        codes, valid = prepared.keys[key]
+        return codes, self._within(valid, ((part.text, 0) for part in key.columns))
+
+    def flag(self, flag: Flag, prepared: Prepared) -> BoolArray:
+        """Return which rows carry a flag."""
+        return self._within(element_flag(flag, prepared), ((part.text, 0) for part in flag.presence))
+
+    def measure(self, measure: Measure, prepared: Prepared) -> tuple[np.ndarray, BoolArray]:
+        """Return (integers, valid) of a measure."""
+        values, valid = prepared.measures[measure]
+        return values, self._within(valid, [(measure.expression.text, measure.power)])
+
+
+def _new_labels(codes: np.ndarray, values: pa.Array, valid: BoolArray, known: Labels) -> Labels:
     """Return the labels of rows that are not known yet; NULL needs none."""
-    fresh, known = np.asarray(pc.is_valid(values)), known.without_null()
+    fresh, known = np.asarray(pc.is_valid(values)) & valid, known.without_null()
     if len(known):
         places = np.minimum(np.searchsorted(known.codes, codes), len(known) - 1)
         fresh = fresh & (known.codes[places] != codes)

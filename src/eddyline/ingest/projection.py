@@ -8,12 +8,14 @@ and presence. What follows is the same code for both.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError
+from eddyline.ingest.guards import Predicates, any_of, projected_guards
 from eddyline.plan.layout import Elements, KeptSynopsis, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
@@ -31,7 +33,9 @@ _FLOAT_LIMIT = 2.0**62
 class Projection:
     """The distinct expressions that a stream's synopses need, each computed once per row.
 
-    labelled: keys of which the values themselves are needed, too.
+    labelled: keys of which the values themselves are needed, too. guards: for expressions that can fail and that are
+    not needed on all rows, the predicates of which one must hold for them to be evaluated; elsewhere they are NULL.
+    measured: the same for measures, whose numbers may have no fixed point.
     """
 
     keys: tuple[Key, ...]
@@ -40,6 +44,8 @@ class Projection:
     presence: tuple[Expression, ...]
     event_time: str | None = None
     labelled: tuple[Key, ...] = ()
+    guards: Mapping[str, Predicates] = field(default_factory=dict)
+    measured: Mapping[Measure, Predicates] = field(default_factory=dict)
 
 
 def project(
@@ -52,6 +58,7 @@ def project(
     measures = [each.demand.measure for each in kept] + [m for each in elements for m in each.measures]
     presence = [part for each in kept for part in each.demand.presence]
     presence += [part for flag in flags for part in flag.presence]
+    guards, measured = projected_guards(kept, elements)
     return Projection(
         keys=tuple(dict.fromkeys(keys)),
         predicates=tuple(dict.fromkeys(each for each in predicates if each)),
@@ -59,6 +66,8 @@ def project(
         presence=tuple(dict.fromkeys(presence)),
         event_time=event_time,
         labelled=tuple(dict.fromkeys(key for each in elements for key in each.labelled)),
+        guards=guards,
+        measured=measured,
     )
 
 
@@ -85,21 +94,29 @@ class Prepared:
 
 
 def prepare(
-    batch: pa.RecordBatch | pa.Table, projection: Projection, twins: Mapping[str, str] | None = None
+    batch: pa.RecordBatch | pa.Table,
+    projection: Projection,
+    twins: Mapping[str, str] | None = None,
+    known: Mapping[tuple[str, ...], BoolArray] | None = None,
 ) -> Prepared:
     """Return a projected batch as arrays of keys, flags, measures and weights.
 
-    twins: for a column that the batch may leave out, the one that it equals.
+    twins: for a column that the batch may leave out, the one that it equals. known: the truth of predicates that guards
+    need and the batch does not have.
     """
     columns = _Columns(batch, twins or {})
     flags = [f"f{i}" for i in range(len(projection.predicates))]
     presence = [f"p{i}" for i in range(len(projection.presence))]
     truths = columns.truths([*flags, *presence])
+    held = {**(known or {}), **dict(zip(projection.predicates, truths, strict=False))}
     return Prepared(
         weights=columns.weights(),
         keys={key: _key(columns, i, key) for i, key in enumerate(projection.keys)},
         flags=dict(zip(projection.predicates, truths, strict=False)),
-        measures={m: _powered(columns[measure_name(i)], m) for i, m in enumerate(projection.measures)},
+        measures={
+            m: _powered(columns[measure_name(i)], m, any_of(projection.measured.get(m, ()), held))
+            for i, m in enumerate(projection.measures)
+        },
         presence=dict(zip(projection.presence, truths[len(flags) :], strict=True)),
         labels={key: _labels(columns, projection.keys.index(key), key) for key in projection.labelled},
     )
@@ -149,8 +166,12 @@ def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:
     return np.asarray(array.fill_null(False))
 
 
-def _powered(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:
-    """Return (integers, valid) of a measure raised to its power."""
+def _powered(
+    column: pa.Array | pa.ChunkedArray, measure: Measure, rows: BoolArray | None
+) -> tuple[Int64Array, BoolArray]:
+    """Return (integers, valid) of a measure raised to its power; rows: on which it is needed, None for all."""
+    if rows is not None:
+        column = pc.if_else(pa.array(rows), column, pa.scalar(None, column.type))
     values, valid = _fixed_point(column, measure)
     raised = values
     for _ in range(measure.power - 1):
@@ -172,7 +193,7 @@ def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[
     if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
         raise PipelineError(
             f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond 4e12, which has no sum "
-            "in fixed point, and WHERE does not keep a row from being measured: sum CASE WHEN ... THEN ... END, "
-            "or CAST the measure to a DECIMAL."
+            "in fixed point: exclude such rows in WHERE, sum CASE WHEN ... THEN ... END, or CAST the measure to a "
+            "DECIMAL."
         )
     return scaled.astype(np.int64), valid

@@ -99,11 +99,12 @@ def _weights(kept: KeptSynopsis, prepared: Prepared) -> tuple[Int64Array, BoolAr
     masks += [prepared.presence[part] for part in kept.demand.presence]
     if kept.demand.predicates:
         masks.append(prepared.flags[kept.demand.predicates])
-    weights = prepared.weights
-    if kept.demand.measure is not None:
-        values, valid = prepared.measures[kept.demand.measure]
-        masks.append(valid)
-        weights = multiply(weights, values)
+    measured = prepared.measures[kept.demand.measure] if kept.demand.measure is not None else None
+    if measured is not None:
+        masks.append(measured[1])
     partial = [mask for mask in masks if not mask.all()]
     counted = np.logical_and.reduce(partial) if partial else None
-    return weights, counted
+    if measured is None:
+        return prepared.weights, counted
+    values = measured[0] if counted is None else np.where(counted, measured[0], 0)
+    return multiply(prepared.weights, values), counted

@@ -128,11 +128,24 @@ class Flag(msgspec.Struct, frozen=True, order=True):
         return set(other.predicates) <= set(self.predicates) and set(other.presence) <= set(self.presence)
 
 
+class Guard(msgspec.Struct, frozen=True, order=True):
+    """On which rows an expression is known that can fail: those that meet one of some conjunctions of predicates.
+
+    Elsewhere it counts as NULL, because no query reads it there. power: 0 for the expression itself, in keys and as
+    presence; else for the measure of that power, in which a number may have no fixed point.
+    """
+
+    text: str
+    power: int
+    predicates: tuple[tuple[str, ...], ...]
+
+
 class Elements(msgspec.Struct, frozen=True, order=True):
     """The columns of a dictionary: keys, flags and measures of a stream's rows.
 
     groups: keys that are no links here: queries only group by them. labelled: keys of which the values are kept, too.
     counted: which rows are held: those that carry all of some flags, by position; every row where there are none.
+    guards: of expressions that are not known on every row.
     """
 
     stream: str
@@ -142,6 +155,22 @@ class Elements(msgspec.Struct, frozen=True, order=True):
     groups: tuple[Key, ...] = ()
     labelled: tuple[Key, ...] = ()
     counted: tuple[tuple[int, ...], ...] = ()
+    guards: tuple[Guard, ...] = ()
+
+    def guard(self, text: str, power: int = 0) -> tuple[tuple[str, ...], ...]:
+        """Return the conjunctions under which an expression is known, none where it is known on every row."""
+        found = (each.predicates for each in self.guards if (each.text, each.power) == (text, power))
+        return next(found, ())
+
+    def knows(self, text: str, power: int, predicates: Collection[str]) -> bool:
+        """Return whether an expression is known on every row that meets some predicates."""
+        guard = self.guard(text, power)
+        return not guard or any(set(each) <= set(predicates) for each in guard)
+
+    def knows_for(self, text: str, power: int, wanted: "Elements") -> bool:
+        """Return whether an expression is known wherever another dictionary of the stream needs it."""
+        needed = wanted.guard(text, power)
+        return all(self.knows(text, power, each) for each in needed or ((),))
 
     @property
     def links(self) -> frozenset[Key]:
@@ -321,7 +350,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return tuple(kept for kept in self.kept if kept.stream == stream)
 
 
-_CAME_LATER: dict[str, object] = {"details": [], "counted": []}
+_CAME_LATER: dict[str, object] = {"details": [], "counted": [], "guards": []}
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
 

@@ -105,16 +105,35 @@ class GroupedJoin:
                     columns.append(pa.array(found, mask=missing))
         return columns
 
-    def exact(self) -> tuple[IntArray, np.ndarray]:
-        """Return (groups, sums of each quantity) of everything that is held, as integers of any size."""
+    def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
+        """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
+
+        of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two such of
+        two relations would join to rows that neither has.
+        """
         weights = [
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
             for k in range(len(self.nodes))
         ]
+        if of_rows_there:
+            weights = [self._without_negative(k, each) for k, each in enumerate(weights)]
         largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
         kind = np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
         return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+
+    def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
+        """Return a relation's weights, 0 for elements that with those of the same links and group have no rows."""
+        if not (weights < 0).any():
+            return weights
+        links = self.join.whole_relations(self.quantities[0])[relation].places
+        alike = np.zeros(len(weights), dtype=np.int64)
+        for part in (*links, self.codes[relation].of_rows):
+            values, places = np.unique(part, return_inverse=True)
+            _, alike = np.unique(alike * len(values) + places, return_inverse=True)
+        totals = np.zeros((int(alike.max(initial=-1)) + 1, weights.shape[1]), dtype=weights.dtype)
+        np.add.at(totals, alike, weights)
+        return np.where((totals > 0)[alike], weights, 0)
 
     def followed(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""

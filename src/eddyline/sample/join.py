@@ -65,6 +65,32 @@ class Join:
         rosters = self.state.rosters
         return not self.state.grouped or all(rosters[link].follows_all for link in self.shape.classes)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether what is held tells the answer exactly: everything is followed, or surely nothing joins."""
+        return self.follows_all or self.is_surely_empty
+
+    @cached_property
+    def is_surely_empty(self) -> bool:
+        """Whether no row passes, because a column of NOT IN has a NULL: NULL is always followed, so that it is certain.
+
+        The NOT IN has to be one of the whole query, and not of a side that may be missing.
+        """
+        relations = self.whole_relations(self.first)
+        variables = [each.variables for each in relations]
+        never = {i for i, each in enumerate(relations) if Turn.NEVER in each.turns}
+        for i, each in enumerate(relations):
+            for variable, turn in zip(each.variables, each.turns, strict=False):
+                if turn in (Turn.OUTER, Turn.FULL):
+                    never -= behind(variables, i, variable)
+        return bool(never)
+
+    @cached_property
+    def may_be_empty(self) -> bool:
+        """Whether no row is held of a subquery of NOT IN, and nothing else says that it has some."""
+        relations = zip(self.first.nodes, self.whole_relations(self.first), strict=True)
+        return any(Turn.ANTI in each.turns and "not in" in node.roles for node, each in relations)
+
     def view(self, node: Node) -> View:
         """Return how a relation reads the dictionaries of this stage."""
         if not self.state.grouped:

@@ -4,7 +4,7 @@
 | --- | --- |
 | TINYINT ... BIGINT, BOOLEAN | the value |
 | DATE, TIMESTAMP | days, microseconds since 1970-01-01 (UTC) |
-| FLOAT, DOUBLE | the bits of the DOUBLE: held with elements, and never joined on |
+| FLOAT, DOUBLE | the bits of the DOUBLE, one NaN and no -0.0: held with elements, and never joined on |
 | DECIMAL | the value if it is whole and fits in 64 bits, else a hash of digits and scale |
 | STRING, BINARY | Spark's xxhash64 of the bytes |
 | several columns | Spark's xxhash64 of the columns' keys in order |
@@ -51,6 +51,7 @@ def _integers(array: pa.Array) -> Int64Array:
     """Return a fixed-width Arrow column as int64; NULL rows hold 0. Of FLOAT and DOUBLE the bits."""
     if pa.types.is_floating(array.type):
         values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        values = np.where(np.isnan(values), np.nan, values + 0.0)  # SQL knows one NaN and one zero
         return np.ascontiguousarray(values).view(np.int64)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())

@@ -1,5 +1,7 @@
 """The projection in the JVM: keys, predicates, measures and weight of each row, nothing else leaves the scan."""
 
+from collections.abc import Mapping
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -8,13 +10,17 @@ from pyspark.sql.types import DataType
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
+from eddyline.ingest.guards import Predicates
 from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
 from eddyline.plan.layout import Measure, Stream
 from eddyline.spark import changes, marks
 from eddyline.spark.causes import cause_of
 from eddyline.spark.schema import from_spark
+from eddyline.sql.failing import may_fail, safe_first
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
+
+Guards = Mapping[str, Predicates]
 
 
 def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> DataFrame:
@@ -22,12 +28,13 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     rows = changes.decode_changes(stream, frame, referenced(projection))
     _check_types(stream, rows, projection)
     lean = lean_columns(projection)
-    made = {measure_name(i): _measure(measure) for i, measure in enumerate(projection.measures)}
+    guards = projection.guards
+    made = {measure_name(i): _measure(measure, guards) for i, measure in enumerate(projection.measures)}
     for i, key in enumerate(projection.keys):
         part_of = _value if key in projection.labelled else _key_part
-        made |= {part_name(i, j): part_of(part) for j, part in enumerate(key.columns)}
+        made |= {part_name(i, j): part_of(part, guards) for j, part in enumerate(key.columns)}
     columns = [made[name].alias(name) for name in lean.names]
-    columns += [_hashed_key(projection.keys[i]).alias(f"k{i}") for i in sorted(lean.hashed)]
+    columns += [_hashed_key(projection.keys[i], guards).alias(f"k{i}") for i in sorted(lean.hashed)]
     columns += _flag_words(projection)
     if projection.event_time is not None:
         columns.append(_micros(stream, projection.event_time).alias(TIME))
@@ -50,7 +57,7 @@ def _micros(stream: Stream, name: str) -> Column:
 def _flag_words(projection: Projection) -> list[Column]:
     """Return the truth values of predicates and presence as bits of few integers."""
     truths = [_flag(predicate) for predicate in projection.predicates]
-    truths += [sf.expr(part.text).isNotNull() for part in projection.presence]
+    truths += [_value(part, projection.guards).isNotNull() for part in projection.presence]
     words = []
     for start in range(0, len(truths), FLAG_BITS):
         bits = [_bit(truth, place) for place, truth in enumerate(truths[start : start + FLAG_BITS])]
@@ -71,15 +78,20 @@ def _either(bits: list[Column]) -> Column:
 
 
 def _flag(predicate: tuple[str, ...]) -> Column:
-    flag = sf.expr(predicate[0])
-    for conjunct in predicate[1:]:
-        flag = flag & sf.expr(conjunct)
+    """Return whether all conjuncts are TRUE; one that can fail is evaluated where all before it are.
+
+    CASE promises that, and AND does not: Spark may take what two of its operands have in common out of it.
+    """
+    first, *others = safe_first(predicate)
+    flag = sf.expr(first)
+    for conjunct in others:
+        flag = sf.when(flag, sf.expr(conjunct)) if may_fail(conjunct) else flag & sf.expr(conjunct)
     return sf.coalesce(flag, sf.lit(False))
 
 
-def _hashed_key(key: Key) -> Column:
+def _hashed_key(key: Key, guards: Guards) -> Column:
     """Return the 64-bit key of several columns, as `sketch.keys` makes it."""
-    made = [_key_part(part) for part in key.columns]
+    made = [_key_part(part, guards) for part in key.columns]
     valid = made[0].isNotNull()
     for part in made[1:]:
         valid = valid & part.isNotNull()
@@ -91,14 +103,21 @@ def _hashed_key(key: Key) -> Column:
     return whole.otherwise(sf.xxhash64(*filled, nulls))
 
 
-def _value(part: Expression) -> Column:
-    """Return the value of a labelled key itself."""
-    return sf.expr(part.text)
+def _value(part: Expression, guards: Guards) -> Column:
+    """Return the value of an expression, NULL on rows on which it is not evaluated."""
+    value = sf.expr(part.text)
+    guard = guards.get(part.text)
+    if not guard:
+        return value
+    counted = _flag(guard[0])
+    for predicate in guard[1:]:
+        counted = counted | _flag(predicate)
+    return sf.when(counted, value)
 
 
-def _key_part(part: Expression) -> Column:
+def _key_part(part: Expression, guards: Guards) -> Column:
     """Return a part of a key: its 64-bit key where the JVM can make it, else the value itself."""
-    value, kind = _value(part), part.type
+    value, kind = _value(part, guards), part.type
     if not is_made_in_jvm(kind):
         return value
     if kind.kind == "date":
@@ -110,8 +129,8 @@ def _key_part(part: Expression) -> Column:
     return (value.cast("int") if kind.kind == "boolean" else value).cast("bigint")
 
 
-def _measure(measure: Measure) -> Column:
-    value, kind = sf.expr(measure.expression.text), measure.expression.type
+def _measure(measure: Measure, guards: Guards) -> Column:
+    value, kind = _value(measure.expression, guards), measure.expression.type
     if is_whole(kind):
         return value.cast("bigint")
     if kind.kind == "decimal" and kind.precision <= 18:

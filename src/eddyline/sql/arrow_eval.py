@@ -19,10 +19,12 @@ from sqlglot import exp
 
 from eddyline.errors import PipelineError
 from eddyline.sql import arrow_text, arrow_times
-from eddyline.sql.arrow_numbers import Value, as_number, compare_floats, holds_any
+from eddyline.sql.arrow_numbers import Value, as_number, compare_floats, holds_any, number_scalar
+from eddyline.sql.arrow_rows import all_null, flat, of_rows, spread
 from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.coercion import common_of, common_type, decimal_result, number_type, widened
+from eddyline.sql.coercion import common_of, common_type, decimal_result, widened
 from eddyline.sql.expressions import Source, fragment
+from eddyline.sql.failing import can_fail
 from eddyline.sql.schema import sql_type
 from eddyline.sql.typing import as_decimal, infer, literal_number
 from eddyline.types import Column, SqlType
@@ -135,12 +137,29 @@ class _Evaluator:
             return pa.scalar(None)
         if isinstance(node, exp.Boolean):
             return pa.scalar(bool(node.this))
-        return pa.scalar(node.name) if node.is_string else _number(node.name)
+        return pa.scalar(node.name) if node.is_string else number_scalar(node.name)
+
+    def where(self, rows: Value, node: exp.Expr, evaluate: "_Evaluate") -> Value:
+        """Return the value of a node that is needed on some rows: if it can fail, it is evaluated on those only."""
+        if not can_fail(node):
+            return evaluate(self, node)
+        rows = of_rows(rows, self.table.num_rows)
+        part = _Evaluator(self.table.filter(rows), self.source, self.timezone)
+        return spread(evaluate(part, node), rows)
+
+    def truth(self, node: exp.Expr) -> Value:
+        """Return the value of a condition."""
+        return self.typed(node, "boolean")
 
     def connector(self, node: exp.Expr) -> Value:
-        """Return AND or OR of a chain of operands."""
-        combine = pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene
-        return reduce(combine, [self.typed(part, "boolean") for part in node.flatten(unnest=False)])
+        """Return AND or OR of a chain of operands, each evaluated where those before it leave the result open."""
+        decided, combine = (False, pc.and_kleene) if isinstance(node, exp.And) else (True, pc.or_kleene)
+        first, *others = node.flatten(unnest=False)
+        result = self.truth(first)
+        for part in others:
+            still_open = pc.fill_null(pc.not_equal(result, decided), True)
+            result = combine(result, self.where(still_open, part, _Evaluator.truth))
+        return result
 
     def comparison(self, node: exp.Expr) -> Value:
         """Return a comparison of two sides."""
@@ -210,7 +229,7 @@ class _Evaluator:
         """Return a number with the other sign, or without its sign."""
         number = literal_number(node)
         if number is not None:
-            return _number(number)
+            return number_scalar(number)
         kind = self.kind(node.this)
         if not kind.is_numeric:
             raise _unsupported(node)
@@ -252,29 +271,43 @@ class _Evaluator:
 
     def coalesce(self, node: exp.Expr) -> Value:
         """Return the first value that is not NULL."""
-        return self.branches(node, [node.this, *node.expressions], pc.coalesce)
+        return self.branches(node, [node.this, *node.expressions], pc.coalesce, all_null)
 
     def case(self, node: exp.Expr) -> Value:
-        """Return a searched CASE."""
-        tests = [pc.fill_null(self.typed(branch.this, "boolean"), False) for branch in node.args["ifs"]]
-        tests = [pa.repeat(t, self.table.num_rows) if isinstance(t, pa.Scalar) else _flat(t) for t in tests]
+        """Return a searched CASE: each test where none before it is TRUE, each result where its own is."""
+        number, tests = self.table.num_rows, list[pa.Array]()
+        left = pa.repeat(pa.scalar(True), number)
+        for branch in node.args["ifs"]:
+            holds = of_rows(pc.fill_null(self.where(left, branch.this, _Evaluator.truth), False), number)
+            tests.append(pc.and_(left, holds))
+            left = pc.and_not(left, holds)
         struct = pc.make_struct(*tests, field_names=[str(i) for i in range(len(tests))])
-        results = [branch.args["true"] for branch in node.args["ifs"]]
         return self.branches(
             node,
-            [*results, node.args.get("default") or exp.Null()],
-            lambda *values: pc.case_when(struct, *(_flat(value) for value in values)),
+            [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default") or exp.Null()],
+            lambda *values: pc.case_when(struct, *(flat(value) for value in values)),
+            lambda values: [*tests, left][len(values)],
         )
 
-    def branches(self, node: exp.Expr, parts: Sequence[exp.Expr], choose: Callable[..., Value]) -> Value:
-        """Return a choice among branches, all in their common type."""
+    def branches(
+        self,
+        node: exp.Expr,
+        parts: Sequence[exp.Expr],
+        choose: Callable[..., Value],
+        needed: Callable[[Sequence[Value]], Value],
+    ) -> Value:
+        """Return a choice among branches, all in their common type; needed: where, given the values of those before."""
         kinds = [self.kind(part) for part in parts]
         common = self.kind(node)
         if common.kind == "void":
             return pa.scalar(None)
         if common.kind == "decimal" and any(_is_bounded(common, kind) for kind in kinds):
             raise _unsupported(node)
-        return choose(*(self.as_type(part, kind, common) for part, kind in zip(parts, kinds, strict=True)))
+        values: list[Value] = []
+        for part in parts:
+            rows = needed(values)
+            values.append(self.where(rows, part, lambda on, each: on.as_type(each, on.kind(each), common)))
+        return choose(*values)
 
     def cast(self, node: exp.Expr) -> Value:
         """Return a cast that widens, or reads a time literal; casts that can lose are Spark's to do."""
@@ -313,15 +346,18 @@ _FIELDS: dict[type[exp.Expr], Callable[..., Value]] = {
 }
 
 
+_Evaluate = Callable[[_Evaluator, Any], Value]
+
+
 @dataclass(frozen=True)
 class _Rule:
     """How a kind of node is evaluated, and which of its arguments that reads."""
 
-    evaluate: Callable[[_Evaluator, Any], Value]
+    evaluate: _Evaluate
     reads: frozenset[str]
 
 
-def _rule(evaluate: Callable[[_Evaluator, Any], Value], reads: str) -> _Rule:
+def _rule(evaluate: _Evaluate, reads: str) -> _Rule:
     return _Rule(evaluate, frozenset(reads.split()))
 
 
@@ -359,13 +395,3 @@ def _is_bounded(left: SqlType, right: SqlType) -> bool:
     """Return whether two numbers have no common decimal without loss."""
     numbers = [kind for kind in (left, right) if kind.kind != "void"]
     return len(numbers) == 2 and widened(*numbers) is None
-
-
-def _flat(value: Value) -> Value:
-    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
-
-
-def _number(digits: str) -> pa.Scalar:
-    kind = number_type(digits)
-    value = float(digits) if kind.is_float else Decimal(digits)
-    return pa.scalar(int(value) if kind.is_integer else value, to_arrow(kind))

@@ -1,16 +1,27 @@
 """Numbers on Arrow as Spark has them: casts between number types, and comparisons in which NaN is a value."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.coercion import number_type
+
 Value = Any  # an Arrow array, chunked array or scalar: pyarrow has no types of its own to say so
 _EXACT_INTEGERS = 2**53
 _EXACT_SCALE = 22
 """Powers of ten up to this one are doubles themselves."""
+
+
+def number_scalar(digits: str) -> pa.Scalar:
+    """Return a number as it is written in SQL, in the type that Spark gives it."""
+    kind = number_type(digits)
+    value = float(digits) if kind.is_float else Decimal(digits)
+    return pa.scalar(int(value) if kind.is_integer else value, to_arrow(kind))
 
 
 def as_number(value: Value, kind: pa.DataType) -> Value:

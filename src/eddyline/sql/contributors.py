@@ -22,7 +22,7 @@ def contributors_text(name: str, text: str, column: str, top: int) -> str:
     if (
         not isinstance(select, exp.Select)
         or is_grouped(select)
-        or select.find(exp.Distinct, exp.SetOperation)
+        or select.find(exp.Distinct, exp.SetOperation, exp.ApproxTopK)
     ):
         raise PlanError(
             f"query {name!r} is not one COUNT, SUM or other aggregate of a stream or a join: ask its groups instead."

@@ -4,13 +4,16 @@ COUNT(DISTINCT a, b)                                       tuples without a NULL
 PERCENTILE_APPROX(x, p), PERCENTILE_DISC(p) WITHIN GROUP   the least value that a share p of the rows does not exceed
 MEDIAN(x), PERCENTILE(x, p), PERCENTILE_CONT(p) ...        between the two values in question, as Spark has it
 MIN(x), MAX(x)                                             while everything is held
+
+Which types each takes is as in Spark: MIN and MAX any, PERCENTILE_APPROX numbers, dates and timestamps, the others
+numbers.
 """
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
-from eddyline.sql.key_columns import key_column
+from eddyline.sql.key_columns import key_column, value_column
 from eddyline.sql.query import Detail, DetailFunction, GroupColumn
 from eddyline.sql.typing import literal_number
 
@@ -22,6 +25,8 @@ _QUANTILES: dict[type[exp.Expr], DetailFunction] = {
     exp.Median: "percentile",
 }
 _ENDS: dict[type[exp.Expr], DetailFunction] = {exp.Min: "min", exp.Max: "max"}
+TIMES = ("date", "timestamp", "timestamp_ntz")
+"""Types that are no numbers and have quantiles."""
 
 
 def is_detail(node: exp.Expr) -> bool:
@@ -49,14 +54,15 @@ def read_detail(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detai
     if type(node) in _ENDS:
         if node.expressions:
             raise UnsupportedQuery(f"{fragment(node)!r}: MIN and MAX take one column.")
-        return Detail(name, _ENDS[type(node)], (_number(node.this, node, sources),))
+        return Detail(name, _ENDS[type(node)], (_value(node.this, node, sources),))
     value, quantile = node.this, node
     if isinstance(node, exp.WithinGroup):
         value, quantile = _ordered_value(node), node.this
     function = _QUANTILES.get(type(quantile))
     if function is None:
         raise UnsupportedQuery(f"{fragment(node)!r} is not an aggregate that eddyline answers.")
-    column = _number(value, node, sources)
+    column = _value(value, node, sources)
+    _check_quantile(column, quantile)
     return Detail(name, function, (column,), _share(quantile, node, within=quantile is not node))
 
 
@@ -92,19 +98,29 @@ def _columns(nodes: list[exp.Expr], whole: exp.Expr, sources: tuple[Source, ...]
     return tuple(made)
 
 
-def _number(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
+def _value(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
+    """Return the column of a quantile, MIN or MAX, which may be a FLOAT or a DOUBLE."""
     if isinstance(node, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(whole)!r}: only COUNT takes it.")
-    column = _column(node, whole, sources)
-    if not column.expression.type.is_numeric:
-        raise UnsupportedQuery(
-            f"{fragment(whole)!r} is of type {column.expression.type}: quantiles, MIN and MAX are answered of numbers; "
-            "ask one, as year(...) of a date."
-        )
-    return column
+    return _column(node, whole, sources, of_floats=True)
 
 
-def _column(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
+def _check_quantile(column: GroupColumn, quantile: exp.Expr) -> None:
+    """Raise UnsupportedQuery where Spark takes no quantile of a column's type, or would cast a text for it."""
+    kind = column.expression.type
+    if kind.is_numeric or (kind.kind in TIMES and isinstance(quantile, exp.ApproxQuantile)):
+        return
+    instead = (
+        "of these Spark takes PERCENTILE_APPROX alone, which tells a value of the column"
+        if kind.kind in TIMES
+        else "quantiles are answered of numbers, dates and timestamps; CAST it to one"
+    )
+    raise UnsupportedQuery(f"a quantile of {column.name!r}, which is of type {kind}: {instead}.")
+
+
+def _column(
+    node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...], *, of_floats: bool = False
+) -> GroupColumn:
     node = unparenthesised(node)
     if node.find(exp.AggFunc):
         raise SqlError(f"{fragment(whole)!r} is an aggregate of an aggregate.")
@@ -116,4 +132,5 @@ def _column(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> Gro
         raise UnsupportedQuery(
             f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: name columns of one."
         )
-    return GroupColumn(fragment(node), min(relations), key_column(node, sources))
+    expression = value_column(node, sources) if of_floats else key_column(node, sources)
+    return GroupColumn(fragment(node), min(relations), expression)

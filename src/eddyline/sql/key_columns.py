@@ -20,6 +20,14 @@ def key_column(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
     return Expression(text(bare(node, sources)), kind)
 
 
+def value_column(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
+    """Return an expression as a column whose single values are held: a key column, or a FLOAT or DOUBLE."""
+    kind = infer(node, sources)
+    if kind is not None and kind.is_float:
+        return Expression(text(bare(node, sources)), kind)
+    return key_column(node, sources)
+
+
 def check_meet(left: Expression, left_owner: str, right: Expression, right_owner: str) -> None:
     """Raise SqlError unless equal values of both columns get equal keys."""
     if left.type.key_class != right.type.key_class:

@@ -109,7 +109,12 @@ class Outputs:
             raise UnsupportedQuery(
                 f"{fragment(condition)!r} in HAVING compares with something other than a number."
             )
-        return HavingTest(self.measure(left), comparison, float(number))
+        name = self.measure(left)
+        if any(each.name == name and not each.is_numeric for each in self.details):
+            raise UnsupportedQuery(
+                f"{fragment(condition)!r} in HAVING compares {fragment(left)!r}, which is no number, with a number."
+            )
+        return HavingTest(name, comparison, float(number))
 
 
 def is_same_column(node: exp.Expr, relation: int, written: str, sources: tuple[Source, ...]) -> bool:

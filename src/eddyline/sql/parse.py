@@ -16,6 +16,7 @@ from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
 from eddyline.sql.sides import with_constants_at_root
+from eddyline.sql.top_k import with_top_k_grouped
 from eddyline.types import Column
 
 MAX_LENGTH = 100_000
@@ -63,7 +64,7 @@ def _parse_select(text: str) -> exp.Select:
         raise SqlError(f"the query has more than {MAX_NODES:,} parts; split it.")
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
-    return _with_plain_spellings(statement)
+    return with_top_k_grouped(_with_plain_spellings(statement))
 
 
 def _with_plain_spellings(select: exp.Select) -> exp.Select:

@@ -164,6 +164,8 @@ class NamedAggregate(msgspec.Struct, frozen=True):
     aggregate: Aggregate
 
 
+_DIGITS_OF_A_FLOAT = 15
+"""Decimal digits that a float always keeps."""
 DetailFunction = Literal["distinct", "quantile", "percentile", "min", "max"]
 
 
@@ -177,6 +179,22 @@ class Detail(msgspec.Struct, frozen=True):
     function: DetailFunction
     columns: tuple[GroupColumn, ...]
     share: float = 0.0
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it tells a number."""
+        return self.function == "distinct" or self.columns[0].expression.type.is_numeric
+
+    @property
+    def kind(self) -> SqlType | None:
+        """The type of what it tells, where that is a value of its column as it is; None for integers and floats.
+
+        A DECIMAL is told as a float, as sums of it are, unless that might lose a digit.
+        """
+        kind = self.columns[0].expression.type
+        wide = kind.kind == "decimal" and kind.scale > 0 and kind.precision > _DIGITS_OF_A_FLOAT
+        is_value = self.function in ("quantile", "min", "max")
+        return kind if is_value and (wide or not kind.is_numeric) else None
 
 
 Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]

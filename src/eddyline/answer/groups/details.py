@@ -6,7 +6,7 @@ from math import ceil, inf
 import numpy as np
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.estimate import Estimate, Scalar
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
@@ -14,19 +14,24 @@ from eddyline.answer.interval import FloatArray
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
+from eddyline.sql.details import TIMES
 from eddyline.sql.query import Detail, GroupQuery
 
-Value = tuple[Number | None, Number | None, Number | None]
+Value = tuple[Scalar | None, Scalar | None, Scalar | None]
 """An aggregate of a group: the estimate and its ends."""
 
 
 @dataclass(frozen=True)
 class DetailColumn:
-    """A detail of every group, whether it is exact, and of groups that are not seen."""
+    """A detail of every group, whether it is exact, and of groups that are not seen.
+
+    negative: how many elements behind it have more deletes than inserts.
+    """
 
     values: list[Value]
     exact: bool
     rest: Estimate
+    negative: int
 
 
 def read_details(
@@ -49,9 +54,8 @@ def read_details(
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
         values = _values(planned.name, tuples, detail, limit, confidence)
-        found[detail.name] = DetailColumn(
-            values, tuples.exact, _rest(planned.name, detail, confidence, whole=whole)
-        )
+        rest = _rest(planned.name, detail, confidence, whole=whole)
+        found[detail.name] = DetailColumn(values, tuples.exact, rest, tuples.negative)
     return found
 
 
@@ -65,14 +69,27 @@ def _values(
             for value, low, high in zip(read.values, read.lows, read.highs, strict=True)
         ]
     if detail.function in ("quantile", "percentile"):
-        return quantiles(tuples, detail.share, between=detail.function == "percentile", confidence=confidence)
+        return quantiles(
+            tuples,
+            detail.share,
+            between=detail.function == "percentile",
+            is_number=detail.kind is None,
+            confidence=confidence,
+        )
     if not tuples.exact:
         raise PlanError(
             f"query {name!r}: not all rows fit the stream sample any more, and a sample does not know the "
-            f"{detail.function.upper()} of what it does not hold: ask PERCENTILE_APPROX(..., "
-            f"{'0.001' if detail.function == 'min' else '0.999'}), or plan with a larger budget."
+            f"{detail.function.upper()} of what it does not hold: {_instead(detail)}plan with a larger budget."
         )
-    return extremes(tuples, largest=detail.function == "max")
+    return extremes(tuples, largest=detail.function == "max", is_number=detail.kind is None)
+
+
+def _instead(detail: Detail) -> str:
+    """Return the quantile to ask in place of MIN or MAX, where the column's type has quantiles."""
+    kind = detail.columns[0].expression.type
+    if not kind.is_numeric and kind.kind not in TIMES:
+        return ""
+    return f"ask PERCENTILE_APPROX(..., {'0.001' if detail.function == 'min' else '0.999'}), or "
 
 
 def _rest(name: str, detail: Detail, confidence: float, *, whole: bool) -> Estimate:

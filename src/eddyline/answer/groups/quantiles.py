@@ -1,33 +1,42 @@
 """Quantiles, MIN and MAX of groups: from the values of each group and how many rows have them.
 
+Values are in Spark's order: NaN behind all numbers, FALSE before TRUE, texts by their bytes.
+
 Sampled, the share of rows up to the estimate is itself an estimate: its interval, turned back into values, is that of
-the quantile (Woodruff's).
+the quantile (Woodruff's). It is open where rows of which the sample shows none may lie beyond all that it shows.
 """
 
-from math import ceil, floor
+from math import ceil, floor, inf
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from eddyline.answer.estimate import Number
+from eddyline.answer.estimate import Number, Scalar
 from eddyline.answer.groups.entries import Asked
 from eddyline.answer.groups.tuples import Tuples
-from eddyline.answer.interval import FloatArray, ends_of_groups
+from eddyline.answer.interval import FloatArray, ends_of_groups, two_sided_z, wilson_ends
 from eddyline.plan.decide.facets import ROWS
 from eddyline.sample.sorting import IntArray
 
 _FEWEST = 2
 """With fewer sampled values in a group nothing tells how sure its quantiles are."""
-Ends = tuple[Number | None, Number | None, Number | None]
+Ends = tuple[Scalar | None, Scalar | None, Scalar | None]
 
 
 class SortedValues:
-    """The values of every group in order: for a group those from `starts` to the next."""
+    """The values of every group in order: for a group those from `starts` to the next.
 
-    def __init__(self, tuples: Tuples) -> None:
-        self.values, self.unit = _numbers(tuples.columns[0])
+    values: numbers in the order of the column's values; of a DECIMAL its own times the unit. is_number: values are told
+    as numbers, whose open ends are infinities, and not in the column's own type.
+    """
+
+    def __init__(self, tuples: Tuples, *, is_number: bool) -> None:
+        column, self.is_number = tuples.columns[0], is_number
+        self.values, self.unit = _numbers(column)
         self.order = np.lexsort((self.values, tuples.owners))
         self.values = self.values[self.order]
+        self.column = column.take(pa.array(self.order))
         self.rows = tuples.rows[self.order]
         self.starts = np.searchsorted(tuples.owners[self.order], np.arange(tuples.groups + 1))
 
@@ -35,44 +44,54 @@ class SortedValues:
         """Return where the values of a group stand."""
         return slice(int(self.starts[group]), int(self.starts[group + 1]))
 
-    def told(self, value: float) -> Number:
-        """Return a value as the column has it."""
-        if self.unit == 1:
-            return int(value) if float(value).is_integer() else float(value)
-        return float(value) / self.unit
+    def told(self, place: int) -> Scalar:
+        """Return the value at a place: as the column has it, or as a number where that loses no digit."""
+        if self.is_number and pa.types.is_decimal(self.column.type):
+            return int(self.values[place]) if self.unit == 1 else int(self.values[place]) / self.unit
+        told: Scalar = self.column[place].as_py()
+        return told
 
 
 def _numbers(column: pa.Array) -> tuple[np.ndarray, int]:
-    """Return (integers, unit): the values times the unit, so that decimals keep their digits."""
-    if not pa.types.is_decimal(column.type):
-        return column.cast(pa.int64()).to_numpy(zero_copy_only=False), 1
-    unit = 10**column.type.scale
+    """Return (numbers, unit): in the order of the values; decimals times the unit, so that they keep their digits."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64()).to_numpy(zero_copy_only=False), 1
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        ranks = pc.rank(column.cast(pa.binary()), sort_keys="ascending", tiebreaker="dense")
+        return ranks.to_numpy().astype(np.int64), 1
+    if not pa.types.is_decimal(kind):
+        narrow = {pa.bool_(): pa.int8(), pa.date32(): pa.int32()}
+        return column.cast(narrow.get(kind, pa.int64())).cast(pa.int64()).to_numpy(zero_copy_only=False), 1
+    unit = 10**kind.scale
     whole = [int(value * unit) for value in column.to_pylist()]
     fits = all(abs(value) < 1 << 62 for value in whole)
     return np.array(whole, dtype=np.int64 if fits else np.object_), unit
 
 
-def extremes(tuples: Tuples, *, largest: bool) -> list[Ends]:
+def extremes(tuples: Tuples, *, largest: bool, is_number: bool) -> list[Ends]:
     """Return MIN or MAX of each group, of which everything is held; None where it has no value."""
-    values = SortedValues(tuples)
+    values = SortedValues(tuples, is_number=is_number)
     found: list[Ends] = []
     for group in range(tuples.groups):
-        mine = values.values[values.slice(group)]
-        value = values.told(mine[-1 if largest else 0]) if len(mine) else None
+        mine = values.slice(group)
+        value = values.told(mine.stop - 1 if largest else mine.start) if mine.start < mine.stop else None
         found.append((value, value, value))
     return found
 
 
-def quantiles(tuples: Tuples, share: float, *, between: bool, confidence: float) -> list[Ends]:
+def quantiles(
+    tuples: Tuples, share: float, *, between: bool, is_number: bool, confidence: float
+) -> list[Ends]:
     """Return a quantile of each group; between: interpolated where the share lies between two rows."""
-    values = SortedValues(tuples)
+    values = SortedValues(tuples, is_number=is_number)
     if tuples.exact:
         told = [_exact(values, group, share, between=between) for group in range(tuples.groups)]
         return [(value, value, value) for value in told]
     return _sampled(tuples, values, share, confidence)
 
 
-def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> Number | None:
+def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> Scalar | None:
     mine = values.slice(group)
     if mine.start == mine.stop:
         return None
@@ -80,12 +99,21 @@ def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> 
     rows = int(up_to[-1])
     if not between:
         rank = max(ceil(_whole(share * rows)), 1)
-        return values.told(values.values[mine][int(np.searchsorted(up_to, rank))])
+        return values.told(mine.start + int(np.searchsorted(up_to, rank)))
     place = _whole(share * (rows - 1))
     below, above = (
         values.values[mine][int(np.searchsorted(up_to, rank + 1))] for rank in (floor(place), ceil(place))
     )
-    return float((below + (above - below) * (place - floor(place))) / values.unit)
+    return _between(below, above, place - floor(place)) / values.unit
+
+
+def _between(below: Number, above: Number, part: float) -> float:
+    """Return what lies a part of the way between two values; infinities and NaN as in Spark."""
+    if part == 0 or below == above:
+        return float(below)
+    if isinstance(below, float):
+        return (1 - part) * below + part * above
+    return float(below + (above - below) * part)
 
 
 def _whole(place: float) -> float:
@@ -96,30 +124,31 @@ def _whole(place: float) -> float:
 
 def _sampled(tuples: Tuples, values: SortedValues, share: float, confidence: float) -> list[Ends]:
     """Return a quantile of each group of a sample, with its interval."""
+    places = _places(tuples, values, share)
+    below, above, hidden = _uncertainty(tuples, values, places, share, confidence)
+    lows, highs = share - below, share + above
+    is_closed_below, is_closed_above = (lows > 0) & (share > hidden), (highs < 1) & (share < 1 - hidden)
+    open_low, open_high = (-inf, inf) if values.is_number else (None, None)
+    found: list[Ends] = []
+    for group, place in enumerate(places.tolist()):
+        if place < 0:
+            found.append((None, None, None))
+            continue
+        start, rows = int(values.starts[group]), values.rows[values.slice(group)]
+        low = values.told(start + _place(rows, lows[group])) if is_closed_below[group] else open_low
+        high = values.told(start + _place(rows, highs[group])) if is_closed_above[group] else open_high
+        found.append((values.told(place), low, high))
+    return found
+
+
+def _places(tuples: Tuples, values: SortedValues, share: float) -> IntArray:
+    """Return where the quantile of each group stands among the sorted values, -1 where a group has none."""
     places = np.full(tuples.groups, -1)
     for group in range(tuples.groups):
         mine = values.slice(group)
         if mine.start < mine.stop:
             places[group] = mine.start + _place(values.rows[mine], share)
-    below, above, certain = _uncertainty(tuples, values, places, share, confidence)
-    found: list[Ends] = []
-    for group in range(tuples.groups):
-        if places[group] < 0:
-            found.append((None, None, None))
-            continue
-        mine = values.slice(group)
-        estimate = values.told(values.values[places[group]])
-        low, high = share - below[group], share + above[group]
-        found.append(
-            (
-                estimate,
-                values.told(values.values[mine][_place(values.rows[mine], low)]) if low > 0 else -np.inf,
-                values.told(values.values[mine][_place(values.rows[mine], high)]) if high < 1 else np.inf,
-            )
-            if certain[group]
-            else (estimate, -np.inf, np.inf)
-        )
-    return found
+    return places
 
 
 def _place(rows: np.ndarray, share: float) -> int:
@@ -130,20 +159,57 @@ def _place(rows: np.ndarray, share: float) -> int:
 
 def _uncertainty(
     tuples: Tuples, values: SortedValues, places: IntArray, share: float, confidence: float
-) -> tuple[FloatArray, FloatArray, np.ndarray]:
-    """Return how far the share of rows up to each group's estimate may lie (below, above), and where that is known."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return how far the share of rows up to each group's estimate may lie (below, above), and its unseen ends.
+
+    An unseen end is the share of rows that may lie beyond all values that are seen: of a sample that knows shares as
+    well as n equal values would, z^2 / n. How many those are is told by the share up to the median, on both sides of
+    which there are values, and by the number of rows where the median is the last of them. Where too few values are
+    sampled to tell, an end may be all of the rows.
+    """
+    sampled = tuples.sampled
+    assert sampled is not None
+    middle = _places(tuples, values, 0.5)
+    up_to_middle = _shares(tuples, values, middle)
+    is_last = up_to_middle >= 1.0
+    moments, of_middle = sampled.entries.moments(
+        _asked(tuples, values, places, np.full(tuples.groups, share)),
+        _asked(tuples, values, middle, np.where(is_last, 0.0, up_to_middle)),
+    )
+    below, above = ends_of_groups(moments.spread, confidence)
+    if not sampled.sampled_links:
+        return below, above, np.zeros(tuples.groups)
+    unit = np.where(is_last, 1.0, up_to_middle * (1.0 - up_to_middle))
+    hidden = two_sided_z(confidence) ** 2 * of_middle.spread.variance / unit
+    wilson_below, wilson_above = wilson_ends(share, hidden)
+    tells = (moments.sampled >= _FEWEST) & ~moments.lonely
+    return (
+        np.maximum(below, wilson_below),
+        np.maximum(above, wilson_above),
+        np.where(tells, hidden, 1.0),
+    )
+
+
+def _shares(tuples: Tuples, values: SortedValues, places: IntArray) -> FloatArray:
+    """Return the share of each group's rows up to a place, 0.5 where it has none."""
+    found = np.full(tuples.groups, 0.5)
+    for group in np.flatnonzero(places >= 0).tolist():
+        rows = values.rows[values.slice(group)].astype(np.float64)
+        found[group] = rows[: int(places[group] - values.starts[group]) + 1].sum() / rows.sum()
+    return found
+
+
+def _asked(tuples: Tuples, values: SortedValues, places: IntArray, shares: FloatArray) -> Asked:
+    """Return the sum that says how sure the share of each group's rows up to a place is."""
     sampled, places_of = tuples.sampled, tuples.places
     assert sampled is not None
     assert places_of is not None
     rank = np.empty(len(values.order), dtype=np.int64)
     rank[values.order] = np.arange(len(values.order))
     total = np.bincount(tuples.owners, weights=tuples.rows.astype(np.float64), minlength=tuples.groups)
-    beyond = np.where(rank <= places[tuples.owners], 1.0 - share, -share) / total[tuples.owners]
+    own = shares[tuples.owners]
+    beyond = np.where(rank <= places[tuples.owners], 1.0 - own, -own) / total[tuples.owners]
     shown = places_of >= 0
     owners, factors = np.full(len(places_of), -1), np.zeros(len(places_of))
     owners[shown], factors[shown] = tuples.owners[places_of[shown]], beyond[places_of[shown]]
-    asked = Asked({sampled.column(ROWS): factors}, owners=owners, number=tuples.groups)
-    (moments,) = sampled.entries.moments(asked)
-    below, above = ends_of_groups(moments.spread, confidence)
-    told = (moments.sampled >= _FEWEST) & ~moments.lonely
-    return below, above, told | (not sampled.sampled_links)
+    return Asked({sampled.column(ROWS): factors}, owners=owners, number=tuples.groups)

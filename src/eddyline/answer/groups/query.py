@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isnan
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.sorting import IntArray
+from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 
 
@@ -63,7 +65,7 @@ def answer_groups(
     join = held_join(held, planned)
     names = list(planned.shape.quantities)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
-    if join.follows_all:
+    if join.is_known:
         answered = _everything(grouped, names, planned, query, confidence)
     elif planned.totals and not query.links and not query.groups:
         answered = _counted(held, planned, query, confidence)
@@ -76,13 +78,15 @@ def answer_groups(
     rest, exact = dict(answered.rest), answered.exact
     rows = rows_of(list(labels.values()), len(answered.groups))
     sure = of_each(confidence, len(rows)) if simultaneous else confidence
-    about_rows = answered.most_rows
+    about_rows, negative = answered.most_rows, 0
     for name, read in read_details(
         snapshot, planned, query, rows, sure, whole=answered.whole, most_rows=about_rows
     ).items():
         columns[name], rest[name], exact = read.values, read.rest, exact and read.exact
-    table, chosen = select_groups(_table(query, labels, columns, exact=exact), query, whole=answered.whole)
-    found = (*about, *answered.notes, *chosen)
+        negative = max(negative, read.negative)
+    made = _table(query, labels, columns, exact=exact)
+    table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
+    found = (*about, *answered.notes, *((notes.negative_values(negative),) if negative else ()), *chosen)
     return Groups(
         planned.name,
         tuple(name for name in query.selected if name in {g.name for g in query.groups}),
@@ -105,18 +109,19 @@ def _table(
 ) -> pa.Table:
     """Return the groups as a table: group columns and then aggregates, each in the order of the SELECT list."""
     groups = {column.name: values for column, values in labels.items()}
+    kinds = {each.name: to_arrow(each.kind) for each in query.details if each.kind is not None}
     ordered = {name: groups[name] for name in query.selected if name in groups} | groups
     for name in dict.fromkeys((*(n for n in query.selected if n in columns), *columns)):
         values = columns[name]
         parts = zip(*values, strict=True) if values else ((), (), ())
         for suffix, part in zip(("", *ENDS), parts, strict=True):
-            ordered[name + suffix] = _column(part)
+            ordered[name + suffix] = pa.array(part, kinds[name]) if name in kinds else _column(part)
     number = len(next(iter(columns.values())))
     ordered[EXACT] = pa.array([exact] * number, pa.bool_())
     return pa.table(ordered)
 
 
-def _column(values: Sequence[Number | None]) -> pa.Array:
+def _column(values: Sequence[Any]) -> pa.Array:
     """Return numbers as integers where all are, however large, else as floats."""
     if all(value is None or isinstance(value, int) for value in values):
         fits = all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
@@ -134,7 +139,7 @@ def _exact_rows(
     rows = sums[:, list(names).index(ROWS)]
     kept = rows > 0 if query.groups else np.ones(len(groups), dtype=np.bool_)
     totals = [dict(zip(names, map(int, line), strict=True)) for line in sums[kept]]
-    columns = tuple(
+    columns: tuple[list[Value], ...] = tuple(
         [(value, value, value) for value in (_value(query, i, each) for each in totals)]
         for i in range(len(query.aggregates))
     )

@@ -4,19 +4,27 @@ A condition of HAVING certainly holds for a group, certainly does not, or is und
 or on both. LIMIT takes the first groups by their estimates, and those are certain that no other could push out.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer import notes
-from eddyline.answer.groups.table import IN, SELECTED, UNDECIDED
+from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.table import EXACT, IN, SELECTED, UNDECIDED
 from eddyline.sql.query import ENDS, GroupQuery, HavingTest
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
-def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[pa.Table, tuple[str, ...]]:
-    """Return (the groups of the answer in its order, notes); whole: no group is missing from the table."""
+def select_groups(
+    table: pa.Table, query: GroupQuery, *, whole: bool, rest: Mapping[str, Estimate]
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return (the groups of the answer in its order, notes).
+
+    whole: no group is missing from the table; rest: what those that are missing hold together, by aggregate.
+    """
     about: list[str] = []
     certain = np.ones(table.num_rows, dtype=np.bool_)
     if query.having:
@@ -28,8 +36,10 @@ def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[p
     if query.order:
         places = _ordered(table, query)
         table, certain = table.take(pa.array(places)), certain[places]
+    if query.limit is not None and not whole and query.order:
+        certain &= _first_for_sure(table, query, _unseen_ahead(table, query, rest))
     if query.limit is not None and table.num_rows > query.limit:
-        certain &= _first_for_sure(table, query)
+        certain &= _first_for_sure(table, query, np.zeros(table.num_rows))
         others = int((~certain[query.limit :] & _could_enter(table, query)[query.limit :]).sum())
         table, certain = table.slice(0, query.limit), certain[: query.limit]
         if others:
@@ -44,12 +54,15 @@ def select_groups(table: pa.Table, query: GroupQuery, *, whole: bool) -> tuple[p
 
 
 def _is_shown(name: str, query: GroupQuery) -> bool:
-    hidden = [each.name for each in query.aggregates if each.name not in query.selected]
+    hidden = [each for each in query.measures if each not in query.selected]
     hidden += [each.name for each in query.groups if each.name not in query.selected]
     return name not in {each + suffix for each in hidden for suffix in ("", *ENDS)}
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Return numbers, and dates and times as numbers in their order; NaN where there is none."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
@@ -88,8 +101,8 @@ def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
 
 
 def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (worst, best) place values of the groups, the least first; None where the order is not by an aggregate."""
-    if not query.order or query.order[0].name not in {each.name for each in query.aggregates}:
+    """Return (worst, best) place values of the groups, the least first; None where nothing about the order is open."""
+    if not query.order or query.order[0].name not in query.measures or pc.all(table[EXACT]).as_py():
         return None
     first = query.order[0]
     low, high = _numbers(table[f"{first.name}_low"]), _numbers(table[f"{first.name}_high"])
@@ -97,15 +110,32 @@ def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.n
     return (-low, -high) if first.descending else (high, low)
 
 
-def _first_for_sure(table: pa.Table, query: GroupQuery) -> BoolArray:
-    """Return which groups are among the first, whatever the true values are within the intervals."""
+def _first_for_sure(table: pa.Table, query: GroupQuery, unseen: np.ndarray) -> BoolArray:
+    """Return which groups are among the first, whatever the true values are within the intervals.
+
+    unseen: how many groups that are not in the table may be ahead of each.
+    """
     limit, ends = query.limit, _ends_of_order(table, query)
     assert limit is not None
     if ends is None:
-        return np.arange(table.num_rows) < limit
+        return np.asarray(np.arange(table.num_rows) + unseen < limit)
     worst, best = ends
     ahead = np.searchsorted(np.sort(best), worst, side="left") - (best < worst)
-    return np.asarray(ahead < limit)
+    return np.asarray(ahead + unseen < limit)
+
+
+def _unseen_ahead(table: pa.Table, query: GroupQuery, rest: Mapping[str, Estimate]) -> np.ndarray:
+    """Return how many groups that are not in the table may be ahead of each that is: any number, but for counts.
+
+    Of groups that hold so many rows together only some can have more than a group has.
+    """
+    first = query.order[0]
+    counts = [each.name for each in query.aggregates if each.aggregate.function == "count"]
+    most = rest[first.name].high if first.name in counts and first.descending else None
+    if not isinstance(most, Number):
+        return np.full(table.num_rows, np.inf)
+    more = np.maximum(_numbers(table[f"{first.name}_low"]), 0.0) + 1.0
+    return np.asarray(np.floor(max(float(most), 0.0) / more))
 
 
 def _could_enter(table: pa.Table, query: GroupQuery) -> BoolArray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.estimate import Estimate, show, show_end
 from eddyline.answer.freshness import Freshness
 from eddyline.sql.query import RESERVED
 
@@ -91,8 +91,9 @@ class Groups:
         value = row[name]
         if value is None:
             return "NULL" if row[EXACT] else "not known"
-        ends = "" if row[EXACT] else f" [{show(row[f'{name}_low'])} .. {show(row[f'{name}_high'])}]"
-        return show(value) + ends
+        if row[EXACT]:
+            return show(value)
+        return f"{show(value)} [{show_end(row[f'{name}_low'], low=True)} .. {show_end(row[f'{name}_high'])}]"
 
     def _rest_line(self) -> list[str]:
         if self.exact:

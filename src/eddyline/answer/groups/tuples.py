@@ -32,7 +32,8 @@ class Tuples:
 
     owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
     where everything is held. sampled: what tells how sure they are, None where everything is held; places: the tuple
-    that each of its groups is, -1 for those left out. one_value_each: what is followed is the tuple itself.
+    that each of its groups is, -1 for those left out. one_value_each: what is followed is the tuple itself. negative:
+    how many elements have more deletes than inserts.
     """
 
     owners: IntArray
@@ -42,6 +43,7 @@ class Tuples:
     sampled: SampledGroups | None = None
     places: IntArray | None = None
     one_value_each: bool = False
+    negative: int = 0
 
     @property
     def exact(self) -> bool:
@@ -57,8 +59,8 @@ def read_tuples(
     assert planned.shape is not None
     join = held_join(with_derived(snapshot, planned), planned)
     grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
-    if join.follows_all:
-        numbers, sums = grouped.exact()
+    if join.is_known:
+        numbers, sums = grouped.exact(of_rows_there=True)
         return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
     if len(set(planned.shape.classes)) < len(planned.shape.classes):
         raise PlanError(
@@ -82,6 +84,9 @@ def _kept(
 ) -> Tuples:
     """Return the tuples that belong to a group of the answer, have rows, and no NULL among the detail's columns."""
     found = labels_of(grouped, part, numbers)
+    negative = sum(
+        int((each.weights < 0).sum()) for each in grouped.join.whole_relations(grouped.quantities[0])
+    )
     by_value = {(column.relation, column.expression): values for column, values in found.items()}
     own = [by_value[column.relation, column.expression] for column in owner.groups]
     values = [by_value[column.relation, column.expression] for column in detail.columns]
@@ -92,7 +97,7 @@ def _kept(
     places = np.where(kept, np.cumsum(kept) - 1, -1)
     mask = pa.array(kept)
     columns = tuple(column.filter(mask) for column in values)
-    return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places)
+    return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places, negative=negative)
 
 
 def _owners(groups: Labels, labels: Labels) -> IntArray:

@@ -2,6 +2,7 @@
 
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import Join
 from eddyline.sample.spec import Shape
@@ -10,8 +11,8 @@ from eddyline.sample.spec import Shape
 def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
     """Return a query over its sample; shape: some of its quantities, all of them by default.
 
-    Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides` and
-    `Shape.groups_missing_keys`.
+    Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides`,
+    `Shape.groups_missing_keys` and `Join.may_be_empty`.
     """
     assert planned.sample is not None
     assert planned.shape is not None
@@ -28,14 +29,21 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
             "the stream sample, and such groups are answered only while they do: group by the other side's column, or "
             "plan with a larger budget."
         )
+    if not join.follows_all and join.may_be_empty and planned.totals.keys() <= {EVERY_ROW}:
+        raise PlanError(
+            f"query {planned.name!r}: the stream sample shows no row of the subquery of NOT IN, and whether it has any "
+            "decides what becomes of NULL: add the query to the workload, so that its rows are counted, and build the "
+            "state anew."
+        )
     return join
 
 
 def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:
-    """Return the relations whose exact totals say that they have rows."""
+    """Return the relations whose exact totals say that they have rows; those of EVERY_ROW are without predicates."""
     assert planned.shape is not None
     found = set()
-    for name, quantity in planned.shape.quantities.items():
+    quantities = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
+    for name, quantity in quantities.items():
         for index, (node, total) in enumerate(
             zip(quantity.nodes, planned.totals.get(name, ()), strict=False)
         ):

@@ -31,7 +31,7 @@ def answer_join(
         return _by_sketches(snapshot, planned, query, confidence, about)
     assert planned.shape is not None
     join = held_join(snapshot, planned)
-    if join.follows_all:
+    if join.is_known:
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
         return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)

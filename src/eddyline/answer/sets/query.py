@@ -3,7 +3,7 @@
 from math import ceil, floor, inf
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.sets.condition import Condition, Except, Intersect, Member, Union
 from eddyline.answer.sets.expression import set_cardinality
@@ -85,4 +85,5 @@ def _condition(expression: SetExpression) -> Condition:
 
 
 def _width(estimate: Estimate) -> float:
-    return estimate.high - estimate.low if estimate.high is not None and estimate.low is not None else inf
+    low, high = estimate.low, estimate.high
+    return high - low if isinstance(low, Number) and isinstance(high, Number) else inf

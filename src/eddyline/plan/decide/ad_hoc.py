@@ -18,8 +18,9 @@ from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, kept_elements
 from eddyline.plan.decide.exploring import explored_class
 from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
+from eddyline.plan.decide.guards import guards_of
 from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
-from eddyline.plan.decide.shapes import classes_of, one_class_each, shape_of
+from eddyline.plan.decide.shapes import classes_of, knows_links, one_class_each, shape_of
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
 from eddyline.sample.spec import SampleSpec
@@ -56,7 +57,10 @@ def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
     return {
         names[key.columns[0]]: position
         for position, key in enumerate(elements.keys)
-        if len(key.columns) == 1 and key.columns[0] in names and _is_told(elements, key)
+        if len(key.columns) == 1
+        and key.columns[0] in names
+        and _is_told(elements, key)
+        and not elements.guard(key.columns[0].text)
     }
 
 
@@ -148,7 +152,8 @@ def _derived(
 ) -> AdHocQuery:
     """Return the query with the dictionaries that it derives from those that its relations read."""
     everything = [facet for facets in quantities.values() for facet in facets]
-    exact, kept = exact_elements(everything, ()), kept_elements(everything)
+    guards = guards_of(everything)
+    exact, kept = exact_elements(everything, (), guards), kept_elements(everything, guards)
     first = next(iter(quantities.values()))
     read = {(f.stream, frozenset(f.keys)): source for f, source in zip(first, sources, strict=True)}
     shape = shape_of(asked, quantities, classes, exact, kept)
@@ -195,7 +200,9 @@ class _Reading:
         linked = [
             i
             for i, each in enumerate(sample.kept)
-            if each.stream == self.stream.name and (keys == each.links if whole else keys <= each.links)
+            if each.stream == self.stream.name
+            and (keys == each.links if whole else keys <= each.links)
+            and all(knows_links(each, facet) for facet in self.facets)
         ]
         if not linked:
             raise _Gap(self._not_linked(keys, "counts or joins" if whole else "joins on"), 3)
@@ -215,13 +222,21 @@ class _Reading:
     def _evaluated(self, elements: Elements) -> Iterator[str]:
         """Yield the expressions that the relation reads and the dictionary does not hold as they are."""
         for facet in self.facets:
+            counted, measure = facet.predicates, facet.measure
             for flag in facet.flags:
-                if flag not in elements.flags:
+                known = all(elements.knows(part.text, 0, counted) for part in flag.presence)
+                if flag not in elements.flags or not known:
                     yield from flag.predicates
                     yield from (part.text for part in flag.presence)
-            if facet.measure is not None and facet.measure not in elements.measures:
-                yield facet.measure.expression.text
-            yield from (key.columns[0].text for key in facet.groups if not _is_told(elements, key))
+            if measure is not None and (
+                measure not in elements.measures
+                or not elements.knows(measure.expression.text, measure.power, counted)
+            ):
+                yield measure.expression.text
+            for key in facet.groups:
+                (part,) = key.columns
+                if not _is_told(elements, key) or not elements.knows(part.text, 0, counted):
+                    yield part.text
 
     def _missing(self, elements: Elements) -> list[str]:
         """Return the columns that the relation needs and the dictionary cannot tell."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from eddyline.plan.decide.exploring import explored_keys
 from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
+from eddyline.plan.decide.guards import guards_of
 from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.decide.shapes import shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
@@ -20,6 +21,7 @@ from eddyline.plan.layout import (
     Demand,
     Elements,
     Flag,
+    Guard,
     KeptSynopsis,
     Measure,
     PlannedSample,
@@ -55,8 +57,10 @@ def plan_sample(
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
     ]
-    exact = exact_elements(everything, [*(kept.demand for kept in sketches), *pairs], explored)
-    kept = kept_elements(everything, explored)
+    demands = [*(kept.demand for kept in sketches), *pairs]
+    guards = guards_of(everything, demands)
+    exact = exact_elements(everything, demands, guards, explored)
+    kept = kept_elements(everything, guards, explored)
     shapes = tuple(
         made
         for each in asked
@@ -107,8 +111,12 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
     return {key: link for link, group in enumerate(ordered) for key in group}
 
 
+Guards = Mapping[str, tuple[Guard, ...]]
+"""The guards of each stream: the same for all its dictionaries, so that they hold the same of a row."""
+
+
 def exact_elements(
-    facets: Iterable[Facet], demands: Iterable[Demand], whole: Collection[str] = ()
+    facets: Iterable[Facet], demands: Iterable[Demand], guards: Guards, whole: Collection[str] = ()
 ) -> tuple[Elements, ...]:
     """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it.
 
@@ -119,17 +127,19 @@ def exact_elements(
         (d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}, set()) for d in demands
     ]
     return tuple(
-        _merged(stream, [part[1:] for part in parts if part[0] == stream], whole)
+        _merged(stream, [part[1:] for part in parts if part[0] == stream], guards, whole)
         for stream in sorted({part[0] for part in parts})
     )
 
 
-def kept_elements(facets: Iterable[Facet], whole: Collection[str] = ()) -> tuple[Elements, ...]:
+def kept_elements(
+    facets: Iterable[Facet], guards: Guards, whole: Collection[str] = ()
+) -> tuple[Elements, ...]:
     """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one."""
     found: dict[tuple[str, frozenset[Key]], list[_Part]] = {}
     for facet in facets:
         found.setdefault((facet.stream, frozenset(facet.keys)), []).append(_part(facet))
-    return tuple(sorted(_merged(stream, parts, whole) for (stream, _), parts in found.items()))
+    return tuple(sorted(_merged(stream, parts, guards, whole) for (stream, _), parts in found.items()))
 
 
 _Part = tuple[set[Key], set[Flag], set[Measure | None], set[Key]]
@@ -140,8 +150,10 @@ def _part(facet: Facet) -> _Part:
     return set(facet.keys), set(facet.flags), {facet.measure} - {None}, set(facet.groups)
 
 
-def _merged(stream: str, parts: Sequence[_Part], whole: Collection[str]) -> Elements:
+def _merged(stream: str, parts: Sequence[_Part], guards: Guards, whole: Collection[str]) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
+    used = {part.text for key in links | groups for part in key.columns}
+    used |= {part.text for flag in flags for part in flag.presence} | {m.expression.text for m in measures}
     labelled = (key for key in groups if not code_tells(key))
     counted = () if stream in whole else _counted([part[1] for part in parts], sorted(flags))
     return Elements(
@@ -152,6 +164,7 @@ def _merged(stream: str, parts: Sequence[_Part], whole: Collection[str]) -> Elem
         tuple(sorted(groups - links)),
         tuple(sorted(labelled)),
         counted,
+        tuple(guard for guard in guards.get(stream, ()) if guard.text in used),
     )
 
 

@@ -8,10 +8,11 @@ dictionary of the stream.
 from collections.abc import Iterable, Sequence
 
 from eddyline.errors import PlanError
-from eddyline.plan.decide.facets import facets_of, totals_of
+from eddyline.plan.decide.facets import Facet, facets_of, totals_of
 from eddyline.plan.decide.held_columns import held_expression
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, PlannedSample, Stream
+from eddyline.sql.failing import may_fail
 from eddyline.sql.query import GroupColumn, GroupQuery, Key, Relation
 from eddyline.types import Column
 
@@ -74,10 +75,15 @@ def sample_totals(asked: Iterable[WorkloadQuery]) -> set[Demand]:
     explored = explored_keys(queries)
     facets = (f for each in queries for quantity in facets_of(each.query).values() for f in quantity)
     for facet in facets:
-        if facet.stream in explored and not facet.null_is_value:
+        if facet.stream in explored and not facet.null_is_value and not _is_guarded(facet):
             links = (frozenset(facet.keys), *(frozenset([key]) for key in facet.keys))
             totals |= {Demand(facet.stream, "total", tuple(sorted(keys))) for keys in links}
     return totals
+
+
+def _is_guarded(facet: Facet) -> bool:
+    """Return whether the links of a facet cannot be evaluated on all rows, but only on those that it counts."""
+    return bool(facet.predicates) and any(may_fail(part.text) for key in facet.keys for part in key.columns)
 
 
 def explored_names(sample: PlannedSample) -> list[str]:

@@ -45,6 +45,11 @@ class Facet:
     groups: tuple[Key, ...] = ()
     roles: tuple[Role, ...] = ()
 
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The predicates that its rows meet, as its query has them."""
+        return next((flag.predicates for flag in self.flags if flag.predicates), ())
+
     def demand(self) -> Demand:
         """Return the exact total of what the facet sums, over the rows that could join."""
         roles = self.roles or ("inner",) * len(self.keys)

@@ -68,7 +68,26 @@ def _holds(elements: Elements, facet: Facet) -> bool:
         and set(facet.flags) <= set(elements.flags)
         and elements.holds_rows_of(facet.flags)
         and (facet.measure is None or facet.measure in elements.measures)
+        and _knows_all(elements, facet)
     )
+
+
+def _knows_all(elements: Elements, facet: Facet) -> bool:
+    """Return whether a dictionary knows what a facet reads of it on every row that the facet counts."""
+    parts = [part for key in facet.groups for part in key.columns]
+    parts += [part for flag in facet.flags for part in flag.presence]
+    measure, counted = facet.measure, facet.predicates
+    return (
+        knows_links(elements, facet)
+        and all(elements.knows(part.text, 0, counted) for part in parts)
+        and (measure is None or elements.knows(measure.expression.text, measure.power, counted))
+    )
+
+
+def knows_links(elements: Elements, facet: Facet) -> bool:
+    """Return whether a dictionary knows the links of a facet on every row that the facet counts."""
+    parts = (part for key in facet.keys for part in key.columns)
+    return all(elements.knows(part.text, 0, facet.predicates) for part in parts)
 
 
 def one_class_each(
