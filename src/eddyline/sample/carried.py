@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.kernels.groups import add_products, count_products
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import BoolArray, IntArray
 
 _DENSE = 8
 """Sums are added into a cell for every place and group where there are at most so many cells for each entry."""
@@ -22,7 +22,7 @@ Entries = tuple[IntArray, IntArray, np.ndarray]
 class Carried:
     """Sums by place and group: entries ordered by place, or, without groups, one entry for every place.
 
-    sums: a row for each entry, a column for each quantity.
+    At a place every group has one entry at most. sums: a row for each entry, a column for each quantity.
     """
 
     sums: np.ndarray
@@ -35,6 +35,12 @@ class Carried:
         assert self.places is not None
         size = int(self.places[-1]) + 1 if len(self.places) else 0
         return np.searchsorted(self.places, np.arange(size + 1))
+
+    @cached_property
+    def numbered(self) -> tuple[IntArray, IntArray]:
+        """The groups that there are, ascending, and for each entry which of them it is."""
+        assert self.groups is not None
+        return _numbered(self.groups)
 
     def entries(self) -> Entries:
         """Return (where the entries of each place begin, their groups, their sums)."""
@@ -78,6 +84,25 @@ def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArra
     return mine, np.arange(len(mine)) - first
 
 
+def multiplied(
+    rows: IntArray, groups: IntArray, sums: np.ndarray, places: IntArray, reached: Carried
+) -> tuple[IntArray, IntArray, np.ndarray]:
+    """Return elements, groups and sums, each once for every entry that reaches it at its place, times that entry."""
+    own, theirs = matches(places[rows], reached)
+    sums = sums[own] * reached.sums[theirs]
+    groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
+    used = any_of(sums)
+    return rows[own][used], groups[used], sums[used]
+
+
+def any_of(sums: np.ndarray) -> BoolArray:
+    """Return which entries have a quantity that is not 0."""
+    there = sums[:, 0] != 0
+    for column in range(1, sums.shape[1]):
+        there |= sums[:, column] != 0
+    return np.asarray(there, dtype=np.bool_)
+
+
 def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
     """Return entries of equal place and group as one."""
     if len(places) == 0:
@@ -111,9 +136,9 @@ def carried_through(
     reached_at: the place of each element among what reaches them. None where a loop over integers of any size, or over
     more groups than there is room for, has to be left to `matches`.
     """
-    if reached.groups is None or weights.dtype != np.float64 or len(places) == 0 or len(reached.groups) == 0:
+    if reached.groups is None or weights.dtype == np.object_ or len(places) == 0 or len(reached.groups) == 0:
         return None
-    (own, own_codes), (theirs, codes) = _numbered(groups), _numbered(reached.groups)
+    (own, own_codes), (theirs, codes) = _numbered(groups), reached.numbered
     room = len(own) * len(theirs)
     if room > MOST_CELLS:
         return None
@@ -124,7 +149,8 @@ def carried_through(
     counts = np.zeros(targets, dtype=np.int64)
     count_products(row_starts, *met, counts, np.zeros(room, dtype=np.int64))
     number = int(counts.sum())
-    made_codes, made = np.empty(number, dtype=np.int64), np.zeros((number, weights.shape[1]))
+    made_codes = np.empty(number, dtype=np.int64)
+    made = np.zeros((number, weights.shape[1]), dtype=weights.dtype)
     marks, slots = np.zeros(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
     numbers = own[made_codes // len(theirs)] + theirs[made_codes % len(theirs)]

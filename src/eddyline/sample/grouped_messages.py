@@ -7,7 +7,6 @@ its parts, each times its own stride.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
@@ -20,35 +19,22 @@ from eddyline.sample.carried import (
     Carried,
     Entries,
     added_up,
+    any_of,
     carried_through,
-    matches,
+    multiplied,
     spread_out,
 )
+from eddyline.sample.group_codes import group_codes
+from eddyline.sample.group_tables import GroupTable, group_table
 from eddyline.sample.join import Join, Relation, behind
 from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
 from eddyline.sample.sorting import BoolArray, IntArray
-from eddyline.sample.spec import Node, Quantity
+from eddyline.sample.spec import Quantity
 
 _MOST_COMBINATIONS = 1 << 62
 _WHOLE = 2.0**62
-
-
-@dataclass(frozen=True)
-class GroupCodes:
-    """The groups of one relation: for each its codes, column by column, and which of them are NULL.
-
-    of_rows: the group of each element. missing: the group whose columns are all NULL, where rows are that an
-    outer join finds no match for.
-    """
-
-    codes: tuple[IntArray, ...]
-    nulls: tuple[BoolArray, ...]
-    of_rows: IntArray
-    missing: int = 0
-
-    def __len__(self) -> int:
-        return len(self.codes[0]) if self.codes else 1
+_WHOLE_FLOAT = 2.0**53
 
 
 class GroupedJoin:
@@ -59,7 +45,7 @@ class GroupedJoin:
         self.quantities, self.columns = _different(join, quantities)
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
-        self.codes = [_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
+        self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
         sizes = [len(each) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
             raise SketchError(
@@ -106,15 +92,19 @@ class GroupedJoin:
         return columns
 
     def exact(self) -> tuple[IntArray, np.ndarray]:
-        """Return (groups, sums of each quantity) of everything that is held, as integers of any size."""
+        """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
+
+        Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are.
+        """
         weights = [
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
             for k in range(len(self.nodes))
         ]
         largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
-        kind = np.int64 if largest < _WHOLE else np.object_
+        kind = np.float64 if largest < _WHOLE_FLOAT else np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
-        return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        groups, sums = GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        return groups, sums.astype(np.int64) if kind is np.float64 else sums
 
     def followed(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""
@@ -151,6 +141,7 @@ class GroupedMessages:
         self._own: dict[tuple[int, int], Carried] = {}
         self._sent: dict[tuple[int, int], Carried] = {}
         self._passed: dict[tuple[int, int], Carried] = {}
+        self._ordered: dict[tuple[int, int | None], IntArray] = {}
 
     def members(self, variable: int) -> list[int]:
         """Return the relations that meet at a link."""
@@ -206,7 +197,7 @@ class GroupedMessages:
         if not set(turns) & {Turn.OUTER, Turn.FULL}:
             return Carried(made)
         more = made - totals
-        places = np.flatnonzero((more != 0).any(axis=1))
+        places = np.flatnonzero(any_of(more))
         group = self.join.missing_group(relation, variable)
         return added_up(
             np.concatenate([own.places, places]),
@@ -232,33 +223,46 @@ class GroupedMessages:
         towards: the link at whose places they are added up; None adds up all of them. between: only at places from the
         one to the other, counted from the first.
         """
-        mine, weights = self.relations[relation], self.weights[relation]
-        rows = np.flatnonzero((weights != 0).any(axis=1))
+        rows, groups, sums, last = self._reached(relation, towards, between)
+        first = between[0] if between else 0
+        if last is not None:
+            at = self._places(relation, towards, rows) - first
+            made = carried_through(at, groups, sums, last[0][rows], last[1])
+            if made is not None:
+                return made
+            rows, groups, sums = multiplied(rows, groups, sums, *last)
+        return added_up(self._places(relation, towards, rows) - first, groups, sums)
+
+    def _reached(
+        self, relation: int, towards: int | None, between: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, np.ndarray, tuple[IntArray, Carried] | None]:
+        """Return elements, their groups and weights times what reaches them through all other links but the last.
+
+        Then, for that link, their places there and what it passes on; None where there is no other link.
+        """
+        mine = self.relations[relation]
+        rows = self._rows(relation, towards)
         if between is not None:
-            places = self._places(relation, towards, rows)
-            rows = rows[(places >= between[0]) & (places < between[1])]
+            rows = rows[slice(*np.searchsorted(self._places(relation, towards, rows), between))]
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        sums = weights[rows]
+        sums = self.weights[relation][rows]
         others = [
             (places, self.passed(variable, relation))
             for variable, places in zip(mine.variables, mine.places, strict=True)
             if variable != towards
         ]
         others.sort(key=lambda other: other[1].groups is not None)
-        for position, (places, reached) in enumerate(others):
-            if position == len(others) - 1:
-                at = self._places(relation, towards, rows) - (between[0] if between else 0)
-                made = carried_through(at, groups, sums, places[rows], reached)
-                if made is not None:
-                    return made
-            own, theirs = matches(places[rows], reached)
-            sums = sums[own] * reached.sums[theirs]
-            groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
-            rows = rows[own]
-            used = (sums != 0).any(axis=1)
-            rows, groups, sums = rows[used], groups[used], sums[used]
-        at = self._places(relation, towards, rows) - (between[0] if between else 0)
-        return added_up(at, groups, sums)
+        for places, reached in others[:-1]:
+            rows, groups, sums = multiplied(rows, groups, sums, places, reached)
+        return rows, groups, sums, others[-1] if others else None
+
+    def _rows(self, relation: int, towards: int | None) -> IntArray:
+        """Return the elements of a relation that weigh something, in the order of their places at a link."""
+        if (relation, towards) not in self._ordered:
+            rows = np.flatnonzero(any_of(self.weights[relation]))
+            places = self._places(relation, towards, rows)
+            self._ordered[relation, towards] = rows[np.argsort(places, kind="stable")]
+        return self._ordered[relation, towards]
 
     def _places(self, relation: int, towards: int | None, rows: IntArray) -> IntArray:
         mine = self.relations[relation]
@@ -273,7 +277,7 @@ class GroupedMessages:
         else:
             total = self._gathered(self.join.root, None)
         assert total.groups is not None
-        used = np.flatnonzero((total.sums != 0).any(axis=1))
+        used = np.flatnonzero(any_of(total.sums))
         order = used[np.argsort(total.groups[used])]
         return total.groups[order], total.sums[order][:, self.join.columns]
 
@@ -299,6 +303,45 @@ class GroupedMessages:
             if len(met) == 1:
                 met.insert(0, Carried(np.ones((min(step, size - start), len(self.join.quantities)))))
             yield start, reduce(Carried.times, met[:-1]).entries(), met[-1].entries()
+
+    def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:
+        """Return two sides that meet at the values of a link, one of them as a table; None where it would be empty.
+
+        The table is the side that has most products, the other one what all other relations send.
+        """
+        members = self.members(variable)
+        if any(self._is_turned(each, variable) for each in members):
+            return None
+        table = max(members, key=lambda each: self._products(each, variable))
+        others = [each for each in members if each != table]
+        if any(self._room(each, variable) < self.join.sizes[variable] for each in others):
+            return None
+        made = self._table(table, variable)
+        if made is None:
+            return None
+        met = Carried(np.ones((self.join.sizes[variable], len(self.join.quantities))))
+        return reduce(Carried.times, (self.sent(each, variable) for each in others), met), made
+
+    def _table(self, relation: int, variable: int) -> GroupTable | None:
+        """Return what a relation sends to a link as a table; None where groups reach it through several other links."""
+        mine = self.relations[relation]
+        if sum(self.passed(v, relation).groups is not None for v in mine.variables if v != variable) != 1:
+            return None
+        rows, groups, sums, last = self._reached(relation, variable)
+        assert last is not None
+        at, size = self._places(relation, variable, rows), self.join.sizes[variable]
+        return group_table(at, groups, sums, last[0][rows], last[1], size)
+
+    def only(self, groups: IntArray) -> "GroupedMessages":
+        """Return the messages of elements that may be in some groups; of outer joins all, as they decide for others."""
+        if any(each for turns in self._turns for each in turns):
+            return self
+        weights = []
+        for codes, stride, mine in zip(self.join.codes, self.join.strides, self.weights, strict=True):
+            there = np.zeros(len(codes), dtype=np.bool_)
+            there[groups // stride % len(codes)] = True
+            weights.append(np.where(there[codes.of_rows][:, None], mine, 0))
+        return GroupedMessages(self.join, weights, self.factors)
 
     def _room(self, relation: int, variable: int) -> int:
         """Return for how many places of a link what a relation sends there can be held at once."""
@@ -357,24 +400,3 @@ def _totals(entries: Carried, size: int) -> np.ndarray:
     totals = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
     np.add.at(totals, entries.places, entries.sums)
     return totals
-
-
-def _codes(join: Join, node: Node, *, missing: bool) -> GroupCodes:
-    """Return the groups that a relation's elements are in, numbered; missing: there is a group of NULLs in any case."""
-    view, dictionary = join.view(node), join.dictionary(node)
-    if not view.groups:
-        return GroupCodes((), (), np.zeros(len(dictionary), dtype=np.int64))
-    columns = [np.where(dictionary.is_null(key), 0, dictionary.key(key)) for key in view.groups]
-    nulls = [dictionary.is_null(key) for key in view.groups]
-    number = np.zeros(len(dictionary), dtype=np.int64)
-    for part in (*nulls, *columns):
-        values, places = np.unique(part, return_inverse=True)
-        _, number = np.unique(number * len(values) + places, return_inverse=True)
-    _, first = np.unique(number, return_index=True)
-    codes, null_codes = [column[first] for column in columns], [null[first] for null in nulls]
-    of_nulls = np.flatnonzero(np.logical_and.reduce(null_codes))
-    if missing and not len(of_nulls):
-        codes = [np.append(each, 0) for each in codes]
-        null_codes = [np.append(each, values=True) for each in null_codes]
-    place = int(of_nulls[0]) if len(of_nulls) else len(first)
-    return GroupCodes(tuple(codes), tuple(null_codes), number, place)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.estimate import Number
-from eddyline.answer.groups.entries import Asked
+from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
 from eddyline.answer.interval import FloatArray, ends_of_groups
 from eddyline.plan.decide.facets import ROWS

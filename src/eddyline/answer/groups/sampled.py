@@ -6,7 +6,8 @@ from math import inf
 
 import numpy as np
 
-from eddyline.answer.groups.entries import Asked, GroupEntries, Moments
+from eddyline.answer.groups.entries import GroupEntries, Moments
+from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import FloatArray, ends_of_groups, most_unsampled
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key

@@ -1,0 +1,93 @@
+"""What a relation sends to a link as a table: for some places at a time, a cell for every quantity and group.
+
+Where groups have little to do with keys, nearly every value of a link stands in nearly every group. Entries would then
+name group after group at every place; cells need no names, and are added up row by row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyline.kernels.group_tables import add_to_table
+from eddyline.sample.carried import MOST_CELLS, Carried
+from eddyline.sample.sorting import BoolArray, IntArray
+
+MOST_GROUPS = 1 << 17
+"""Of groups that a table has columns for."""
+_DENSE = 4
+"""A table is made where a cell in so many is used."""
+_NEARLY_FULL = 3
+"""What reaches a place in one of so many groups is written with all of them, to be added without looking them up."""
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The elements of a relation in the order of their places at a link, and what reaches them, by group.
+
+    groups: the number of each column. row_starts: where the elements of each place begin; bases: the column of each
+    with what reaches it in the first group. The rest is as `add_to_table` takes it.
+    """
+
+    groups: IntArray
+    row_starts: IntArray
+    weights: np.ndarray
+    bases: IntArray
+    reached_at: IntArray
+    starts: IntArray
+    codes: IntArray
+    full: BoolArray
+    sums: np.ndarray
+
+    def write(self, start: int, table: np.ndarray) -> None:
+        """Write the cells of some places, from one on: table (places, quantities, groups)."""
+        table[:] = 0.0
+        add_to_table(
+            self.row_starts[start : start + len(table) + 1],
+            self.weights,
+            self.bases,
+            self.reached_at,
+            self.starts,
+            self.codes,
+            self.full,
+            self.sums,
+            table,
+        )
+
+
+def group_table(
+    places: IntArray, groups: IntArray, weights: np.ndarray, reached_at: IntArray, reached: Carried, size: int
+) -> GroupTable | None:
+    """Return the table of what elements send to a link of so many places; None where most cells would be empty.
+
+    As `carried_through` takes them, places ascending.
+    """
+    if reached.groups is None or weights.dtype != np.float64 or len(places) == 0 or len(reached.groups) == 0:
+        return None
+    own, own_codes = np.unique(groups, return_inverse=True)
+    theirs, codes = reached.numbered
+    columns = len(own) * len(theirs)
+    if columns > MOST_GROUPS or columns * weights.shape[1] > MOST_CELLS:
+        return None
+    row_starts = np.searchsorted(places, np.arange(size + 1))
+    counts = np.append(np.diff(reached.starts), 0)
+    products = np.append(0, np.cumsum(counts[np.minimum(reached_at, len(counts) - 1)]))[row_starts]
+    if _DENSE * int(np.minimum(np.diff(products), columns).sum()) < size * columns:
+        return None
+    starts, codes, full, sums = _filled(reached, codes, len(theirs))
+    numbers = (own[:, None] + theirs).reshape(-1)
+    bases = own_codes * len(theirs)
+    return GroupTable(numbers, row_starts, weights, bases, reached_at, starts, codes, full, sums)
+
+
+def _filled(
+    reached: Carried, codes: IntArray, groups: int
+) -> tuple[IntArray, IntArray, BoolArray, np.ndarray]:
+    """Return (starts, codes, which places have all groups, sums by quantity), nearly full places filled with zeros."""
+    counts = np.diff(reached.starts)
+    full = _NEARLY_FULL * counts >= groups
+    starts = np.append(0, np.cumsum(np.where(full, groups, counts)))
+    places = np.repeat(np.arange(len(counts)), counts)
+    at = np.where(full[places], codes, np.arange(len(codes)) - reached.starts[places]) + starts[places]
+    sums, written = np.zeros((reached.sums.shape[1], starts[-1])), np.zeros(starts[-1], dtype=np.int64)
+    sums[:, at], written[at] = reached.sums.T, codes
+    return starts, written, full, sums
