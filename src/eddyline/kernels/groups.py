@@ -5,6 +5,22 @@ import numpy as np
 from eddyline.kernels.jit import inlined, kernel
 
 
+@kernel("starts", "order")
+def order_by_place(places: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
+    """Write the order of entries by place, and where those of each place begin; starts: zero, one more than places."""
+    for entry in range(len(places)):
+        starts[places[entry] + 1] += 1
+    for place in range(1, len(starts)):
+        starts[place] += starts[place - 1]
+    for entry in range(len(places)):
+        place = places[entry]
+        order[starts[place]] = entry
+        starts[place] += 1
+    for place in range(len(starts) - 1, 0, -1):
+        starts[place] = starts[place - 1]
+    starts[0] = 0
+
+
 @kernel("counts", "marks")
 def count_products(
     row_starts: np.ndarray,

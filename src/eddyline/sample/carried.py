@@ -6,13 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.kernels.groups import add_products, count_products
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import FEW, MOST_CELLS, BoolArray, IntArray, numbered, ordered
 
 _DENSE = 8
 """Sums are added into a cell for every place and group where there are at most so many cells for each entry."""
-MOST_CELLS = 1 << 22
-"""Of sums by place, group and quantity that are held at once."""
-
 
 Entries = tuple[IntArray, IntArray, np.ndarray]
 """Where the entries of each place begin, their groups, and their sums."""
@@ -36,11 +33,18 @@ class Carried:
         size = int(self.places[-1]) + 1 if len(self.places) else 0
         return np.searchsorted(self.places, np.arange(size + 1))
 
+    def counts(self, places: IntArray) -> IntArray:
+        """Return how many entries there are at each of some places."""
+        if self.places is None:
+            return np.ones(len(places), dtype=np.int64)
+        counts = np.append(np.diff(self.starts), 0)
+        return counts[np.minimum(places, len(counts) - 1)]
+
     @cached_property
     def numbered(self) -> tuple[IntArray, IntArray]:
         """The groups that there are, ascending, and for each entry which of them it is."""
         assert self.groups is not None
-        return _numbered(self.groups)
+        return numbered(self.groups)
 
     def entries(self) -> Entries:
         """Return (where the entries of each place begin, their groups, their sums)."""
@@ -107,7 +111,7 @@ def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
     """Return entries of equal place and group as one."""
     if len(places) == 0:
         return Carried(sums, places, groups)
-    known, codes = _numbered(groups)
+    known, codes = numbered(groups)
     cells = (int(places.max()) + 1) * len(known)
     if cells >= 1 << 62:
         order = np.lexsort((groups, places))
@@ -133,18 +137,17 @@ def carried_through(
 ) -> Carried | None:
     """Return what elements send on: their weights times every entry that reaches them, added up by place and group.
 
-    reached_at: the place of each element among what reaches them. None where a loop over integers of any size, or over
-    more groups than there is room for, has to be left to `matches`.
+    reached_at: the place of each element among what reaches them. None where it is left to `matches`: a loop over
+    integers of any size, over more groups than there is room for, or over few products.
     """
-    if reached.groups is None or weights.dtype == np.object_ or len(places) == 0 or len(reached.groups) == 0:
+    if reached.groups is None or weights.dtype == np.object_ or int(reached.counts(reached_at).sum()) < FEW:
         return None
-    (own, own_codes), (theirs, codes) = _numbered(groups), reached.numbered
+    (own, own_codes), (theirs, codes) = numbered(groups), reached.numbered
     room = len(own) * len(theirs)
     if room > MOST_CELLS:
         return None
-    order = np.argsort(places, kind="stable")
-    targets = int(places[order[-1]]) + 1
-    row_starts = np.searchsorted(places[order], np.arange(targets + 1))
+    targets = int(places.max()) + 1
+    order, row_starts = ordered(places, targets)
     met = (own_codes[order] * len(theirs), reached_at[order], reached.starts, codes)
     counts = np.zeros(targets, dtype=np.int64)
     count_products(row_starts, *met, counts, np.zeros(room, dtype=np.int64))
@@ -155,18 +158,6 @@ def carried_through(
     add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
     numbers = own[made_codes // len(theirs)] + theirs[made_codes % len(theirs)]
     return Carried(made, np.repeat(np.arange(targets), counts), numbers)
-
-
-def _numbered(groups: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (the groups that there are, ascending; for each entry which of them it is)."""
-    most = int(groups.max())
-    if most < MOST_CELLS:
-        there = np.zeros(most + 1, dtype=np.int64)
-        there[groups] = 1
-        known = np.flatnonzero(there)
-        return known, (np.cumsum(there) - 1)[groups]
-    known, codes = np.unique(groups, return_inverse=True)
-    return known, codes
 
 
 def _changes(column: IntArray) -> np.ndarray:

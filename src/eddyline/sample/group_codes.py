@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.sample.join import Join
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import BoolArray, IntArray, numbered
 from eddyline.sample.spec import Node
 
 
@@ -33,11 +33,12 @@ def group_codes(join: Join, node: Node, *, missing: bool) -> GroupCodes:
         return GroupCodes((), (), np.zeros(len(dictionary), dtype=np.int64))
     columns = [np.where(dictionary.is_null(key), 0, dictionary.key(key)) for key in view.groups]
     nulls = [dictionary.is_null(key) for key in view.groups]
-    number = np.zeros(len(dictionary), dtype=np.int64)
-    for part in (*nulls, *columns):
-        values, places = np.unique(part, return_inverse=True)
-        _, number = np.unique(number * len(values) + places, return_inverse=True)
-    _, first = np.unique(number, return_index=True)
+    number: IntArray = np.zeros(len(dictionary), dtype=np.int64)
+    for null, key in zip(nulls, view.groups, strict=True):
+        values, places = dictionary.index(key)
+        _, number = numbered(number * (len(values) + 1) + np.where(null, len(values), places))
+    first = np.empty(int(number.max(initial=-1)) + 1, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
     codes, null_codes = [column[first] for column in columns], [null[first] for null in nulls]
     of_nulls = np.flatnonzero(np.logical_and.reduce(null_codes))
     if missing and not len(of_nulls):

@@ -5,12 +5,13 @@ name group after group at every place; cells need no names, and are added up row
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from eddyline.kernels.group_tables import add_to_table
-from eddyline.sample.carried import MOST_CELLS, Carried
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.carried import Carried
+from eddyline.sample.sorting import FEW, MOST_CELLS, BoolArray, IntArray, numbered
 
 MOST_GROUPS = 1 << 17
 """Of groups that a table has columns for."""
@@ -53,6 +54,18 @@ class GroupTable:
             table,
         )
 
+    def entries(self) -> Carried | None:
+        """Return the cells that are not 0 as entries; None where there are too many cells to be held at once."""
+        shape = (len(self.row_starts) - 1, self.weights.shape[1], len(self.groups))
+        if prod(shape) > MOST_CELLS:
+            return None
+        cells = np.empty(shape)
+        self.write(0, cells)
+        used = np.flatnonzero((cells != 0.0).any(axis=1))
+        places, columns = np.divmod(used, shape[2])
+        sums = np.stack([cells[:, quantity].reshape(-1)[used] for quantity in range(shape[1])], axis=1)
+        return Carried(sums, places, self.groups[columns])
+
 
 def group_table(
     places: IntArray, groups: IntArray, weights: np.ndarray, reached_at: IntArray, reached: Carried, size: int
@@ -61,16 +74,16 @@ def group_table(
 
     As `carried_through` takes them, places ascending.
     """
-    if reached.groups is None or weights.dtype != np.float64 or len(places) == 0 or len(reached.groups) == 0:
+    counts = reached.counts(reached_at)
+    if reached.groups is None or weights.dtype != np.float64 or int(counts.sum()) < FEW:
         return None
-    own, own_codes = np.unique(groups, return_inverse=True)
+    own, own_codes = numbered(groups)
     theirs, codes = reached.numbered
     columns = len(own) * len(theirs)
     if columns > MOST_GROUPS or columns * weights.shape[1] > MOST_CELLS:
         return None
     row_starts = np.searchsorted(places, np.arange(size + 1))
-    counts = np.append(np.diff(reached.starts), 0)
-    products = np.append(0, np.cumsum(counts[np.minimum(reached_at, len(counts) - 1)]))[row_starts]
+    products = np.append(0, np.cumsum(counts))[row_starts]
     if _DENSE * int(np.minimum(np.diff(products), columns).sum()) < size * columns:
         return None
     starts, codes, full, sums = _filled(reached, codes, len(theirs))

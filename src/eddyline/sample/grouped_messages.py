@@ -7,15 +7,15 @@ its parts, each times its own stride.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import SketchError
 from eddyline.sample.carried import (
-    MOST_CELLS,
     Carried,
     Entries,
     added_up,
@@ -29,7 +29,7 @@ from eddyline.sample.group_tables import GroupTable, group_table
 from eddyline.sample.join import Join, Relation, behind
 from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray, ordered
 from eddyline.sample.spec import Quantity
 
 _MOST_COMBINATIONS = 1 << 62
@@ -53,6 +53,7 @@ class GroupedJoin:
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes
+        self._ordered: dict[tuple[int, int | None], IntArray] = {}
 
     def _maybe_missing(self) -> set[int]:
         """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
@@ -86,7 +87,7 @@ class GroupedJoin:
                 found, missing = values[own], null[own]
                 if position in dictionary.labels:
                     column = dictionary.labels[position].decoded(found)
-                    columns.append(pa.array(column.to_pylist(), column.type, mask=missing))
+                    columns.append(pc.if_else(pa.array(missing), None, column) if missing.any() else column)
                 else:
                     columns.append(pa.array(found, mask=missing))
         return columns
@@ -110,26 +111,37 @@ class GroupedJoin:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""
         return self.sampled([True] * len(self.sizes)).at_root()
 
+    @cached_property
+    def _weights(self) -> list[np.ndarray]:
+        """The weights of each relation's elements, a column for each quantity."""
+        relations = [self.join.relations(quantity) for quantity in self.quantities]
+        return [np.stack([each[k].weights for each in relations], axis=1) for k in range(len(self.nodes))]
+
     def sampled(self, own_rate: Sequence[bool]) -> "GroupedMessages":
         """Return the messages in which each sampled value counts 1/pi times.
 
         own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once.
         """
-        weights = [
-            np.stack([self.join.relations(q)[k].weights for q in self.quantities], axis=1)
-            for k in range(len(self.nodes))
-        ]
         factors = [
             np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
             for rates, own in zip(self.join.probabilities, own_rate, strict=True)
         ]
-        return GroupedMessages(self, weights, factors)
+        return GroupedMessages(self, self._weights, factors, self._ordered)
 
 
 class GroupedMessages:
-    """What relations send to links and links to relations, by group, for all quantities at once."""
+    """What relations send to links and links to relations, by group, for all quantities at once.
 
-    def __init__(self, join: GroupedJoin, weights: list[np.ndarray], factors: list[np.ndarray]) -> None:
+    ordered: the order of elements by link, which messages of the same weights share.
+    """
+
+    def __init__(
+        self,
+        join: GroupedJoin,
+        weights: list[np.ndarray],
+        factors: list[np.ndarray],
+        ordered: dict[tuple[int, int | None], IntArray] | None = None,
+    ) -> None:
         self.join = join
         self.weights = weights
         self.factors = factors
@@ -141,7 +153,7 @@ class GroupedMessages:
         self._own: dict[tuple[int, int], Carried] = {}
         self._sent: dict[tuple[int, int], Carried] = {}
         self._passed: dict[tuple[int, int], Carried] = {}
-        self._ordered: dict[tuple[int, int | None], IntArray] = {}
+        self._ordered = {} if ordered is None else ordered
 
     def members(self, variable: int) -> list[int]:
         """Return the relations that meet at a link."""
@@ -224,10 +236,12 @@ class GroupedMessages:
         one to the other, counted from the first.
         """
         rows, groups, sums, last = self._reached(relation, towards, between)
-        first = between[0] if between else 0
+        first, stop = between or (0, 1 if towards is None else self.join.sizes[towards])
         if last is not None:
             at = self._places(relation, towards, rows) - first
-            made = carried_through(at, groups, sums, last[0][rows], last[1])
+            met = (at, groups, sums, last[0][rows], last[1])
+            table = group_table(*met, stop - first)
+            made = (table and table.entries()) or carried_through(*met)
             if made is not None:
                 return made
             rows, groups, sums = multiplied(rows, groups, sums, *last)
@@ -260,8 +274,9 @@ class GroupedMessages:
         """Return the elements of a relation that weigh something, in the order of their places at a link."""
         if (relation, towards) not in self._ordered:
             rows = np.flatnonzero(any_of(self.weights[relation]))
-            places = self._places(relation, towards, rows)
-            self._ordered[relation, towards] = rows[np.argsort(places, kind="stable")]
+            if towards is not None:
+                rows = rows[ordered(self._places(relation, towards, rows), self.join.sizes[towards])[0]]
+            self._ordered[relation, towards] = rows
         return self._ordered[relation, towards]
 
     def _places(self, relation: int, towards: int | None, rows: IntArray) -> IntArray:
@@ -357,9 +372,8 @@ class GroupedMessages:
         number = np.ones(len(mine.weights), dtype=np.int64)
         for variable, places in zip(mine.variables, mine.places, strict=True):
             reached = self.passed(variable, relation) if variable != towards else None
-            if reached is not None and reached.groups is not None:
-                counts = np.append(np.diff(reached.starts), 0)
-                number *= counts[np.minimum(places, len(counts) - 1)]
+            if reached is not None:
+                number *= reached.counts(places)
         return int(number.sum())
 
     def _is_turned(self, relation: int, variable: int) -> bool:
@@ -391,7 +405,8 @@ def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantit
 
 
 def _same(mine: Relation, other: Relation) -> bool:
-    return mine.turns == other.turns and np.array_equal(mine.weights, other.weights)
+    same = mine.weights is other.weights or np.array_equal(mine.weights, other.weights)
+    return mine.turns == other.turns and same
 
 
 def _totals(entries: Carried, size: int) -> np.ndarray:

@@ -6,7 +6,8 @@ from math import ceil, inf
 import numpy as np
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.columns import Value
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
@@ -15,9 +16,6 @@ from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.query import Detail, GroupQuery
-
-Value = tuple[Number | None, Number | None, Number | None]
-"""An aggregate of a group: the estimate and its ends."""
 
 
 @dataclass(frozen=True)

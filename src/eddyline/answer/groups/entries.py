@@ -14,11 +14,11 @@ import numpy as np
 from eddyline.answer.groups.table_moments import LEAST_REST, Asked, table_moments
 from eddyline.answer.interval import FloatArray, GroupSpread
 from eddyline.kernels.groups import add_moments, find_entries
-from eddyline.sample.carried import MOST_CELLS, Carried, Entries
+from eddyline.sample.carried import Carried, Entries
 from eddyline.sample.group_tables import GroupTable
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.messages import sampled_messages
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray
 
 RARE = 2
 """Groups that so many values or fewer show tell of those that none shows."""

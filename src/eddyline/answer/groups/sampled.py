@@ -90,17 +90,20 @@ class SampledGroups:
         A group of which no sampled value is seen may hold what the whole join leaves (`GroupAggregate.whole`).
         """
         ratios = [None if each.is_sum else self._linearized(each) for each in aggregates]
-        asked = [
-            Asked({self.column(each.quantities[each.function]): np.ones(len(self.groups))})
-            if ratio is None
-            else Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
+        sums = sorted({self.column(each.quantities[each.function]) for each in aggregates if each.is_sum})
+        asked = [Asked({column: np.ones(len(self.groups))}) for column in sums]
+        asked += [
+            Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
             for each, ratio in zip(aggregates, ratios, strict=True)
+            if ratio is not None
         ]
+        moments = self.entries.moments(*asked)
+        of_sums, of_ratios = dict(zip(sums, moments, strict=False)), iter(moments[len(sums) :])
         return [
-            self._sum(each, moments, confidence)
+            self._sum(each, of_sums[self.column(each.quantities[each.function])], confidence)
             if ratio is None
-            else self._ratio(each.function, ratio, moments, confidence)
-            for each, ratio, moments in zip(aggregates, ratios, self.entries.moments(*asked), strict=True)
+            else self._ratio(each.function, ratio, next(of_ratios), confidence)
+            for each, ratio in zip(aggregates, ratios, strict=True)
         ]
 
     def _sum(self, aggregate: GroupAggregate, moments: Moments, confidence: float) -> GroupIntervals:

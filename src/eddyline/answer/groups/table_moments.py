@@ -13,11 +13,11 @@ from eddyline.answer.interval import FloatArray
 from eddyline.kernels.group_tables import add_table_moments
 from eddyline.sample.carried import Carried
 from eddyline.sample.group_tables import GroupTable
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import IntArray, numbered
 
 LEAST_REST = 0.2
 """What is left of a count without one of its values is taken to be at least this share."""
-_CELLS = 1 << 16
+_CELLS = 1 << 17
 """Of a table that are made at once: few enough to stay in the processor's cache until they are read."""
 
 
@@ -63,7 +63,7 @@ def table_moments(
     shown, ascending.
     """
     starts, numbers, sums = entries.entries()
-    known, codes = np.unique(numbers, return_inverse=True)
+    known, codes = numbered(numbers)
     made = (known[:, None] + table.groups).reshape(-1)
     at = np.minimum(np.searchsorted(groups, made), len(groups) - 1)
     shown = groups[at] == made
