@@ -176,6 +176,27 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
             counted[owner] = 0.0
 
 
+@kernel("seen")
+def count_values(
+    starts: np.ndarray,
+    groups: np.ndarray,
+    other_starts: np.ndarray,
+    other_groups: np.ndarray,
+    chances: np.ndarray,
+    numbers: np.ndarray,
+    places: np.ndarray,
+    seen: np.ndarray,
+) -> None:
+    """Count the values that show each group; seen (groups, 2): sampled ones, all. The rest is as in `add_moments`."""
+    for place in range(min(len(starts), len(other_starts)) - 1):
+        for entry in range(starts[place], starts[place + 1]):
+            for other in range(other_starts[place], other_starts[place + 1]):
+                group = _place_of(groups[entry] + other_groups[other], numbers, places)
+                if group >= 0:
+                    seen[group, 0] += chances[place] > 0.0
+                    seen[group, 1] += 1.0
+
+
 @kernel("values", "found", "met")
 def find_entries(
     starts: np.ndarray,

@@ -47,12 +47,22 @@ class Carried:
         return numbered(self.groups)
 
     def entries(self) -> Entries:
-        """Return (where the entries of each place begin, their groups, their sums)."""
-        if self.places is not None:
-            assert self.groups is not None
+        """Return (where the entries of each place begin, their groups, their sums), those that are all 0 left out."""
+        used = any_of(self.sums)
+        if self.places is None:
+            starts = np.append(0, np.cumsum(used))
+            return starts, np.zeros(int(starts[-1]), dtype=np.int64), self.sums[used]
+        assert self.groups is not None
+        if used.all():
             return self.starts, self.groups, self.sums
-        count = len(self.sums)
-        return np.arange(count + 1), np.zeros(count, dtype=np.int64), self.sums
+        return Carried(self.sums[used], self.places[used], self.groups[used]).entries()
+
+    def totals(self, size: int) -> np.ndarray:
+        """Return what entries hold at each of so many places, all groups together."""
+        assert self.places is not None
+        totals = np.zeros((size, self.sums.shape[1]), dtype=self.sums.dtype)
+        np.add.at(totals, self.places, self.sums)
+        return totals
 
     def between(self, start: int, stop: int) -> "Carried":
         """Return what stands at some places, which are counted from the first of them."""
@@ -96,7 +106,7 @@ def multiplied(
     sums = sums[own] * reached.sums[theirs]
     groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
     used = any_of(sums)
-    return rows[own][used], groups[used], sums[used]
+    return (rows[own], groups, sums) if used.all() else (rows[own][used], groups[used], sums[used])
 
 
 def any_of(sums: np.ndarray) -> BoolArray:
@@ -140,7 +150,8 @@ def carried_through(
     reached_at: the place of each element among what reaches them. None where it is left to `matches`: a loop over
     integers of any size, over more groups than there is room for, or over few products.
     """
-    if reached.groups is None or weights.dtype == np.object_ or int(reached.counts(reached_at).sum()) < FEW:
+    products = int(reached.counts(reached_at).sum())
+    if reached.groups is None or weights.dtype == np.object_ or products < max(FEW, 1):
         return None
     (own, own_codes), (theirs, codes) = numbered(groups), reached.numbered
     room = len(own) * len(theirs)

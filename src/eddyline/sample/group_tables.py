@@ -75,7 +75,7 @@ def group_table(
     As `carried_through` takes them, places ascending.
     """
     counts = reached.counts(reached_at)
-    if reached.groups is None or weights.dtype != np.float64 or int(counts.sum()) < FEW:
+    if reached.groups is None or weights.dtype != np.float64 or int(counts.sum()) < max(FEW, 1):
         return None
     own, own_codes = numbered(groups)
     theirs, codes = reached.numbered

@@ -26,7 +26,7 @@ from eddyline.sample.carried import (
 )
 from eddyline.sample.group_codes import group_codes
 from eddyline.sample.group_tables import GroupTable, group_table
-from eddyline.sample.join import Join, Relation, behind
+from eddyline.sample.join import Join, behind, different_quantities
 from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
 from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray, ordered
@@ -42,7 +42,7 @@ class GroupedJoin:
 
     def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
         self.join = join
-        self.quantities, self.columns = _different(join, quantities)
+        self.quantities, self.columns = different_quantities(join, quantities)
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
         self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
@@ -201,7 +201,7 @@ class GroupedMessages:
         assert own.places is not None
         assert own.groups is not None
         size, values = self.join.sizes[variable], len(self.join.join.values[variable])
-        totals = _totals(own, size)
+        totals = own.totals(size)
         made = np.zeros_like(totals)
         for column, turn in enumerate(turns):
             others = self._others(relation, variable, column) if turn is Turn.FULL else None
@@ -322,20 +322,19 @@ class GroupedMessages:
     def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:
         """Return two sides that meet at the values of a link, one of them as a table; None where it would be empty.
 
-        The table is the side that has most products, the other one what all other relations send.
+        The table is the side that has most products, if it can be one; the other is what all other relations send.
         """
         members = self.members(variable)
         if any(self._is_turned(each, variable) for each in members):
             return None
-        table = max(members, key=lambda each: self._products(each, variable))
-        others = [each for each in members if each != table]
-        if any(self._room(each, variable) < self.join.sizes[variable] for each in others):
-            return None
-        made = self._table(table, variable)
-        if made is None:
-            return None
-        met = Carried(np.ones((self.join.sizes[variable], len(self.join.quantities))))
-        return reduce(Carried.times, (self.sent(each, variable) for each in others), met), made
+        for relation in sorted(members, key=lambda each: -self._products(each, variable)):
+            others = [each for each in members if each != relation]
+            if all(self._room(each, variable) == self.join.sizes[variable] for each in others):
+                table = self._table(relation, variable)
+                if table is not None:
+                    met = Carried(np.ones((self.join.sizes[variable], len(self.join.quantities))))
+                    return reduce(Carried.times, (self.sent(each, variable) for each in others), met), table
+        return None
 
     def _table(self, relation: int, variable: int) -> GroupTable | None:
         """Return what a relation sends to a link as a table; None where groups reach it through several other links."""
@@ -385,33 +384,3 @@ class GroupedMessages:
         if self._room(relation, variable) == size:
             return self.sent(relation, variable).between(start, stop)
         return self._gathered(relation, variable, (start, stop))
-
-
-def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
-    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
-    kept: list[Quantity] = []
-    places = []
-    for quantity in quantities:
-        mine = join.whole_relations(quantity)
-        for place, other in enumerate(kept):
-            theirs = join.whole_relations(other)
-            if all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
-                places.append(place)
-                break
-        else:
-            places.append(len(kept))
-            kept.append(quantity)
-    return kept, places
-
-
-def _same(mine: Relation, other: Relation) -> bool:
-    same = mine.weights is other.weights or np.array_equal(mine.weights, other.weights)
-    return mine.turns == other.turns and same
-
-
-def _totals(entries: Carried, size: int) -> np.ndarray:
-    """Return what entries hold at each place, all groups together."""
-    assert entries.places is not None
-    totals = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
-    np.add.at(totals, entries.places, entries.sums)
-    return totals

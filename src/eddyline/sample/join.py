@@ -264,3 +264,25 @@ def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> se
         reached.update(near)
         new += near
     return reached
+
+
+def different_quantities(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
+    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
+    kept: list[Quantity] = []
+    places = []
+    for quantity in quantities:
+        mine = join.whole_relations(quantity)
+        for place, other in enumerate(kept):
+            theirs = join.whole_relations(other)
+            if all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
+                places.append(place)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(quantity)
+    return kept, places
+
+
+def _same(mine: Relation, other: Relation) -> bool:
+    same = mine.weights is other.weights or np.array_equal(mine.weights, other.weights)
+    return mine.turns == other.turns and same

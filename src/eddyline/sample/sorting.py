@@ -8,7 +8,7 @@ from eddyline.kernels.groups import order_by_place
 
 MOST_CELLS = 1 << 22
 """Of tables that are held at once."""
-FEW = 1 << 15
+FEW = 1 << 13
 """So few entries are not worth a kernel: a process that answers little never loads numba."""
 _SPREAD, _SMALL = 32, 1 << 16
 """A table of integers has at most so many cells for each entry, and so many in any case."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.answer.groups.table_moments import LEAST_REST, Asked, table_moments
 from eddyline.answer.interval import FloatArray, GroupSpread
-from eddyline.kernels.groups import add_moments, find_entries
+from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
 from eddyline.sample.group_tables import GroupTable
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
@@ -61,6 +61,9 @@ class _Moments:
         groups: tuple[IntArray, IntArray],
     ) -> None:
         """Add the entries that two sides make at some places of a link; groups: see `GroupEntries.numbers`."""
+        if not len(self.columns):
+            count_values(*left[:2], *right[:2], chances, *groups, self.moments[:, 4:])
+            return
         size = len(self.moments)
         add_moments(
             *left,
@@ -150,10 +153,12 @@ class GroupEntries:
         """Yield what meets at a link, some places at a time: the first of them, both sides, their scales and rates."""
         rates, scales = self.grouped.join.probabilities[link], self._messages.factors[link][:, 0]
         parts = [self._met[link]] if link in self._met else self._messages.sides(link)
+        made = 0
         for start, left, right in parts:
-            if len(left[0]) > len(rates):
-                self._met[link] = start, left, right
             yield start, left, right, scales[start:], rates[start:]
+            made += 1
+        if made == 1:
+            self._met[link] = start, left, right
 
     def moments(self, *asked: Asked) -> list[Moments]:
         """Return how sure some sums are, all of them in one pass over the entries."""
@@ -164,7 +169,8 @@ class GroupEntries:
 
     def _add(self, link: int, made: Sequence["_Moments"]) -> None:
         """Add the entries of a link, and remember how many values show each group."""
-        tabled = None if any(each.asked.owners is not None for each in made) else self._messages.tabled(link)
+        one_each = len(self.groups) > 0 and all(each.asked.owners is None for each in made)
+        tabled = self._messages.tabled(link) if one_each else None
         if tabled is not None:
             self._add_table(link, made, *tabled)
         else:
