@@ -30,8 +30,7 @@ class Carried:
     def starts(self) -> IntArray:
         """Where the entries of each place begin, and at last where all end."""
         assert self.places is not None
-        size = int(self.places[-1]) + 1 if len(self.places) else 0
-        return np.searchsorted(self.places, np.arange(size + 1))
+        return np.append(0, np.cumsum(np.bincount(self.places)))
 
     def counts(self, places: IntArray) -> IntArray:
         """Return how many entries there are at each of some places."""
@@ -51,11 +50,11 @@ class Carried:
         used = any_of(self.sums)
         if self.places is None:
             starts = np.append(0, np.cumsum(used))
-            return starts, np.zeros(int(starts[-1]), dtype=np.int64), self.sums[used]
+            return starts, np.zeros(int(starts[-1]), dtype=np.int64), self.sums.compress(used, axis=0)
         assert self.groups is not None
         if used.all():
             return self.starts, self.groups, self.sums
-        return Carried(self.sums[used], self.places[used], self.groups[used]).entries()
+        return Carried(self.sums.compress(used, axis=0), self.places[used], self.groups[used]).entries()
 
     def totals(self, size: int) -> np.ndarray:
         """Return what entries hold at each of so many places, all groups together."""
@@ -80,7 +79,7 @@ class Carried:
             return other.times(self)
         assert self.groups is not None
         mine, theirs = matches(self.places, other)
-        sums = self.sums[mine] * other.sums[theirs]
+        sums = _taken(self.sums, mine) * _taken(other.sums, theirs)
         groups = self.groups[mine] + (other.groups[theirs] if other.groups is not None else 0)
         return Carried(sums, self.places[mine], groups)
 
@@ -103,10 +102,17 @@ def multiplied(
 ) -> tuple[IntArray, IntArray, np.ndarray]:
     """Return elements, groups and sums, each once for every entry that reaches it at its place, times that entry."""
     own, theirs = matches(places[rows], reached)
-    sums = sums[own] * reached.sums[theirs]
+    sums = _taken(sums, own) * _taken(reached.sums, theirs)
     groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
     used = any_of(sums)
-    return (rows[own], groups, sums) if used.all() else (rows[own][used], groups[used], sums[used])
+    if used.all():
+        return rows[own], groups, sums
+    return rows[own][used], groups[used], sums.compress(used, axis=0)
+
+
+def _taken(sums: np.ndarray, entries: IntArray | slice) -> np.ndarray:
+    """Return the sums of some entries; numpy's `take` has rows several times sooner than brackets."""
+    return sums[entries] if isinstance(entries, slice) else sums.take(entries, axis=0)
 
 
 def any_of(sums: np.ndarray) -> BoolArray:
@@ -128,7 +134,7 @@ def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
         first = _changes(places[order]) | _changes(groups[order])
         starts = np.flatnonzero(first)
         return Carried(
-            np.add.reduceat(sums[order], starts, axis=0), places[order][first], groups[order][first]
+            np.add.reduceat(_taken(sums, order), starts, axis=0), places[order][first], groups[order][first]
         )
     cell = places * len(known) + codes
     if sums.dtype == np.float64 and cells <= min(_DENSE * len(cell), MOST_CELLS):
@@ -139,7 +145,9 @@ def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
     ordered = cell[order]
     starts = np.flatnonzero(_changes(ordered))
     used = ordered[starts]
-    return Carried(np.add.reduceat(sums[order], starts, axis=0), used // len(known), known[used % len(known)])
+    return Carried(
+        np.add.reduceat(_taken(sums, order), starts, axis=0), used // len(known), known[used % len(known)]
+    )
 
 
 def carried_through(
@@ -166,7 +174,7 @@ def carried_through(
     made_codes = np.empty(number, dtype=np.int64)
     made = np.zeros((number, weights.shape[1]), dtype=weights.dtype)
     marks, slots = np.zeros(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
+    add_products(row_starts, _taken(weights, order), *met, reached.sums, marks, slots, made_codes, made)
     numbers = own[made_codes // len(theirs)] + theirs[made_codes % len(theirs)]
     return Carried(made, np.repeat(np.arange(targets), counts), numbers)
 

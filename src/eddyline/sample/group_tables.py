@@ -102,5 +102,7 @@ def _filled(
     places = np.repeat(np.arange(len(counts)), counts)
     at = np.where(full[places], codes, np.arange(len(codes)) - reached.starts[places]) + starts[places]
     sums, written = np.zeros((reached.sums.shape[1], starts[-1])), np.zeros(starts[-1], dtype=np.int64)
-    sums[:, at], written[at] = reached.sums.T, codes
+    written[at] = codes
+    for quantity in range(len(sums)):
+        sums[quantity][at] = reached.sums[:, quantity]
     return starts, written, full, sums

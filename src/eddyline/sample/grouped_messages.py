@@ -259,7 +259,7 @@ class GroupedMessages:
         if between is not None:
             rows = rows[slice(*np.searchsorted(self._places(relation, towards, rows), between))]
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        sums = self.weights[relation][rows]
+        sums = self.weights[relation].take(rows, axis=0)
         others = [
             (places, self.passed(variable, relation))
             for variable, places in zip(mine.variables, mine.places, strict=True)

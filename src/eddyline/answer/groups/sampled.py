@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -64,7 +65,6 @@ class SampledGroups:
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
-        self.least = self._followed(grouped, sums.shape[1])
         rosters, classes = grouped.join.state.rosters, grouped.join.shape.classes
         self.base = min((rosters[link].base for link in classes), default=1.0)
         self.sampled_links = [link for link, is_group in enumerate(own) if not is_group]
@@ -74,13 +74,14 @@ class SampledGroups:
         """Return which column of the join's quantities a quantity is."""
         return self.grouped.columns[self.names.index(name)]
 
-    def _followed(self, grouped: GroupedJoin, width: int) -> FloatArray | None:
-        """Return what each group holds over followed values alone; None where weights may be negative."""
-        for quantity in grouped.quantities:
-            if any(np.any(each.weights < 0) for each in grouped.join.whole_relations(quantity)):
+    @cached_property
+    def least(self) -> FloatArray | None:
+        """What each group holds over followed values alone; None where weights may be negative."""
+        for quantity in self.grouped.quantities:
+            if any(np.any(each.weights < 0) for each in self.grouped.join.whole_relations(quantity)):
                 return None
-        groups, sums = grouped.followed()
-        least = np.zeros((len(self.groups), width))
+        groups, sums = self.grouped.followed()
+        least = np.zeros((len(self.groups), len(self.names)))
         least[np.searchsorted(self.groups, groups)] = sums
         return least
 
