@@ -5,6 +5,37 @@ import numpy as np
 from eddyline.kernels.jit import kernel, row_helper
 
 
+@row_helper
+def _gather(
+    first: int,
+    end: int,
+    weights: np.ndarray,
+    bases: np.ndarray,
+    places: np.ndarray,
+    starts: np.ndarray,
+    codes: np.ndarray,
+    full: np.ndarray,
+    sums: np.ndarray,
+    row: np.ndarray,
+) -> None:
+    """Add the products of some elements and the entries that reach them to a row (quantities, codes)."""
+    last = len(starts) - 1
+    for element in range(first, end):
+        place, base = places[element], bases[element]
+        if place >= last:
+            continue
+        for quantity in range(weights.shape[1]):
+            weight = weights[element, quantity]
+            reached = sums[quantity, starts[place] : starts[place + 1]]
+            cells = row[quantity, base:]
+            if full[place]:
+                for at in range(len(reached)):
+                    cells[at] += weight * reached[at]
+            else:
+                for at in range(len(reached)):
+                    cells[codes[starts[place] + at]] += weight * reached[at]
+
+
 @kernel("table")
 def add_to_table(
     row_starts: np.ndarray,
@@ -23,22 +54,9 @@ def add_to_table(
     code 0; places: where it is reached, by the entries from starts[p] to starts[p + 1] with these codes. Where a place
     is full its codes are 0, 1, 2 and so on. weights (elements, quantities), sums (quantities, entries).
     """
-    last = len(starts) - 1
     for target in range(len(row_starts) - 1):
-        for row in range(row_starts[target], row_starts[target + 1]):
-            place, base = places[row], bases[row]
-            if place >= last:
-                continue
-            first, end = starts[place], starts[place + 1]
-            for quantity in range(weights.shape[1]):
-                weight = weights[row, quantity]
-                cells, reached = table[target, quantity, base:], sums[quantity, first:end]
-                if full[place]:
-                    for at in range(len(reached)):
-                        cells[at] += weight * reached[at]
-                else:
-                    for at in range(len(reached)):
-                        cells[codes[first + at]] += weight * reached[at]
+        first, end = row_starts[target], row_starts[target + 1]
+        _gather(first, end, weights, bases, places, starts, codes, full, sums, table[target])
 
 
 @row_helper
@@ -60,6 +78,13 @@ def _add(row: np.ndarray, total: np.ndarray) -> None:
     """Add a row to another."""
     for at in range(len(total)):
         total[at] += row[at]
+
+
+@row_helper
+def _scale(scale: float, row: np.ndarray, values: np.ndarray) -> None:
+    """Write a row times a scale as values."""
+    for at in range(len(values)):
+        values[at] = scale * row[at]
 
 
 @row_helper
@@ -102,19 +127,28 @@ def _keep_largest(values: np.ndarray, chance: float, largest: np.ndarray) -> Non
         largest[at] = max(largest[at], part)
 
 
-@kernel("values", "here", "moments", "seen")
-def add_table_moments(
+@kernel("row", "values", "here", "moments", "seen")
+def add_table_moments(  # noqa: C901, PLR0912 - sums over what meets, in one loop
+    row_starts: np.ndarray,
+    weights: np.ndarray,
+    bases: np.ndarray,
+    reached_at: np.ndarray,
+    reached_starts: np.ndarray,
+    reached_codes: np.ndarray,
+    full: np.ndarray,
+    reached_sums: np.ndarray,
     starts: np.ndarray,
     codes: np.ndarray,
     sums: np.ndarray,
-    table: np.ndarray,
     scales: np.ndarray,
     chances: np.ndarray,
     columns: np.ndarray,
+    plain: np.ndarray,
     factors: np.ndarray,
     counted: np.ndarray,
     shares: np.ndarray,
     least_rest: float,
+    row: np.ndarray,
     values: np.ndarray,
     here: np.ndarray,
     moments: np.ndarray,
@@ -122,36 +156,47 @@ def add_table_moments(
 ) -> None:
     """Add up what each value of a link adds to each cell, and the powers of that, for several sums at once.
 
-    At place p the entries from starts[p] to starts[p + 1] of one side meet the table's row, the other side: entry and
-    column c of the table make cell (the entry's code, c). A sum has the quantities `columns` (-1: no more), times
-    `factors` for the cell and the place's scale. chances: that a value is not included. counted: a sum's quantity of
-    which a value's own share of the cell's total (shares: one over it) is taken off, down to `least_rest`; -1 for none.
-    moments (sums, 5, codes, columns): variance, sum of squared parts, third moment, largest part, what sampled values
-    add by themselves. seen (2, codes, columns): values, sampled ones. values, here: room for a row of the table.
+    One side of the link is a table, made row by row as `add_to_table` makes it from the same first eight arrays. At
+    place p the entries from starts[p] to starts[p + 1] of the other side meet the row: entry and column c make the cell
+    (the entry's code, c). A sum has the quantities `columns` (-1: no more) times `factors` for the cell, the first of a
+    plain one as it is, and all of them times the place's scale. chances: that a value is not included. counted: a sum's
+    quantity of which a value's own share of the cell's total (shares: one over it) is taken off, down to `least_rest`;
+    -1 for none. moments (sums, 5, codes, columns): variance, sum of squared parts, third moment, largest part, what
+    sampled values add by themselves. seen (2, codes, columns): certain values, sampled ones. row, values, here: room.
     """
-    for place in range(min(len(table), len(starts) - 1)):
+    for place in range(min(len(row_starts), len(starts)) - 1):
+        first, end = row_starts[place], row_starts[place + 1]
+        if starts[place] == starts[place + 1] or first == end:
+            continue
+        for quantity in range(len(row)):
+            _clear(row[quantity])
+        _gather(
+            first, end, weights, bases, reached_at, reached_starts, reached_codes, full, reached_sums, row
+        )
         chance, scale = chances[place], scales[place]
         for entry in range(starts[place], starts[place + 1]):
             code = codes[entry]
             _clear(here)
-            for quantity in range(table.shape[1]):
+            for quantity in range(len(row)):
                 if sums[entry, quantity] != 0.0:
-                    _mark(table[place, quantity], here)
-            _add(here, seen[0, code])
+                    _mark(row[quantity], here)
+            _add(here, seen[1 if chance > 0.0 else 0, code])
             if chance <= 0.0:
                 continue
-            _add(here, seen[1, code])
             for number in range(len(columns)):
                 _clear(values)
                 for part in range(columns.shape[1]):
                     column = columns[number, part]
                     if column >= 0:
                         scaled = scale * sums[entry, column]
-                        _add_product(scaled, table[place, column], factors[number, part, code], values)
+                        if part == 0 and plain[number]:
+                            _scale(scaled, row[column], values)
+                        else:
+                            _add_product(scaled, row[column], factors[number, part, code], values)
                 column = counted[number]
                 if column >= 0:
                     scaled = chance * scale * abs(sums[entry, column])
-                    _take_off(scaled, table[place, column], shares[number, code], least_rest, values)
+                    _take_off(scaled, row[column], shares[number, code], least_rest, values)
                 _add_squares(values, chance, moments[number, 0, code], moments[number, 1, code])
                 _add_third(values, chance, moments[number, 2, code], moments[number, 4, code])
                 _keep_largest(values, chance, moments[number, 3, code])

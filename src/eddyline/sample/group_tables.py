@@ -1,4 +1,4 @@
-"""What a relation sends to a link as a table: for some places at a time, a cell for every quantity and group.
+"""What a relation sends to a link as a table: for every place a row, with a cell for every quantity and group.
 
 Where groups have little to do with keys, nearly every value of a link stands in nearly every group. Entries would then
 name group after group at every place; cells need no names, and are added up row by row.
@@ -20,6 +20,9 @@ _DENSE = 4
 _NEARLY_FULL = 3
 """What reaches a place in one of so many groups is written with all of them, to be added without looking them up."""
 
+_Array = np.ndarray
+Parts = tuple[_Array, _Array, _Array, _Array, _Array, _Array, _Array, _Array]
+
 
 @dataclass(frozen=True)
 class GroupTable:
@@ -39,28 +42,19 @@ class GroupTable:
     full: BoolArray
     sums: np.ndarray
 
-    def write(self, start: int, table: np.ndarray) -> None:
-        """Write the cells of some places, from one on: table (places, quantities, groups)."""
-        table[:] = 0.0
-        add_to_table(
-            self.row_starts[start : start + len(table) + 1],
-            self.weights,
-            self.bases,
-            self.reached_at,
-            self.starts,
-            self.codes,
-            self.full,
-            self.sums,
-            table,
-        )
+    @property
+    def parts(self) -> "Parts":
+        """What `add_to_table` takes."""
+        elements = (self.row_starts, self.weights, self.bases, self.reached_at)
+        return *elements, self.starts, self.codes, self.full, self.sums
 
     def entries(self) -> Carried | None:
         """Return the cells that are not 0 as entries; None where there are too many cells to be held at once."""
         shape = (len(self.row_starts) - 1, self.weights.shape[1], len(self.groups))
         if prod(shape) > MOST_CELLS:
             return None
-        cells = np.empty(shape)
-        self.write(0, cells)
+        cells = np.zeros(shape)
+        add_to_table(*self.parts, cells)
         used = np.flatnonzero((cells != 0.0).any(axis=1))
         places, columns = np.divmod(used, shape[2])
         sums = np.stack([cells[:, quantity].reshape(-1)[used] for quantity in range(shape[1])], axis=1)

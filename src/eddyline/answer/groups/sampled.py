@@ -144,7 +144,10 @@ class SampledGroups:
                 values = np.maximum(variance, 0.0)
                 if function.endswith("_samp"):
                     values = np.where(count > 1, values * count / (count - 1), np.nan)
-        by_column = {self.column(names[name]): np.nan_to_num(factor) for name, factor in factors.items()}
+        by_column: dict[int, FloatArray] = {}
+        for name, factor in factors.items():  # squares of zeros and ones are in the column of their sum
+            column = self.column(names[name])
+            by_column[column] = by_column.get(column, 0.0) + np.nan_to_num(factor)
         return _Ratio(values, count, by_column)
 
     def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:

@@ -1,7 +1,7 @@
 """What values of a link add to groups, where most of them stand in most groups: by tables, a cell for each group.
 
-One side of the link is a table of places and groups, made for some places at a time; the other side's entries meet its
-rows. All sums that are asked for are added up in the same pass.
+One side of the link is a table of places and groups, made row by row; the other side's entries meet its rows. All sums
+that are asked for are added up in the same pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,6 @@ from eddyline.sample.sorting import IntArray, numbered
 
 LEAST_REST = 0.2
 """What is left of a count without one of its values is taken to be at least this share."""
-_CELLS = 1 << 17
-"""Of a table that are made at once: few enough to stay in the processor's cache until they are read."""
 
 
 @dataclass(frozen=True)
@@ -68,38 +66,30 @@ def table_moments(
     at = np.minimum(np.searchsorted(groups, made), len(groups) - 1)
     shown = groups[at] == made
     shape = (len(known), len(table.groups))
-    columns, factors, counted, shares = _packed(asked, at, shown, shape)
     moments, seen = np.zeros((len(asked), 5, *shape)), np.zeros((2, *shape))
-    step = max(_CELLS // (sums.shape[1] * shape[1]), 1)
-    room, values, here = np.empty((step, sums.shape[1], shape[1])), *np.empty((2, shape[1]))
-    for start in range(0, len(starts) - 1, step):
-        part = room[: len(starts) - 1 - start]
-        table.write(start, part)
-        add_table_moments(
-            starts[start : start + len(part) + 1],
-            codes,
-            sums,
-            part,
-            scales[start:],
-            chances[start:],
-            columns,
-            factors,
-            counted,
-            shares,
-            LEAST_REST,
-            values,
-            here,
-            moments,
-            seen,
-        )
-    cells, (all_values, sampled) = moments.reshape(len(asked), 5, -1), seen.reshape(2, -1)
-    return TableMoments(at[shown], cells[:, :, shown], all_values[shown], sampled[shown])
+    add_table_moments(
+        *table.parts,
+        starts,
+        codes,
+        sums,
+        scales,
+        chances,
+        *_packed(asked, at, shown, shape),
+        LEAST_REST,
+        np.empty((sums.shape[1], shape[1])),
+        np.empty(shape[1]),
+        np.empty(shape[1]),
+        moments,
+        seen,
+    )
+    cells, (certain, sampled) = moments.reshape(len(asked), 5, -1), seen.reshape(2, -1)[:, shown]
+    return TableMoments(at[shown], cells[:, :, shown], certain + sampled, sampled)
 
 
 def _packed(
     asked: Sequence[Asked], at: IntArray, shown: np.ndarray, shape: tuple[int, int]
-) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-    """Return (columns, factors, counted quantities, shares) of sums as `add_table_moments` takes them."""
+) -> tuple[IntArray, np.ndarray, FloatArray, IntArray, FloatArray]:
+    """Return (columns, which are plain, factors, counted quantities, shares), as `add_table_moments` takes them."""
     most = max(len(each.factors) for each in asked)
     columns, counted = np.full((len(asked), most), -1), np.full(len(asked), -1)
     factors, shares = np.zeros((len(asked), most, *shape)), np.zeros((len(asked), *shape))
@@ -111,4 +101,5 @@ def _packed(
             counted[number], totals = each.count
             with np.errstate(divide="ignore"):
                 shares[number] = np.where(shown & (totals[at] != 0.0), 1.0 / totals[at], 0.0).reshape(shape)
-    return columns, factors, counted, shares
+    plain = np.array([bool(np.all(next(iter(each.factors.values()), np.zeros(1)) == 1.0)) for each in asked])
+    return columns, plain, factors, counted, shares
