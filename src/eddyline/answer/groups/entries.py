@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from eddyline.answer.groups.table_moments import LEAST_REST, Asked, table_moments
+from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, table_moments
 from eddyline.answer.interval import FloatArray, GroupSpread
 from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
@@ -171,7 +171,7 @@ class GroupEntries:
         """Add the entries of a link, and remember how many values show each group."""
         one_each = len(self.groups) > 0 and all(each.asked.owners is None for each in made)
         tabled = self._messages.tabled(link) if one_each else None
-        if tabled is not None:
+        if tabled is not None and fits(*tabled, len(made)):
             self._add_table(link, made, *tabled)
         else:
             for _, left, right, scales, rates in self._sides(link):

@@ -13,10 +13,13 @@ from eddyline.answer.interval import FloatArray
 from eddyline.kernels.group_tables import add_table_moments
 from eddyline.sample.carried import Carried
 from eddyline.sample.group_tables import GroupTable
-from eddyline.sample.sorting import IntArray, numbered
+from eddyline.sample.sorting import MOST_CELLS, IntArray, numbered
 
 LEAST_REST = 0.2
 """What is left of a count without one of its values is taken to be at least this share."""
+
+_NUMBERS = 8
+"""So many are held for each sum and group: moments, factors, shares."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class TableMoments:
     cells: FloatArray
     values: FloatArray
     sampled: FloatArray
+
+
+def fits(entries: Carried, table: GroupTable, sums: int) -> bool:
+    """Return whether there is room for what so many sums need to know of all groups that two sides of a link make."""
+    others = 1 if entries.groups is None else len(entries.numbered[0])
+    return _NUMBERS * sums * others * len(table.groups) <= MOST_CELLS
 
 
 def table_moments(
