@@ -48,6 +48,12 @@ class GroupTable:
         elements = (self.row_starts, self.weights, self.bases, self.reached_at)
         return *elements, self.starts, self.codes, self.full, self.sums
 
+    @property
+    def halves(self) -> tuple[slice, slice]:
+        """Two parts of the places, with about as many elements each."""
+        middle = int(np.searchsorted(self.row_starts, self.row_starts[-1] // 2))
+        return slice(0, middle), slice(middle, len(self.row_starts) - 1)
+
     def entries(self) -> Carried | None:
         """Return the cells that are not 0 as entries; None where there are too many cells to be held at once."""
         shape = (len(self.row_starts) - 1, self.weights.shape[1], len(self.groups))
