@@ -175,6 +175,21 @@ def test_intervals_of_sampled_groups_hold_as_often_as_they_say():
         assert 0.92 <= inside / number <= 0.999, (name, inside, number)
 
 
+def test_averages_and_variances_of_one_value_are_certain():
+    """Sums and squares of ones weigh as the rows do: what their errors add to a ratio cancels."""
+    text = "SELECT o.g, AVG(i.x) AS a, VAR_POP(i.x) AS v FROM o JOIN i ON o.k = i.k GROUP BY o.g"
+    rng, n = np.random.default_rng(3), 20_000
+    streams = {"o": "k BIGINT, g BIGINT", "i": "k BIGINT, x BIGINT"}
+    state = plan_of({"q": text}, budget="30 KB", streams=streams).empty()
+    state.update("o", pa.table({"k": rng.integers(0, 5000, n), "g": rng.integers(0, 4, n)}))
+    state.update("i", pa.table({"k": rng.integers(0, 5000, n), "x": np.ones(n, dtype=np.int64)}))
+    groups = state.answer("q")
+    assert groups.method == "sample"
+    for row in groups:
+        assert (row["a_low"], row["a"], row["a_high"]) == pytest.approx((1.0, 1.0, 1.0))
+        assert (row["v_low"], row["v"], row["v_high"]) == pytest.approx((0.0, 0.0, 0.0))
+
+
 def test_a_followed_join_value_is_a_group_known_whole():
     state, made = sampled_case(50, "30 KB")
     groups = state.answer("customers")

@@ -40,7 +40,11 @@ _QUERIES = {
     "semi": "SELECT COUNT(DISTINCT a) FROM r WHERE b IN (SELECT b FROM s)",
 }
 
-_GROUPS = "SELECT r.a, t.x, COUNT(*) AS n FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c GROUP BY r.a, t.x"
+_CHAIN = "FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c"
+_GROUPS = {
+    "few": f"SELECT r.a, t.x, COUNT(*) AS n {_CHAIN} GROUP BY r.a, t.x",
+    "many": f"SELECT r.m, COUNT(*) AS n, COUNT(DISTINCT t.x) AS d {_CHAIN} GROUP BY r.m",
+}
 
 
 @dataclass(frozen=True)
@@ -82,17 +86,17 @@ def all_kernels() -> list[Kernel[..., object]]:
 
 def _plans() -> list[Plan]:
     """Return plans that together keep everything that there is to keep."""
-    sampled = _workload(samples=True).query("hashed", _QUERIES["two"], method="hash").query("groups", _GROUPS)
-    sketched = _workload(samples=False).query("hashed", _QUERIES["two"], method="hash")
+    sampled = _workload("400 KB", _QUERIES).query("hashed", _QUERIES["two"], method="hash")
+    sketched = _workload("2 MB", _QUERIES, samples=False).query("hashed", _QUERIES["two"], method="hash")
     sketched.query("atomic", _QUERIES["two"], method="agms").sample("r", "b")
-    return [sampled.plan(), sketched.plan()]
+    return [sampled.plan(), _workload("400 KB", _GROUPS).plan(), sketched.plan()]
 
 
-def _workload(*, samples: bool) -> Workload:
-    workload = Workload(budget="400 KB" if samples else "2 MB", samples=samples)
+def _workload(budget: str, queries: dict[str, str], *, samples: bool = True) -> Workload:
+    workload = Workload(budget=budget, samples=samples)
     for name, schema in _STREAMS.items():
         workload.stream(name, schema)
-    for name, text in _QUERIES.items():
+    for name, text in queries.items():
         workload.query(name, text)
     return workload
 

@@ -5,6 +5,22 @@ import numpy as np
 from eddyline.kernels.jit import inlined, kernel
 
 
+@kernel("starts", "order")
+def order_by_place(places: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
+    """Write the order of entries by place, and where those of each place begin; starts: zero, one more than places."""
+    for entry in range(len(places)):
+        starts[places[entry] + 1] += 1
+    for place in range(1, len(starts)):
+        starts[place] += starts[place - 1]
+    for entry in range(len(places)):
+        place = places[entry]
+        order[starts[place]] = entry
+        starts[place] += 1
+    for place in range(len(starts) - 1, 0, -1):
+        starts[place] = starts[place - 1]
+    starts[0] = 0
+
+
 @kernel("counts", "marks")
 def count_products(
     row_starts: np.ndarray,
@@ -71,8 +87,10 @@ def add_products(
 
 
 @inlined
-def _place_of(number: int, numbers: np.ndarray) -> int:
-    """Return where a number stands among ascending ones, -1 where it does not."""
+def _place_of(number: int, numbers: np.ndarray, places: np.ndarray) -> int:
+    """Return where a number stands among ascending ones, -1 where it does not; places: of every number, if any."""
+    if len(places) > 0:
+        return int(places[number])
     low, high = 0, len(numbers)
     while low < high:
         middle = (low + high) // 2
@@ -94,6 +112,7 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
     scales: np.ndarray,
     chances: np.ndarray,
     numbers: np.ndarray,
+    places: np.ndarray,
     owners: np.ndarray,
     columns: np.ndarray,
     factors: np.ndarray,
@@ -109,19 +128,19 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
     """Add up what each value of a link adds to each owner of groups, and the powers of that.
 
     At place p the entries from starts[p] to starts[p + 1] meet those of the other side. Two of them make the number of
-    a group, which stands in `numbers`; its owner (-1: none) is added the quantities of some columns times their factors
-    for the group and the place's scale. chances: that a value is not included. totals: of owners, the counts (quantity
-    `count`) of which a value's own part is taken off, down to `least_rest`; empty for none. moments, by owner:
-    variance, sum of squared parts, third moment, largest part, sampled values, values. typical: what sampled values
-    add by themselves, and how many there are.
+    a group, which stands in `numbers` (places: where each number does, -1 for nowhere; empty where it is looked for).
+    Its owner (-1: none) is added the quantities of some columns times their factors for the group and the place's
+    scale. chances: that a value is not included. totals: of owners, the counts (quantity `count`) of which a value's
+    own part is taken off, down to `least_rest`; empty for none. moments, by owner: variance, sum of squared parts,
+    third moment, largest part, sampled values, values. typical: what sampled values add by themselves, and how many
+    there are.
     added, counted, touched: room for all owners, zero.
     """
-    places = min(len(starts), len(other_starts)) - 1
-    for place in range(places):
+    for place in range(min(len(starts), len(other_starts)) - 1):
         chance, scale, reached = chances[place], scales[place], 0
         for entry in range(starts[place], starts[place + 1]):
             for other in range(other_starts[place], other_starts[place + 1]):
-                group = _place_of(groups[entry] + other_groups[other], numbers)
+                group = _place_of(groups[entry] + other_groups[other], numbers, places)
                 owner = owners[group] if group >= 0 else -1
                 if owner < 0:
                     continue
@@ -157,7 +176,28 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
             counted[owner] = 0.0
 
 
-@kernel("values", "found", "places")
+@kernel("seen")
+def count_values(
+    starts: np.ndarray,
+    groups: np.ndarray,
+    other_starts: np.ndarray,
+    other_groups: np.ndarray,
+    chances: np.ndarray,
+    numbers: np.ndarray,
+    places: np.ndarray,
+    seen: np.ndarray,
+) -> None:
+    """Count the values that show each group; seen (groups, 2): sampled ones, all. The rest is as in `add_moments`."""
+    for place in range(min(len(starts), len(other_starts)) - 1):
+        for entry in range(starts[place], starts[place + 1]):
+            for other in range(other_starts[place], other_starts[place + 1]):
+                group = _place_of(groups[entry] + other_groups[other], numbers, places)
+                if group >= 0:
+                    seen[group, 0] += chances[place] > 0.0
+                    seen[group, 1] += 1.0
+
+
+@kernel("values", "found", "met")
 def find_entries(
     starts: np.ndarray,
     groups: np.ndarray,
@@ -167,26 +207,27 @@ def find_entries(
     other_sums: np.ndarray,
     scales: np.ndarray,
     numbers: np.ndarray,
+    places: np.ndarray,
     wanted: np.ndarray,
     values: np.ndarray,
     found: np.ndarray,
-    places: np.ndarray,
+    met: np.ndarray,
 ) -> int:
     """Return how many entries of wanted groups there are, having written all of them.
 
-    values: what each adds, by quantity; found: the group; places: the value of the link.
+    values: what each adds, by quantity; found: the group; met: the value of the link.
     """
     number, last = 0, min(len(starts), len(other_starts)) - 1
     for place in range(last):
         for entry in range(starts[place], starts[place + 1]):
             for other in range(other_starts[place], other_starts[place + 1]):
-                group = _place_of(groups[entry] + other_groups[other], numbers)
+                group = _place_of(groups[entry] + other_groups[other], numbers, places)
                 if group < 0 or not wanted[group]:
                     continue
                 for quantity in range(sums.shape[1]):
                     part = sums[entry, quantity] * other_sums[other, quantity]
                     values[number, quantity] = part * scales[place]
                 found[number] = group
-                places[number] = place
+                met[number] = place
                 number += 1
     return number

@@ -101,3 +101,11 @@ def helper(function: Callable[P, R]) -> Kernel[P, R]:
 def inlined(function: Callable[P, R]) -> Kernel[P, R]:
     """Compile a small function into each kernel that calls it."""
     return Kernel(function, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def row_helper(function: Callable[P, R]) -> Kernel[P, R]:
+    """Compile a loop over rows that only kernels call, several numbers at once.
+
+    Dividing by zero gives inf or nan, as numpy has it: a loop that may raise an error goes number by number.
+    """
+    return Kernel(function, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)

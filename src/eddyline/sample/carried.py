@@ -6,13 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from eddyline.kernels.groups import add_products, count_products
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import FEW, MOST_CELLS, BoolArray, IntArray, numbered, ordered
 
 _DENSE = 8
 """Sums are added into a cell for every place and group where there are at most so many cells for each entry."""
-MOST_CELLS = 1 << 22
-"""Of sums by place, group and quantity that are held at once."""
-
 
 Entries = tuple[IntArray, IntArray, np.ndarray]
 """Where the entries of each place begin, their groups, and their sums."""
@@ -22,7 +19,7 @@ Entries = tuple[IntArray, IntArray, np.ndarray]
 class Carried:
     """Sums by place and group: entries ordered by place, or, without groups, one entry for every place.
 
-    sums: a row for each entry, a column for each quantity.
+    At a place every group has one entry at most. sums: a row for each entry, a column for each quantity.
     """
 
     sums: np.ndarray
@@ -33,16 +30,38 @@ class Carried:
     def starts(self) -> IntArray:
         """Where the entries of each place begin, and at last where all end."""
         assert self.places is not None
-        size = int(self.places[-1]) + 1 if len(self.places) else 0
-        return np.searchsorted(self.places, np.arange(size + 1))
+        return np.append(0, np.cumsum(np.bincount(self.places)))
+
+    def counts(self, places: IntArray) -> IntArray:
+        """Return how many entries there are at each of some places."""
+        if self.places is None:
+            return np.ones(len(places), dtype=np.int64)
+        counts = np.append(np.diff(self.starts), 0)
+        return counts[np.minimum(places, len(counts) - 1)]
+
+    @cached_property
+    def numbered(self) -> tuple[IntArray, IntArray]:
+        """The groups that there are, ascending, and for each entry which of them it is."""
+        assert self.groups is not None
+        return numbered(self.groups)
 
     def entries(self) -> Entries:
-        """Return (where the entries of each place begin, their groups, their sums)."""
-        if self.places is not None:
-            assert self.groups is not None
+        """Return (where the entries of each place begin, their groups, their sums), those that are all 0 left out."""
+        used = any_of(self.sums)
+        if self.places is None:
+            starts = np.append(0, np.cumsum(used))
+            return starts, np.zeros(int(starts[-1]), dtype=np.int64), self.sums.compress(used, axis=0)
+        assert self.groups is not None
+        if used.all():
             return self.starts, self.groups, self.sums
-        count = len(self.sums)
-        return np.arange(count + 1), np.zeros(count, dtype=np.int64), self.sums
+        return Carried(self.sums.compress(used, axis=0), self.places[used], self.groups[used]).entries()
+
+    def totals(self, size: int) -> np.ndarray:
+        """Return what entries hold at each of so many places, all groups together."""
+        assert self.places is not None
+        totals = np.zeros((size, self.sums.shape[1]), dtype=self.sums.dtype)
+        np.add.at(totals, self.places, self.sums)
+        return totals
 
     def between(self, start: int, stop: int) -> "Carried":
         """Return what stands at some places, which are counted from the first of them."""
@@ -60,7 +79,7 @@ class Carried:
             return other.times(self)
         assert self.groups is not None
         mine, theirs = matches(self.places, other)
-        sums = self.sums[mine] * other.sums[theirs]
+        sums = _taken(self.sums, mine) * _taken(other.sums, theirs)
         groups = self.groups[mine] + (other.groups[theirs] if other.groups is not None else 0)
         return Carried(sums, self.places[mine], groups)
 
@@ -78,18 +97,44 @@ def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArra
     return mine, np.arange(len(mine)) - first
 
 
+def multiplied(
+    rows: IntArray, groups: IntArray, sums: np.ndarray, places: IntArray, reached: Carried
+) -> tuple[IntArray, IntArray, np.ndarray]:
+    """Return elements, groups and sums, each once for every entry that reaches it at its place, times that entry."""
+    own, theirs = matches(places[rows], reached)
+    sums = _taken(sums, own) * _taken(reached.sums, theirs)
+    groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
+    used = any_of(sums)
+    if used.all():
+        return rows[own], groups, sums
+    return rows[own][used], groups[used], sums.compress(used, axis=0)
+
+
+def _taken(sums: np.ndarray, entries: IntArray | slice) -> np.ndarray:
+    """Return the sums of some entries; numpy's `take` has rows several times sooner than brackets."""
+    return sums[entries] if isinstance(entries, slice) else sums.take(entries, axis=0)
+
+
+def any_of(sums: np.ndarray) -> BoolArray:
+    """Return which entries have a quantity that is not 0."""
+    there = sums[:, 0] != 0
+    for column in range(1, sums.shape[1]):
+        there |= sums[:, column] != 0
+    return np.asarray(there, dtype=np.bool_)
+
+
 def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
     """Return entries of equal place and group as one."""
     if len(places) == 0:
         return Carried(sums, places, groups)
-    known, codes = _numbered(groups)
+    known, codes = numbered(groups)
     cells = (int(places.max()) + 1) * len(known)
     if cells >= 1 << 62:
         order = np.lexsort((groups, places))
         first = _changes(places[order]) | _changes(groups[order])
         starts = np.flatnonzero(first)
         return Carried(
-            np.add.reduceat(sums[order], starts, axis=0), places[order][first], groups[order][first]
+            np.add.reduceat(_taken(sums, order), starts, axis=0), places[order][first], groups[order][first]
         )
     cell = places * len(known) + codes
     if sums.dtype == np.float64 and cells <= min(_DENSE * len(cell), MOST_CELLS):
@@ -100,7 +145,9 @@ def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
     ordered = cell[order]
     starts = np.flatnonzero(_changes(ordered))
     used = ordered[starts]
-    return Carried(np.add.reduceat(sums[order], starts, axis=0), used // len(known), known[used % len(known)])
+    return Carried(
+        np.add.reduceat(_taken(sums, order), starts, axis=0), used // len(known), known[used % len(known)]
+    )
 
 
 def carried_through(
@@ -108,39 +155,28 @@ def carried_through(
 ) -> Carried | None:
     """Return what elements send on: their weights times every entry that reaches them, added up by place and group.
 
-    reached_at: the place of each element among what reaches them. None where a loop over integers of any size, or over
-    more groups than there is room for, has to be left to `matches`.
+    reached_at: the place of each element among what reaches them. None where it is left to `matches`: a loop over
+    integers of any size, over more groups than there is room for, or over few products.
     """
-    if reached.groups is None or weights.dtype != np.float64 or len(places) == 0 or len(reached.groups) == 0:
+    products = int(reached.counts(reached_at).sum())
+    if reached.groups is None or weights.dtype == np.object_ or products < max(FEW, 1):
         return None
-    (own, own_codes), (theirs, codes) = _numbered(groups), _numbered(reached.groups)
+    (own, own_codes), (theirs, codes) = numbered(groups), reached.numbered
     room = len(own) * len(theirs)
     if room > MOST_CELLS:
         return None
-    order = np.argsort(places, kind="stable")
-    targets = int(places[order[-1]]) + 1
-    row_starts = np.searchsorted(places[order], np.arange(targets + 1))
+    targets = int(places.max()) + 1
+    order, row_starts = ordered(places, targets)
     met = (own_codes[order] * len(theirs), reached_at[order], reached.starts, codes)
     counts = np.zeros(targets, dtype=np.int64)
     count_products(row_starts, *met, counts, np.zeros(room, dtype=np.int64))
     number = int(counts.sum())
-    made_codes, made = np.empty(number, dtype=np.int64), np.zeros((number, weights.shape[1]))
+    made_codes = np.empty(number, dtype=np.int64)
+    made = np.zeros((number, weights.shape[1]), dtype=weights.dtype)
     marks, slots = np.zeros(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    add_products(row_starts, weights[order], *met, reached.sums, marks, slots, made_codes, made)
+    add_products(row_starts, _taken(weights, order), *met, reached.sums, marks, slots, made_codes, made)
     numbers = own[made_codes // len(theirs)] + theirs[made_codes % len(theirs)]
     return Carried(made, np.repeat(np.arange(targets), counts), numbers)
-
-
-def _numbered(groups: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (the groups that there are, ascending; for each entry which of them it is)."""
-    most = int(groups.max())
-    if most < MOST_CELLS:
-        there = np.zeros(most + 1, dtype=np.int64)
-        there[groups] = 1
-        known = np.flatnonzero(there)
-        return known, (np.cumsum(there) - 1)[groups]
-    known, codes = np.unique(groups, return_inverse=True)
-    return known, codes
 
 
 def _changes(column: IntArray) -> np.ndarray:

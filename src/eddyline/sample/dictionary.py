@@ -13,7 +13,7 @@ import numpy as np
 from eddyline.errors import CorruptState, SketchError
 from eddyline.kernels.elements import fold_rows, merge_sorted
 from eddyline.sample.labels import Labels
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import BoolArray, IntArray, numbered
 from eddyline.sample.spec import DictionarySpec
 
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
@@ -134,9 +134,8 @@ class Dictionary:
     def index(self, key: int) -> tuple[IntArray, IntArray]:
         """Return (distinct values of a key, ascending; for each element the place of its value), made once."""
         if key not in self._indexes:
-            values, places = np.unique(self.elements[key], return_inverse=True)
-            codes = self.labels[key].codes[values] if key in self.labels else values.astype(np.int64)
-            self._indexes[key] = (codes, places.astype(np.int64))
+            values, places = numbered(self.elements[key])
+            self._indexes[key] = (self.labels[key].codes[values] if key in self.labels else values, places)
         return self._indexes[key]
 
     def where(self, kept: BoolArray) -> "Dictionary":

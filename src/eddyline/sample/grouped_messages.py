@@ -7,48 +7,34 @@ its parts, each times its own stride.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.errors import SketchError
 from eddyline.sample.carried import (
-    MOST_CELLS,
     Carried,
     Entries,
     added_up,
+    any_of,
     carried_through,
-    matches,
+    multiplied,
     spread_out,
 )
-from eddyline.sample.join import Join, Relation, behind
+from eddyline.sample.group_codes import group_codes
+from eddyline.sample.group_tables import GroupTable, group_table
+from eddyline.sample.join import Join, behind, different_quantities
 from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
-from eddyline.sample.sorting import BoolArray, IntArray
-from eddyline.sample.spec import Node, Quantity
+from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray, ordered
+from eddyline.sample.spec import Quantity
 
 _MOST_COMBINATIONS = 1 << 62
 _WHOLE = 2.0**62
-
-
-@dataclass(frozen=True)
-class GroupCodes:
-    """The groups of one relation: for each its codes, column by column, and which of them are NULL.
-
-    of_rows: the group of each element. missing: the group whose columns are all NULL, where rows are that an
-    outer join finds no match for.
-    """
-
-    codes: tuple[IntArray, ...]
-    nulls: tuple[BoolArray, ...]
-    of_rows: IntArray
-    missing: int = 0
-
-    def __len__(self) -> int:
-        return len(self.codes[0]) if self.codes else 1
+_WHOLE_FLOAT = 2.0**53
 
 
 class GroupedJoin:
@@ -56,10 +42,10 @@ class GroupedJoin:
 
     def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
         self.join = join
-        self.quantities, self.columns = _different(join, quantities)
+        self.quantities, self.columns = different_quantities(join, quantities)
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
-        self.codes = [_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
+        self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
         sizes = [len(each) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
             raise SketchError(
@@ -67,6 +53,7 @@ class GroupedJoin:
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes
+        self._ordered: dict[tuple[int, int | None], IntArray] = {}
 
     def _maybe_missing(self) -> set[int]:
         """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
@@ -100,7 +87,7 @@ class GroupedJoin:
                 found, missing = values[own], null[own]
                 if position in dictionary.labels:
                     column = dictionary.labels[position].decoded(found)
-                    columns.append(pa.array(column.to_pylist(), column.type, mask=missing))
+                    columns.append(pc.if_else(pa.array(missing), None, column) if missing.any() else column)
                 else:
                     columns.append(pa.array(found, mask=missing))
         return columns
@@ -108,8 +95,9 @@ class GroupedJoin:
     def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
 
-        of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two such of
-        two relations would join to rows that neither has.
+        Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are. of_rows_there: without what has more
+        deletes than inserts, by the links and groups of its relation. Two such of two relations would join to rows that
+        neither has.
         """
         weights = [
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
@@ -118,9 +106,10 @@ class GroupedJoin:
         if of_rows_there:
             weights = [self._without_negative(k, each) for k, each in enumerate(weights)]
         largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
-        kind = np.int64 if largest < _WHOLE else np.object_
+        kind = np.float64 if largest < _WHOLE_FLOAT else np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
-        return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        groups, sums = GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        return groups, sums.astype(np.int64) if kind is np.float64 else sums
 
     def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
         """Return a relation's weights, 0 for elements that with those of the same links and group have no rows."""
@@ -139,26 +128,37 @@ class GroupedJoin:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""
         return self.sampled([True] * len(self.sizes)).at_root()
 
+    @cached_property
+    def _weights(self) -> list[np.ndarray]:
+        """The weights of each relation's elements, a column for each quantity."""
+        relations = [self.join.relations(quantity) for quantity in self.quantities]
+        return [np.stack([each[k].weights for each in relations], axis=1) for k in range(len(self.nodes))]
+
     def sampled(self, own_rate: Sequence[bool]) -> "GroupedMessages":
         """Return the messages in which each sampled value counts 1/pi times.
 
         own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once.
         """
-        weights = [
-            np.stack([self.join.relations(q)[k].weights for q in self.quantities], axis=1)
-            for k in range(len(self.nodes))
-        ]
         factors = [
             np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
             for rates, own in zip(self.join.probabilities, own_rate, strict=True)
         ]
-        return GroupedMessages(self, weights, factors)
+        return GroupedMessages(self, self._weights, factors, self._ordered)
 
 
 class GroupedMessages:
-    """What relations send to links and links to relations, by group, for all quantities at once."""
+    """What relations send to links and links to relations, by group, for all quantities at once.
 
-    def __init__(self, join: GroupedJoin, weights: list[np.ndarray], factors: list[np.ndarray]) -> None:
+    ordered: the order of elements by link, which messages of the same weights share.
+    """
+
+    def __init__(
+        self,
+        join: GroupedJoin,
+        weights: list[np.ndarray],
+        factors: list[np.ndarray],
+        ordered: dict[tuple[int, int | None], IntArray] | None = None,
+    ) -> None:
         self.join = join
         self.weights = weights
         self.factors = factors
@@ -170,6 +170,7 @@ class GroupedMessages:
         self._own: dict[tuple[int, int], Carried] = {}
         self._sent: dict[tuple[int, int], Carried] = {}
         self._passed: dict[tuple[int, int], Carried] = {}
+        self._ordered = {} if ordered is None else ordered
 
     def members(self, variable: int) -> list[int]:
         """Return the relations that meet at a link."""
@@ -217,7 +218,7 @@ class GroupedMessages:
         assert own.places is not None
         assert own.groups is not None
         size, values = self.join.sizes[variable], len(self.join.join.values[variable])
-        totals = _totals(own, size)
+        totals = own.totals(size)
         made = np.zeros_like(totals)
         for column, turn in enumerate(turns):
             others = self._others(relation, variable, column) if turn is Turn.FULL else None
@@ -225,7 +226,7 @@ class GroupedMessages:
         if not set(turns) & {Turn.OUTER, Turn.FULL}:
             return Carried(made)
         more = made - totals
-        places = np.flatnonzero((more != 0).any(axis=1))
+        places = np.flatnonzero(any_of(more))
         group = self.join.missing_group(relation, variable)
         return added_up(
             np.concatenate([own.places, places]),
@@ -251,33 +252,49 @@ class GroupedMessages:
         towards: the link at whose places they are added up; None adds up all of them. between: only at places from the
         one to the other, counted from the first.
         """
-        mine, weights = self.relations[relation], self.weights[relation]
-        rows = np.flatnonzero((weights != 0).any(axis=1))
+        rows, groups, sums, last = self._reached(relation, towards, between)
+        first, stop = between or (0, 1 if towards is None else self.join.sizes[towards])
+        if last is not None:
+            at = self._places(relation, towards, rows) - first
+            met = (at, groups, sums, last[0][rows], last[1])
+            table = group_table(*met, stop - first)
+            made = (table and table.entries()) or carried_through(*met)
+            if made is not None:
+                return made
+            rows, groups, sums = multiplied(rows, groups, sums, *last)
+        return added_up(self._places(relation, towards, rows) - first, groups, sums)
+
+    def _reached(
+        self, relation: int, towards: int | None, between: tuple[int, int] | None = None
+    ) -> tuple[IntArray, IntArray, np.ndarray, tuple[IntArray, Carried] | None]:
+        """Return elements, their groups and weights times what reaches them through all other links but the last.
+
+        Then, for that link, their places there and what it passes on; None where there is no other link.
+        """
+        mine = self.relations[relation]
+        rows = self._rows(relation, towards)
         if between is not None:
-            places = self._places(relation, towards, rows)
-            rows = rows[(places >= between[0]) & (places < between[1])]
+            rows = rows[slice(*np.searchsorted(self._places(relation, towards, rows), between))]
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        sums = weights[rows]
+        sums = self.weights[relation].take(rows, axis=0)
         others = [
             (places, self.passed(variable, relation))
             for variable, places in zip(mine.variables, mine.places, strict=True)
             if variable != towards
         ]
         others.sort(key=lambda other: other[1].groups is not None)
-        for position, (places, reached) in enumerate(others):
-            if position == len(others) - 1:
-                at = self._places(relation, towards, rows) - (between[0] if between else 0)
-                made = carried_through(at, groups, sums, places[rows], reached)
-                if made is not None:
-                    return made
-            own, theirs = matches(places[rows], reached)
-            sums = sums[own] * reached.sums[theirs]
-            groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
-            rows = rows[own]
-            used = (sums != 0).any(axis=1)
-            rows, groups, sums = rows[used], groups[used], sums[used]
-        at = self._places(relation, towards, rows) - (between[0] if between else 0)
-        return added_up(at, groups, sums)
+        for places, reached in others[:-1]:
+            rows, groups, sums = multiplied(rows, groups, sums, places, reached)
+        return rows, groups, sums, others[-1] if others else None
+
+    def _rows(self, relation: int, towards: int | None) -> IntArray:
+        """Return the elements of a relation that weigh something, in the order of their places at a link."""
+        if (relation, towards) not in self._ordered:
+            rows = np.flatnonzero(any_of(self.weights[relation]))
+            if towards is not None:
+                rows = rows[ordered(self._places(relation, towards, rows), self.join.sizes[towards])[0]]
+            self._ordered[relation, towards] = rows
+        return self._ordered[relation, towards]
 
     def _places(self, relation: int, towards: int | None, rows: IntArray) -> IntArray:
         mine = self.relations[relation]
@@ -292,7 +309,7 @@ class GroupedMessages:
         else:
             total = self._gathered(self.join.root, None)
         assert total.groups is not None
-        used = np.flatnonzero((total.sums != 0).any(axis=1))
+        used = np.flatnonzero(any_of(total.sums))
         order = used[np.argsort(total.groups[used])]
         return total.groups[order], total.sums[order][:, self.join.columns]
 
@@ -319,6 +336,44 @@ class GroupedMessages:
                 met.insert(0, Carried(np.ones((min(step, size - start), len(self.join.quantities)))))
             yield start, reduce(Carried.times, met[:-1]).entries(), met[-1].entries()
 
+    def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:
+        """Return two sides that meet at the values of a link, one of them as a table; None where it would be empty.
+
+        The table is the side that has most products, if it can be one; the other is what all other relations send.
+        """
+        members = self.members(variable)
+        if any(self._is_turned(each, variable) for each in members):
+            return None
+        for relation in sorted(members, key=lambda each: -self._products(each, variable)):
+            others = [each for each in members if each != relation]
+            if all(self._room(each, variable) == self.join.sizes[variable] for each in others):
+                table = self._table(relation, variable)
+                if table is not None:
+                    met = Carried(np.ones((self.join.sizes[variable], len(self.join.quantities))))
+                    return reduce(Carried.times, (self.sent(each, variable) for each in others), met), table
+        return None
+
+    def _table(self, relation: int, variable: int) -> GroupTable | None:
+        """Return what a relation sends to a link as a table; None where groups reach it through several other links."""
+        mine = self.relations[relation]
+        if sum(self.passed(v, relation).groups is not None for v in mine.variables if v != variable) != 1:
+            return None
+        rows, groups, sums, last = self._reached(relation, variable)
+        assert last is not None
+        at, size = self._places(relation, variable, rows), self.join.sizes[variable]
+        return group_table(at, groups, sums, last[0][rows], last[1], size)
+
+    def only(self, groups: IntArray) -> "GroupedMessages":
+        """Return the messages of elements that may be in some groups; of outer joins all, as they decide for others."""
+        if any(each for turns in self._turns for each in turns):
+            return self
+        weights = []
+        for codes, stride, mine in zip(self.join.codes, self.join.strides, self.weights, strict=True):
+            there = np.zeros(len(codes), dtype=np.bool_)
+            there[groups // stride % len(codes)] = True
+            weights.append(np.where(there[codes.of_rows][:, None], mine, 0))
+        return GroupedMessages(self.join, weights, self.factors)
+
     def _room(self, relation: int, variable: int) -> int:
         """Return for how many places of a link what a relation sends there can be held at once."""
         size = self.join.sizes[variable]
@@ -333,9 +388,8 @@ class GroupedMessages:
         number = np.ones(len(mine.weights), dtype=np.int64)
         for variable, places in zip(mine.variables, mine.places, strict=True):
             reached = self.passed(variable, relation) if variable != towards else None
-            if reached is not None and reached.groups is not None:
-                counts = np.append(np.diff(reached.starts), 0)
-                number *= counts[np.minimum(places, len(counts) - 1)]
+            if reached is not None:
+                number *= reached.counts(places)
         return int(number.sum())
 
     def _is_turned(self, relation: int, variable: int) -> bool:
@@ -347,53 +401,3 @@ class GroupedMessages:
         if self._room(relation, variable) == size:
             return self.sent(relation, variable).between(start, stop)
         return self._gathered(relation, variable, (start, stop))
-
-
-def _different(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
-    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
-    kept: list[Quantity] = []
-    places = []
-    for quantity in quantities:
-        mine = join.whole_relations(quantity)
-        for place, other in enumerate(kept):
-            theirs = join.whole_relations(other)
-            if all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
-                places.append(place)
-                break
-        else:
-            places.append(len(kept))
-            kept.append(quantity)
-    return kept, places
-
-
-def _same(mine: Relation, other: Relation) -> bool:
-    return mine.turns == other.turns and np.array_equal(mine.weights, other.weights)
-
-
-def _totals(entries: Carried, size: int) -> np.ndarray:
-    """Return what entries hold at each place, all groups together."""
-    assert entries.places is not None
-    totals = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
-    np.add.at(totals, entries.places, entries.sums)
-    return totals
-
-
-def _codes(join: Join, node: Node, *, missing: bool) -> GroupCodes:
-    """Return the groups that a relation's elements are in, numbered; missing: there is a group of NULLs in any case."""
-    view, dictionary = join.view(node), join.dictionary(node)
-    if not view.groups:
-        return GroupCodes((), (), np.zeros(len(dictionary), dtype=np.int64))
-    columns = [np.where(dictionary.is_null(key), 0, dictionary.key(key)) for key in view.groups]
-    nulls = [dictionary.is_null(key) for key in view.groups]
-    number = np.zeros(len(dictionary), dtype=np.int64)
-    for part in (*nulls, *columns):
-        values, places = np.unique(part, return_inverse=True)
-        _, number = np.unique(number * len(values) + places, return_inverse=True)
-    _, first = np.unique(number, return_index=True)
-    codes, null_codes = [column[first] for column in columns], [null[first] for null in nulls]
-    of_nulls = np.flatnonzero(np.logical_and.reduce(null_codes))
-    if missing and not len(of_nulls):
-        codes = [np.append(each, 0) for each in codes]
-        null_codes = [np.append(each, values=True) for each in null_codes]
-    place = int(of_nulls[0]) if len(of_nulls) else len(first)
-    return GroupCodes(tuple(codes), tuple(null_codes), number, place)

@@ -1,10 +1,11 @@
 """A query over the dictionaries of a state: the values of its links, and its relations by quantity."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
@@ -58,6 +59,17 @@ class Join:
         self.first = next(iter(shape.quantities.values()))
         self._rows: dict[tuple[View, tuple[str, ...]], BoolArray] = {}
         self._whole: dict[Quantity, list[Relation]] = {}
+        self._weights: dict[tuple[View, tuple[str, ...]], IntArray] = {}
+
+    def only(self, quantities: Mapping[str, Quantity]) -> "Join":
+        """Return the query with some of its quantities; what is known of its links and elements is shared."""
+        made = Join(self.state, replace(self.shape, quantities=dict(quantities)), self.filled)
+        made._rows, made._weights = self._rows, self._weights
+        made.__dict__["_links"] = self._links
+        if made.null_places == self.null_places:
+            made._whole = self._whole
+            made.__dict__ |= {"_places": self._places, "probabilities": self.probabilities}
+        return made
 
     @property
     def follows_all(self) -> bool:
@@ -183,10 +195,19 @@ class Join:
         if quantity not in self._whole:
             relations = []
             for index, (node, places) in enumerate(zip(quantity.nodes, self._places, strict=True)):
-                weights = np.where(self.rows(node), self.dictionary(node).total(self.view(node).measure), 0)
+                weights = self._weights_of(node)
                 relations.append(Relation(weights, node.variables, places, self._turns(index, node)))
             self._whole[quantity] = relations
         return self._whole[quantity]
+
+    def _weights_of(self, node: Node) -> IntArray:
+        """Return the net weight of each element of a relation, 0 where it does not count."""
+        key = (self.view(node), node.roles)
+        if key not in self._weights:
+            self._weights[key] = np.where(
+                self.rows(node), self.dictionary(node).total(self.view(node).measure), 0
+            )
+        return self._weights[key]
 
     def _turns(self, index: int, node: Node) -> tuple[Turn, ...]:
         """Return what the roles of a relation make of its messages; NULLs of a NOT IN are all held."""
@@ -269,3 +290,25 @@ def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> se
         reached.update(near)
         new += near
     return reached
+
+
+def different_quantities(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
+    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
+    kept: list[Quantity] = []
+    places = []
+    for quantity in quantities:
+        mine = join.whole_relations(quantity)
+        for place, other in enumerate(kept):
+            theirs = join.whole_relations(other)
+            if all(_same(a, b) for a, b in zip(mine, theirs, strict=True)):
+                places.append(place)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(quantity)
+    return kept, places
+
+
+def _same(mine: Relation, other: Relation) -> bool:
+    same = mine.weights is other.weights or np.array_equal(mine.weights, other.weights)
+    return mine.turns == other.turns and same

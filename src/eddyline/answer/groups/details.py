@@ -6,7 +6,8 @@ from math import ceil, inf
 import numpy as np
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate, Scalar
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.columns import Value
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
@@ -16,19 +17,19 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.details import TIMES
 from eddyline.sql.query import Detail, GroupQuery
-
-Value = tuple[Scalar | None, Scalar | None, Scalar | None]
-"""An aggregate of a group: the estimate and its ends."""
+from eddyline.types import SqlType
 
 
 @dataclass(frozen=True)
 class DetailColumn:
     """A detail of every group, whether it is exact, and of groups that are not seen.
 
-    negative: how many elements behind it have more deletes than inserts.
+    negative: how many elements behind it have more deletes than inserts. kind: the type of values that are no plain
+    numbers.
     """
 
     values: list[Value]
+    kind: SqlType | None
     exact: bool
     rest: Estimate
     negative: int
@@ -55,7 +56,7 @@ def read_details(
         tuples = read_tuples(snapshot, part, query, detail, labels)
         values = _values(planned.name, tuples, detail, limit, confidence)
         rest = _rest(planned.name, detail, confidence, whole=whole)
-        found[detail.name] = DetailColumn(values, tuples.exact, rest, tuples.negative)
+        found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative)
     return found
 
 

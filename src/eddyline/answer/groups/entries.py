@@ -4,23 +4,24 @@ There may be far more of them than elements. So they are made value by value and
 those of groups that hardly any value shows are looked at one by one (`rare`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
+from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, table_moments
 from eddyline.answer.interval import FloatArray, GroupSpread
-from eddyline.kernels.groups import add_moments, find_entries
-from eddyline.sample.carried import Entries
+from eddyline.kernels.groups import add_moments, count_values, find_entries
+from eddyline.sample.carried import Carried, Entries
+from eddyline.sample.group_tables import GroupTable
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.messages import sampled_messages
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray
 
 RARE = 2
 """Groups that so many values or fewer show tell of those that none shows."""
-_LEAST_REST = 0.2
-"""What is left of a count without one of its values is taken to be at least this share."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +39,11 @@ class Moments:
     lonely: BoolArray
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A sum of quantities, by column, times factors, by group, of which is asked how sure it is.
-
-    count: a quantity and its total in each group, of which a value's own part is taken off, as the estimate without
-    that value would have it. owners: of so many (`number`), to which groups are added up, -1 for none; each is its own
-    if there are none.
-    """
-
-    factors: Mapping[int, FloatArray]
-    count: tuple[int, FloatArray] | None = None
-    owners: IntArray | None = None
-    number: int = 0
-
-
 class _Moments:
     """What is added up, entry by entry, to know how sure a sum is."""
 
     def __init__(self, asked: Asked, groups: int) -> None:
+        self.asked = asked
         self.owners = np.arange(groups) if asked.owners is None else asked.owners
         size = groups if asked.owners is None else asked.number
         self.columns = np.array([*asked.factors], dtype=np.int64)
@@ -66,22 +53,30 @@ class _Moments:
         self.lonely, self._before = np.zeros(size, dtype=np.bool_), np.zeros((size, 2))
 
     def add(
-        self, left: Entries, right: Entries, scales: FloatArray, chances: FloatArray, groups: IntArray
+        self,
+        left: Entries,
+        right: Entries,
+        scales: FloatArray,
+        chances: FloatArray,
+        groups: tuple[IntArray, IntArray],
     ) -> None:
-        """Add the entries that two sides make at some places of a link."""
+        """Add the entries that two sides make at some places of a link; groups: see `GroupEntries.numbers`."""
+        if not len(self.columns):
+            count_values(*left[:2], *right[:2], chances, *groups, self.moments[:, 4:])
+            return
         size = len(self.moments)
         add_moments(
             *left,
             *right,
             scales,
             chances,
-            groups,
+            *groups,
             self.owners,
             self.columns,
             self.factors,
             self.totals,
             self.counted,
-            _LEAST_REST,
+            LEAST_REST,
             np.zeros(size),
             np.zeros(size),
             np.zeros(size, dtype=np.int64),
@@ -89,11 +84,23 @@ class _Moments:
             self.typical,
         )
 
-    def end_link(self) -> None:
-        """Note which owners have one value of the link whose entries were just added, and that one sampled."""
+    def add_cells(self, groups: IntArray, cells: FloatArray, values: FloatArray, sampled: FloatArray) -> None:
+        """Add what a table has of some groups: cells (variance, squares, third, largest, by themselves), values."""
+        self.moments[groups, :3] += cells[:3].T
+        self.moments[groups, 3] = np.maximum(self.moments[groups, 3], cells[3])
+        self.moments[groups, 4] += sampled
+        self.moments[groups, 5] += values
+        self.typical += cells[4].sum(), sampled.sum()
+
+    def end_link(self) -> FloatArray:
+        """Return how many values of the link whose entries were just added each owner has.
+
+        Notes which have one, and that one sampled.
+        """
         sampled, values = (self.moments[:, 4:] - self._before).T
         self.lonely |= (sampled == 1) & (values == 1)
         self._before = self.moments[:, 4:].copy()
+        return np.asarray(values)
 
     def read(self) -> Moments:
         """Return what was added up."""
@@ -131,15 +138,27 @@ class GroupEntries:
         self.links = links
         self._messages = messages
         self._met: dict[int, tuple[int, Entries, Entries]] = {}
+        self._seen: dict[int, FloatArray] = {}
+
+    @cached_property
+    def numbers(self) -> tuple[IntArray, IntArray]:
+        """The numbers of the groups, and of every number which group it is, -1 for none; nothing if they are many."""
+        room = prod(len(each) for each in self.grouped.codes)
+        places = np.full(room if room <= MOST_CELLS else 0, -1)
+        if len(places):
+            places[self.groups] = np.arange(len(self.groups))
+        return self.groups, places
 
     def _sides(self, link: int) -> Iterator[tuple[int, Entries, Entries, FloatArray, FloatArray]]:
         """Yield what meets at a link, some places at a time: the first of them, both sides, their scales and rates."""
         rates, scales = self.grouped.join.probabilities[link], self._messages.factors[link][:, 0]
         parts = [self._met[link]] if link in self._met else self._messages.sides(link)
+        made = 0
         for start, left, right in parts:
-            if len(left[0]) > len(rates):
-                self._met[link] = start, left, right
             yield start, left, right, scales[start:], rates[start:]
+            made += 1
+        if made == 1:
+            self._met[link] = start, left, right
 
     def moments(self, *asked: Asked) -> list[Moments]:
         """Return how sure some sums are, all of them in one pass over the entries."""
@@ -149,11 +168,25 @@ class GroupEntries:
         return [each.read() for each in made]
 
     def _add(self, link: int, made: Sequence["_Moments"]) -> None:
-        for _, left, right, scales, rates in self._sides(link):
-            for each in made:
-                each.add(left, right, scales, 1.0 - rates, self.groups)
+        """Add the entries of a link, and remember how many values show each group."""
+        one_each = len(self.groups) > 0 and all(each.asked.owners is None for each in made)
+        tabled = self._messages.tabled(link) if one_each else None
+        if tabled is not None and fits(*tabled, len(made)):
+            self._add_table(link, made, *tabled)
+        else:
+            for _, left, right, scales, rates in self._sides(link):
+                for each in made:
+                    each.add(left, right, scales, 1.0 - rates, self.numbers)
         for each in made:
-            each.end_link()
+            values = each.end_link()
+            if each.asked.owners is None:
+                self._seen[link] = values
+
+    def _add_table(self, link: int, made: Sequence["_Moments"], entries: Carried, table: GroupTable) -> None:
+        scales, rates = self._messages.factors[link][:, 0], self.grouped.join.probabilities[link]
+        found = table_moments(entries, table, scales, 1.0 - rates, [each.asked for each in made], self.groups)
+        for each, cells in zip(made, found.cells, strict=True):
+            each.add_cells(found.groups, cells, found.values, found.sampled)
 
     @cached_property
     def rare(self) -> RareEntries:
@@ -165,22 +198,30 @@ class GroupEntries:
         return RareEntries(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _rare(self, link: int) -> tuple[np.ndarray, ...]:
-        nothing, width = _Moments(Asked({}), len(self.groups)), len(self.grouped.quantities)
-        self._add(link, [nothing])
-        seen = nothing.read().values
+        if link not in self._seen:
+            self._add(link, [_Moments(Asked({}), len(self.groups))])
+        seen, width = self._seen[link], len(self.grouped.quantities)
         wanted = (seen > 0) & (seen <= RARE)
         room = int(seen[wanted].sum())
         added, groups, places = np.empty((room, width)), *np.empty((2, room), dtype=np.int64)
         done = 0
-        for start, left, right, scales, _ in self._sides(link):
-            at = slice(done, None)
+        for start, left, right in self._sides_of(link, wanted):
+            at, scales = slice(done, None), self._messages.factors[link][start:, 0]
             found = find_entries(
-                *left, *right, scales, self.groups, wanted, added[at], groups[at], places[at]
+                *left, *right, scales, *self.numbers, wanted, added[at], groups[at], places[at]
             )
             places[done : done + found] += start
             done += found
         rates = self.grouped.join.probabilities[link][places]
         return added, groups, places + sum(self.grouped.sizes[:link]), rates, seen[groups]
+
+    def _sides_of(self, link: int, wanted: BoolArray) -> Iterator[tuple[int, Entries, Entries]]:
+        """Yield what meets at a link, at least of the groups that are wanted."""
+        if not wanted.any():
+            return iter(())
+        if link in self._met:
+            return iter([self._met[link]])
+        return self._messages.only(self.groups[wanted]).sides(link)
 
     def count_values(self) -> int:
         """Return how many followed values of all links join."""

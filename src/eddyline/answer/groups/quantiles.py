@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer.estimate import Number, Scalar
-from eddyline.answer.groups.entries import Asked
+from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
 from eddyline.answer.interval import FloatArray, ends_of_groups, two_sided_z, wilson_ends
 from eddyline.plan.decide.facets import ROWS

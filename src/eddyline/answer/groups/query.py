@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf, isnan
-from typing import Any
+from math import ceil, floor, inf
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-from msgspec.structs import replace
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import aggregate_value, unit_of
 from eddyline.answer.estimate import Estimate, Number
-from eddyline.answer.groups.details import Value, read_details
+from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column
+from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
-from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
+from eddyline.answer.groups.sampled import GroupAggregate, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.interval import FloatArray, Interval, of_each
@@ -29,7 +29,6 @@ from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.sorting import IntArray
-from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 
 
@@ -41,7 +40,7 @@ class Answered:
     """
 
     groups: IntArray
-    columns: tuple[list[Value], ...]
+    columns: tuple[Column, ...]
     exact: bool
     whole: bool
     rest: Mapping[str, Estimate]
@@ -76,14 +75,16 @@ def answer_groups(
     labels = labels_of(grouped, query, answered.groups)
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
-    rows = rows_of(list(labels.values()), len(answered.groups))
-    sure = of_each(confidence, len(rows)) if simultaneous else confidence
-    about_rows, negative = answered.most_rows, 0
-    for name, read in read_details(
-        snapshot, planned, query, rows, sure, whole=answered.whole, most_rows=about_rows
-    ).items():
-        columns[name], rest[name], exact = read.values, read.rest, exact and read.exact
-        negative = max(negative, read.negative)
+    negative = 0
+    if query.details:
+        rows = rows_of(list(labels.values()), len(answered.groups))
+        sure = of_each(confidence, len(rows)) if simultaneous else confidence
+        for name, read in read_details(
+            snapshot, planned, query, rows, sure, whole=answered.whole, most_rows=answered.most_rows
+        ).items():
+            columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
+            exact &= read.exact
+            negative = max(negative, read.negative)
     made = _table(query, labels, columns, exact=exact)
     table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
     found = (*about, *answered.notes, *((notes.negative_values(negative),) if negative else ()), *chosen)
@@ -103,54 +104,51 @@ def answer_groups(
 def _table(
     query: GroupQuery,
     labels: Mapping[GroupColumn, pa.Array],
-    columns: Mapping[str, Sequence[Value]],
+    columns: Mapping[str, Column],
     *,
     exact: bool,
 ) -> pa.Table:
     """Return the groups as a table: group columns and then aggregates, each in the order of the SELECT list."""
     groups = {column.name: values for column, values in labels.items()}
-    kinds = {each.name: to_arrow(each.kind) for each in query.details if each.kind is not None}
     ordered = {name: groups[name] for name in query.selected if name in groups} | groups
     for name in dict.fromkeys((*(n for n in query.selected if n in columns), *columns)):
-        values = columns[name]
-        parts = zip(*values, strict=True) if values else ((), (), ())
-        for suffix, part in zip(("", *ENDS), parts, strict=True):
-            ordered[name + suffix] = pa.array(part, kinds[name]) if name in kinds else _column(part)
-    number = len(next(iter(columns.values())))
-    ordered[EXACT] = pa.array([exact] * number, pa.bool_())
+        for suffix, part in zip(("", *ENDS), columns[name], strict=True):
+            ordered[name + suffix] = part
+    ordered[EXACT] = pa.array(np.full(len(next(iter(columns.values()))[0]), exact))
     return pa.table(ordered)
-
-
-def _column(values: Sequence[Any]) -> pa.Array:
-    """Return numbers as integers where all are, however large, else as floats."""
-    if all(value is None or isinstance(value, int) for value in values):
-        fits = all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
-        return pa.array(values, pa.int64()) if fits else pa.array(values, pa.decimal256(76, 0))
-    return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
 def _exact_rows(
     grouped: GroupedJoin, names: Sequence[str], query: GroupQuery
-) -> tuple[IntArray, tuple[list[Value], ...], list[dict[str, int]], int]:
-    """Return (groups with rows, their aggregates, their totals, how many groups have a negative count)."""
+) -> tuple[IntArray, tuple[Column, ...], dict[str, np.ndarray], int]:
+    """Return (groups with rows, their aggregates, their totals by name, how many groups have a negative count)."""
     groups, sums = grouped.exact()
     if not query.groups and len(groups) == 0:
         groups, sums = np.zeros(1, dtype=np.int64), np.zeros((1, len(names)), dtype=np.int64)
     rows = sums[:, list(names).index(ROWS)]
-    kept = rows > 0 if query.groups else np.ones(len(groups), dtype=np.bool_)
-    totals = [dict(zip(names, map(int, line), strict=True)) for line in sums[kept]]
-    columns: tuple[list[Value], ...] = tuple(
-        [(value, value, value) for value in (_value(query, i, each) for each in totals)]
-        for i in range(len(query.aggregates))
+    kept = np.asarray(rows > 0 if query.groups else np.ones(len(groups)), dtype=np.bool_)
+    totals = {name: sums[kept, place] for place, name in enumerate(names)}
+    columns = tuple(
+        exact_column(query.single(each.aggregate), _own(query, i, totals))
+        for i, each in enumerate(query.aggregates)
     )
     return groups[kept], columns, totals, int((rows < 0).sum())
 
 
+T = TypeVar("T")
+
+
+def _own(query: GroupQuery, aggregate: int, totals: Mapping[str, T]) -> dict[str, T]:
+    """Return the totals that an aggregate is made of, by what they are to it."""
+    function = query.aggregates[aggregate].aggregate.function
+    return {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
+
+
 def _value(query: GroupQuery, aggregate: int, totals: Mapping[str, int]) -> Number | None:
     """Return an aggregate from the exact totals of a group."""
-    function = query.aggregates[aggregate].aggregate.function
-    own = {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
-    return aggregate_value(query.single(query.aggregates[aggregate].aggregate), own)
+    return aggregate_value(
+        query.single(query.aggregates[aggregate].aggregate), _own(query, aggregate, totals)
+    )
 
 
 def _everything(
@@ -169,7 +167,12 @@ def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confi
     values = [_value(query, i, totals) for i in range(len(query.aggregates))]
     rest = _nothing(planned, query, confidence)
     return Answered(
-        np.zeros(1, dtype=np.int64), tuple([(each, each, each)] for each in values), True, True, rest, "exact"
+        np.zeros(1, dtype=np.int64),
+        tuple(column_of_values([(each, each, each)]) for each in values),
+        True,
+        True,
+        rest,
+        "exact",
     )
 
 
@@ -197,7 +200,7 @@ def _followed(
     """Return the groups of one stream that are followed, each exact; the others together are the exact rest."""
     groups, columns, totals, negative = _exact_rows(grouped, names, query)
     left = {
-        name: int(snapshot.counters[planned.totals[name][0]][0]) - sum(each[name] for each in totals)
+        name: int(snapshot.counters[planned.totals[name][0]][0]) - sum(totals[name].tolist())
         for name in names
     }
     rest = {
@@ -206,7 +209,7 @@ def _followed(
     }
     about = [notes.negative_groups(negative)] if negative else []
     about.append(notes.groups_not_followed(len(groups), left[ROWS]))
-    most_rows = np.array([float(each[ROWS]) for each in totals])
+    most_rows = totals[ROWS].astype(np.float64)
     return Answered(groups, columns, True, False, rest, "followed", tuple(about), most_rows)
 
 
@@ -230,17 +233,16 @@ def _sampled(
     sampled = SampledGroups(grouped, names, own_links(query, grouped))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
-    asked = [_asked(snapshot, planned, query, i, confidence) for i in range(len(query.aggregates))]
-    rows = GroupAggregate(
-        "count", {"count": ROWS}, _ends(_whole(snapshot, planned, "count", ROWS, confidence))
-    )
+    wholes = _Wholes(snapshot, grouped, names, planned, confidence)
+    asked = [_asked(wholes, query, i) for i in range(len(query.aggregates))]
+    rows = GroupAggregate("count", {"count": ROWS}, _ends(wholes.read("count", ROWS)))
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
         unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
-        columns.append(_values(found, function, unit, shown, none))
+        columns.append(sampled_column(found, function, unit, shown, none))
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
@@ -260,37 +262,18 @@ def _sampled(
     )
 
 
-def _asked(
-    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, place: int, confidence: float
-) -> tuple[GroupAggregate, SampleEstimate | None]:
+def _asked(wholes: "_Wholes", query: GroupQuery, place: int) -> tuple[GroupAggregate, SampleEstimate | None]:
     """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
     function = query.aggregates[place].aggregate.function
     own = {name: quantity_of_group(place, name) for name in powers_of(function)}
     if function not in ("count", "sum"):
         return GroupAggregate(function, own), None
-    whole = _whole(snapshot, planned, function, own[function], confidence)
+    whole = wholes.read(function, own[function])
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
 def _ends(whole: SampleEstimate) -> tuple[float, float]:
     return whole.low, whole.high
-
-
-def _values(
-    read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
-) -> list[Value]:
-    """Return an aggregate of the groups that are shown; None where no row has a measure."""
-    found: list[Value] = []
-    for at in np.flatnonzero(shown).tolist():
-        if none[at]:
-            found.append((None, None, None))
-            continue
-        value, low, high = (float(each[at]) * unit for each in (read.values, read.lows, read.highs))
-        if function == "count":
-            found.append((max(round(value), 0), max(floor(low), 0), ceil(high) if high < inf else inf))
-        else:
-            found.append((value, low, high) if not isnan(value) else (None, None, None))
-    return found
 
 
 def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Estimate:
@@ -301,11 +284,30 @@ def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Esti
     return Estimate(name, value, low, high, confidence, "sample")
 
 
-def _whole(
-    snapshot: Snapshot, planned: PlannedQuery, function: str, quantity: str, confidence: float
-) -> SampleEstimate:
-    """Return COUNT or SUM over all groups, seen and not."""
-    assert planned.shape is not None
-    shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
-    totals = [float(snapshot.counters[each][0]) for each in planned.totals.get(quantity, ())]
-    return read_sample_join(held_join(snapshot, planned, shape), function, {function: totals}, confidence)
+class _Wholes:
+    """COUNT and SUM over all groups, seen and not; those of equal weights and totals are read once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        grouped: GroupedJoin,
+        names: Sequence[str],
+        planned: PlannedQuery,
+        confidence: float,
+    ) -> None:
+        self.join = grouped.join
+        self.counters = snapshot.counters
+        self.columns = dict(zip(names, grouped.columns, strict=True))
+        self.totals = planned.totals
+        self.confidence = confidence
+        self._read: dict[tuple[object, ...], SampleEstimate] = {}
+
+    def read(self, function: str, quantity: str) -> SampleEstimate:
+        """Return the aggregate of a quantity over all groups."""
+        ids = tuple(self.totals.get(quantity, ()))
+        key = (function, self.columns[quantity], ids)
+        if key not in self._read:
+            own = self.join.only({function: self.join.shape.quantities[quantity]})
+            totals = {function: [float(self.counters[each][0]) for each in ids]}
+            self._read[key] = read_sample_join(own, function, totals, self.confidence)
+        return self._read[key]

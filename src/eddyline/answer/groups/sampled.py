@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
 
-from eddyline.answer.groups.entries import Asked, GroupEntries, Moments
+from eddyline.answer.groups.entries import GroupEntries, Moments
+from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import FloatArray, ends_of_groups, most_unsampled
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
@@ -63,7 +65,6 @@ class SampledGroups:
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
-        self.least = self._followed(grouped, sums.shape[1])
         rosters, classes = grouped.join.state.rosters, grouped.join.shape.classes
         self.base = min((rosters[link].base for link in classes), default=1.0)
         self.sampled_links = [link for link, is_group in enumerate(own) if not is_group]
@@ -73,13 +74,14 @@ class SampledGroups:
         """Return which column of the join's quantities a quantity is."""
         return self.grouped.columns[self.names.index(name)]
 
-    def _followed(self, grouped: GroupedJoin, width: int) -> FloatArray | None:
-        """Return what each group holds over followed values alone; None where weights may be negative."""
-        for quantity in grouped.quantities:
-            if any(np.any(each.weights < 0) for each in grouped.join.whole_relations(quantity)):
+    @cached_property
+    def least(self) -> FloatArray | None:
+        """What each group holds over followed values alone; None where weights may be negative."""
+        for quantity in self.grouped.quantities:
+            if any(np.any(each.weights < 0) for each in self.grouped.join.whole_relations(quantity)):
                 return None
-        groups, sums = grouped.followed()
-        least = np.zeros((len(self.groups), width))
+        groups, sums = self.grouped.followed()
+        least = np.zeros((len(self.groups), len(self.names)))
         least[np.searchsorted(self.groups, groups)] = sums
         return least
 
@@ -89,17 +91,20 @@ class SampledGroups:
         A group of which no sampled value is seen may hold what the whole join leaves (`GroupAggregate.whole`).
         """
         ratios = [None if each.is_sum else self._linearized(each) for each in aggregates]
-        asked = [
-            Asked({self.column(each.quantities[each.function]): np.ones(len(self.groups))})
-            if ratio is None
-            else Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
+        sums = sorted({self.column(each.quantities[each.function]) for each in aggregates if each.is_sum})
+        asked = [Asked({column: np.ones(len(self.groups))}) for column in sums]
+        asked += [
+            Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
             for each, ratio in zip(aggregates, ratios, strict=True)
+            if ratio is not None
         ]
+        moments = self.entries.moments(*asked)
+        of_sums, of_ratios = dict(zip(sums, moments, strict=False)), iter(moments[len(sums) :])
         return [
-            self._sum(each, moments, confidence)
+            self._sum(each, of_sums[self.column(each.quantities[each.function])], confidence)
             if ratio is None
-            else self._ratio(each.function, ratio, moments, confidence)
-            for each, ratio, moments in zip(aggregates, ratios, self.entries.moments(*asked), strict=True)
+            else self._ratio(each.function, ratio, next(of_ratios), confidence)
+            for each, ratio in zip(aggregates, ratios, strict=True)
         ]
 
     def _sum(self, aggregate: GroupAggregate, moments: Moments, confidence: float) -> GroupIntervals:
@@ -139,7 +144,10 @@ class SampledGroups:
                 values = np.maximum(variance, 0.0)
                 if function.endswith("_samp"):
                     values = np.where(count > 1, values * count / (count - 1), np.nan)
-        by_column = {self.column(names[name]): np.nan_to_num(factor) for name, factor in factors.items()}
+        by_column: dict[int, FloatArray] = {}
+        for name, factor in factors.items():  # squares of zeros and ones are in the column of their sum
+            column = self.column(names[name])
+            by_column[column] = by_column.get(column, 0.0) + np.nan_to_num(factor)
         return _Ratio(values, count, by_column)
 
     def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:

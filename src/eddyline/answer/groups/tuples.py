@@ -4,7 +4,7 @@ They are the groups of a query of their own, `GroupQuery.part`, which groups by 
 read here is to which group of the answer each tuple belongs, and how sure its rows are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_messages import GroupedJoin
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import IntArray, numbered
 from eddyline.sql.query import Detail, GroupQuery
 
 Labels = Sequence[tuple[object, ...]]
@@ -90,7 +90,7 @@ def _kept(
     by_value = {(column.relation, column.expression): values for column, values in found.items()}
     own = [by_value[column.relation, column.expression] for column in owner.groups]
     values = [by_value[column.relation, column.expression] for column in detail.columns]
-    owners = _owners(rows_of(own, len(numbers)), labels)
+    owners = _owners(own, len(numbers), labels)
     kept = (owners >= 0) & np.asarray(rows > 0, dtype=np.bool_)
     for column in values:
         kept &= np.asarray(column.is_valid())
@@ -100,7 +100,14 @@ def _kept(
     return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places, negative=negative)
 
 
-def _owners(groups: Labels, labels: Labels) -> IntArray:
-    """Return which of the answer's groups each is, -1 where none."""
-    at: Mapping[tuple[object, ...], int] = {group: number for number, group in enumerate(labels)}
-    return np.array([at.get(group, -1) for group in groups], dtype=np.int64)
+def _owners(columns: Sequence[pa.Array], number: int, labels: Labels) -> IntArray:
+    """Return which of the answer's groups each of so many tuples is of, -1 where none; columns: those of the groups."""
+    group: IntArray = np.zeros(number, dtype=np.int64)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        _, group = numbered(group * len(encoded.dictionary) + encoded.indices.to_numpy())
+    first = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    first[group] = np.arange(number)
+    at = {label: place for place, label in enumerate(labels)}
+    found = rows_of([column.take(pa.array(first)) for column in columns], len(first))
+    return np.array([at.get(label, -1) for label in found], dtype=np.int64)[group]

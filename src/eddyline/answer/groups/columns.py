@@ -1,0 +1,122 @@
+"""Columns of an answer's table: an aggregate of every group with its ends, from exact totals or from intervals.
+
+There may be hundreds of thousands of groups, so that numbers stay in arrays wherever they fit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, sqrt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.answer.aggregates import whole_digits
+from eddyline.answer.estimate import Scalar
+from eddyline.answer.groups.sampled import GroupIntervals
+from eddyline.answer.interval import FloatArray
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.query import Query
+from eddyline.types import SqlType
+
+Value = tuple[Scalar | None, Scalar | None, Scalar | None]
+"""An aggregate of a group: the estimate and its ends."""
+Column = tuple[pa.Array, pa.Array, pa.Array]
+"""An aggregate of every group: the estimates and their ends."""
+_FITS = 2.0**63
+
+
+def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Column:
+    """Return the column of single values; kind: the type of what is no plain number."""
+    parts = zip(*values, strict=True) if values else ((), (), ())
+    value, low, high = (
+        column_of_numbers(part) if kind is None else pa.array(part, to_arrow(kind)) for part in parts
+    )
+    return value, low, high
+
+
+def column_of_numbers(values: Sequence[Any]) -> pa.Array:
+    """Return numbers as integers where all are, however large, else as floats."""
+    if all(value is None or isinstance(value, int) for value in values):
+        fits = all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
+        return pa.array(values, pa.int64()) if fits else pa.array(values, pa.decimal256(76, 0))
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def exact_column(query: Query, totals: Mapping[str, np.ndarray]) -> Column:
+    """Return an aggregate of every group from its exact totals, as `aggregate_value` has it of one."""
+    values = _exact_values(query, totals)
+    return values, values, values
+
+
+def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
+    function, count = query.aggregate.function, totals["count"]
+    if function == "count":
+        return _integers(count)
+    nothing = np.asarray(count == 0, dtype=np.bool_)
+    if function.endswith("_samp"):
+        nothing |= np.asarray(count == 1, dtype=np.bool_)
+    digits = whole_digits(query, "sum")
+    if function == "sum" and digits == 0:
+        return _integers(totals["sum"], nothing)
+    counts, sums = np.where(nothing, 2, count).tolist(), totals["sum"].tolist()
+    if function in ("sum", "avg"):
+        # a quotient of Python's integers is the nearest float to the true one
+        by = [10**digits] * len(counts) if function == "sum" else [10**digits * each for each in counts]
+        return _floats((one / other for one, other in zip(sums, by, strict=True)), nothing)
+    spreads = _variances(function, counts, sums, totals["squares"].tolist(), digits, query)
+    return _floats(
+        map(sqrt, map(_not_below_zero, spreads)) if function.startswith("stddev") else spreads, nothing
+    )
+
+
+def _variances(
+    function: str, counts: list[int], sums: list[int], squares: list[int], digits: int, query: Query
+) -> Iterable[float]:
+    """Yield the variance of each group, from integers; squares of FLOAT are rounded more coarsely than their sum."""
+    unit, of_squares = 10 ** (2 * digits), 10 ** whole_digits(query, "squares")
+    less = 1 if function.endswith("_samp") else 0
+    for count, total, square in zip(counts, sums, squares, strict=True):
+        deviations = square * unit * count - total * total * of_squares
+        spread = deviations / (unit * of_squares * count * (count - less))
+        yield _not_below_zero(spread) if count > 0 else spread
+
+
+def _not_below_zero(value: float) -> float:
+    return max(value, 0.0)
+
+
+def _integers(values: np.ndarray, nothing: np.ndarray | None = None) -> pa.Array:
+    """Return integers, however large, with NULL where there is nothing."""
+    if values.dtype == np.int64:
+        return pa.array(values, mask=nothing)
+    missing = np.zeros(len(values), dtype=np.bool_) if nothing is None else nothing
+    return column_of_numbers(
+        [None if none else int(value) for value, none in zip(values, missing.tolist(), strict=True)]
+    )
+
+
+def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
+    found = np.fromiter(values, dtype=np.float64, count=len(nothing))
+    return pa.array(found, mask=nothing)
+
+
+def sampled_column(
+    read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
+) -> Column:
+    """Return an aggregate of the groups that are shown; NULL where no row has a measure."""
+    value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
+    nothing = none[shown] | np.isnan(value)
+    if function == "count":
+        value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
+        return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)
+    return pa.array(value, mask=nothing), pa.array(low, mask=nothing), pa.array(high, mask=nothing)
+
+
+def _counts(values: FloatArray, nothing: np.ndarray) -> pa.Array:
+    """Return whole numbers as integers, if there is no infinity among them."""
+    there = values[~nothing]
+    if not np.all(np.isfinite(there)):
+        return pa.array(values, mask=nothing)
+    if np.all(np.abs(there) < _FITS):
+        return pa.array(np.where(nothing, 0.0, values).astype(np.int64), mask=nothing)
+    return column_of_numbers([None if isnan(value) else int(value) for value in values.tolist()])
