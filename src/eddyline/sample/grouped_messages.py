@@ -90,19 +90,23 @@ class GroupedJoin:
 
     def labels(self, groups: IntArray) -> list[pa.Array]:
         """Return the values of combinations of groups: a column for each group column, relation by relation."""
-        columns = []
-        for node, codes, stride in zip(self.nodes, self.codes, self.strides, strict=True):
-            own = groups // stride % len(codes)
-            dictionary = self.join.dictionary(node)
-            for position, values, null in zip(
-                self.join.view(node).groups, codes.codes, codes.nulls, strict=True
-            ):
-                found, missing = values[own], null[own]
-                if position in dictionary.labels:
-                    column = dictionary.labels[position].decoded(found)
-                    columns.append(pa.array(column.to_pylist(), column.type, mask=missing))
-                else:
-                    columns.append(pa.array(found, mask=missing))
+        return [column for k in range(len(self.nodes)) for column in self.labels_of(k, self.part(k, groups))]
+
+    def part(self, relation: int, groups: IntArray) -> IntArray:
+        """Return which groups of one relation some combinations have."""
+        return groups // self.strides[relation] % len(self.codes[relation])
+
+    def labels_of(self, relation: int, groups: IntArray) -> list[pa.Array]:
+        """Return the values of groups of one relation: a column for each of its group columns."""
+        node, codes, columns = self.nodes[relation], self.codes[relation], []
+        dictionary = self.join.dictionary(node)
+        for position, values, null in zip(self.join.view(node).groups, codes.codes, codes.nulls, strict=True):
+            found, missing = values[groups], null[groups]
+            if position in dictionary.labels:
+                column = dictionary.labels[position].decoded(found)
+                columns.append(pa.array(column.to_pylist(), column.type, mask=missing))
+            else:
+                columns.append(pa.array(found, mask=missing))
         return columns
 
     def exact(self) -> tuple[IntArray, np.ndarray]:
@@ -114,7 +118,7 @@ class GroupedJoin:
         largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
         kind = np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
-        return GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        return self._messages([each.astype(kind) for each in weights], whole).at_root()
 
     def followed(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as floats."""
@@ -133,6 +137,9 @@ class GroupedJoin:
             np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
             for rates, own in zip(self.join.probabilities, own_rate, strict=True)
         ]
+        return self._messages(weights, factors)
+
+    def _messages(self, weights: list[np.ndarray], factors: list[np.ndarray]) -> "GroupedMessages":
         return GroupedMessages(self, weights, factors)
 
 

@@ -179,6 +179,24 @@ class Detail(msgspec.Struct, frozen=True):
     share: float = 0.0
 
 
+class CrossCondition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A condition on columns of two relations or more, which all joined rows must meet.
+
+    written: as the query has it. text: over the columns, by their names. is_join: it is the equality of its two
+    columns, by their keys, as joins have it: NULL equals nothing.
+    """
+
+    written: str
+    text: str
+    columns: tuple[GroupColumn, ...]
+    is_join: bool = False
+
+    @property
+    def relations(self) -> tuple[int, ...]:
+        """The relations that it reads, by index."""
+        return tuple(sorted({column.relation for column in self.columns}))
+
+
 Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 
 
@@ -203,7 +221,7 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
     ORDER BY reads is not among them. having: conditions that all must hold. details: aggregates that need the single
-    values of a group.
+    values of a group. conditions: on joined rows, beyond the links.
     """
 
     text: str
@@ -216,6 +234,13 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
     details: tuple[Detail, ...] = ()
+    conditions: tuple[CrossCondition, ...] = ()
+
+    @property
+    def held(self) -> tuple[GroupColumn, ...]:
+        """The columns whose values elements hold: those of the groups, then others that conditions read, each once."""
+        read = [column for condition in self.conditions for column in condition.columns]
+        return _each_once((*self.groups, *read))
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -224,22 +249,27 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     def part(self, detail: Detail) -> "GroupQuery":
         """Return the query whose groups are the single values that a detail needs, and their rows."""
-        columns = list(self.groups)
-        for column in detail.columns:
-            if (column.relation, column.expression) not in [(c.relation, c.expression) for c in columns]:
-                columns.append(column)
-        return GroupQuery(self.text, tuple(columns), (), self.relations, self.links)
+        columns = _each_once((*self.groups, *detail.columns))
+        return GroupQuery(self.text, columns, (), self.relations, self.links, conditions=self.conditions)
 
     def single(self, aggregate: Aggregate) -> Query:
         """Return the query of one aggregate over all groups together."""
         return Query(self.text, aggregate, self.relations, self.links)
 
 
+def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
+    """Return columns without those that are another one under another name."""
+    found: dict[tuple[int, Expression], GroupColumn] = {}
+    for column in columns:
+        found.setdefault((column.relation, column.expression), column)
+    return tuple(found.values())
+
+
 AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
 
 
 def is_for_samples_alone(query: AnyQuery) -> bool:
-    """Return whether no sketch answers a query: one of groups, or of outer, semi and anti joins."""
+    """Return whether no sketch answers a query: one of groups or cross conditions, or of outer, semi and anti joins."""
     if isinstance(query, Query):
         return any(member.role != "inner" for link in query.links for member in link.members)
     return isinstance(query, GroupQuery)

@@ -4,7 +4,7 @@ There may be far more of them than elements. So they are made value by value and
 those of groups that hardly any value shows are looked at one by one (`rare`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,7 @@ import numpy as np
 from eddyline.answer.interval import FloatArray, GroupSpread
 from eddyline.kernels.groups import add_moments, find_entries
 from eddyline.sample.carried import Entries
+from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.messages import sampled_messages
 from eddyline.sample.sorting import BoolArray, IntArray
@@ -145,10 +146,10 @@ class GroupEntries:
         """Return how sure some sums are, all of them in one pass over the entries."""
         made = [_Moments(each, len(self.groups)) for each in asked]
         for link in self.links:
-            self._add(link, made)
+            self._add_to(link, made)
         return [each.read() for each in made]
 
-    def _add(self, link: int, made: Sequence["_Moments"]) -> None:
+    def _add_to(self, link: int, made: Sequence["_Moments"]) -> None:
         for _, left, right, scales, rates in self._sides(link):
             for each in made:
                 each.add(left, right, scales, 1.0 - rates, self.groups)
@@ -166,7 +167,7 @@ class GroupEntries:
 
     def _rare(self, link: int) -> tuple[np.ndarray, ...]:
         nothing, width = _Moments(Asked({}), len(self.groups)), len(self.grouped.quantities)
-        self._add(link, [nothing])
+        self._add_to(link, [nothing])
         seen = nothing.read().values
         wanted = (seen > 0) & (seen <= RARE)
         room = int(seen[wanted].sum())
@@ -184,5 +185,27 @@ class GroupEntries:
 
     def count_values(self) -> int:
         """Return how many followed values of all links join."""
-        messages = sampled_messages(self.grouped.join, self.grouped.quantities[0])
-        return sum(int(np.count_nonzero(messages.met(link))) for link in range(len(self.grouped.sizes)))
+        return sum(int(np.count_nonzero(self._added(0, link))) for link in range(len(self.grouped.sizes)))
+
+    def _added(self, column: int, link: int) -> FloatArray:
+        """Return what each value of a link adds to all groups together, before its own scaling."""
+        if isinstance(self._messages, ConditionedMessages):
+            return self._messages.met_in_all(link)[:, column]
+        return sampled_messages(self.grouped.join, self.grouped.quantities[column]).met(link)
+
+    def sampled_values(self, column: int) -> FloatArray:
+        """Return what each sampled value adds to all groups together, by itself, where it adds anything."""
+        return _sampled_alone(self.grouped, self.links, lambda link: self._added(column, link))
+
+    def sampled_values_before(self, column: int) -> FloatArray:
+        """Return the same of the join without its conditions."""
+        messages = sampled_messages(self.grouped.join, self.grouped.quantities[column])
+        return _sampled_alone(self.grouped, self.links, messages.met)
+
+
+def _sampled_alone(
+    grouped: GroupedJoin, links: Sequence[int], added: Callable[[int], FloatArray]
+) -> FloatArray:
+    found = [np.abs(added(link)[grouped.join.probabilities[link] < 1.0]) for link in links]
+    every = np.concatenate(found) if found else np.empty(0)
+    return np.asarray(every[every > 0.0])

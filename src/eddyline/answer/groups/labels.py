@@ -8,22 +8,24 @@ from eddyline.sample.sorting import IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import GroupColumn, GroupQuery
+from eddyline.types import SqlType
 
 
 def labels_of(grouped: GroupedJoin, query: GroupQuery, groups: IntArray) -> dict[GroupColumn, pa.Array]:
     """Return for each group column of a query its values in some groups, in its own type."""
     by_relation = [
-        column for k in range(len(query.relations)) for column in query.groups if column.relation == k
+        column for k in range(len(query.relations)) for column in query.held if column.relation == k
     ]
     found = {
-        column: _typed(labels, to_arrow(column.expression.type))
+        column: typed_labels(labels, column.expression.type)
         for column, labels in zip(by_relation, grouped.labels(groups), strict=True)
     }
     return {column: found[column] for column in query.groups}
 
 
-def _typed(labels: pa.Array, kind: pa.DataType) -> pa.Array:
+def typed_labels(labels: pa.Array, sql_type: SqlType) -> pa.Array:
     """Return the labels of a group column in its type; codes that are values become values."""
+    kind = to_arrow(sql_type)
     if not pa.types.is_int64(labels.type) or pa.types.is_int64(kind):
         return labels.cast(kind)
     valid = np.asarray(labels.is_valid())

@@ -6,22 +6,21 @@ from math import ceil, floor, inf, isnan
 
 import numpy as np
 import pyarrow as pa
-from msgspec.structs import replace
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import aggregate_value, unit_of
 from eddyline.answer.estimate import Estimate, Number
+from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import Value, read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
 from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
+from eddyline.answer.groups.whole import WholeJoin
 from eddyline.answer.interval import FloatArray, Interval, of_each
 from eddyline.answer.joins.held import held_join
-from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
@@ -62,7 +61,7 @@ def answer_groups(
     held = with_derived(snapshot, planned)
     join = held_join(held, planned)
     names = list(planned.shape.quantities)
-    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    grouped = grouped_join(join, planned, query)
     if join.follows_all:
         answered = _everything(grouped, names, planned, query, confidence)
     elif planned.totals and not query.links and not query.groups:
@@ -222,13 +221,12 @@ def _sampled(
             f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
             "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
         )
-    sampled = SampledGroups(grouped, names, own_links(query, grouped))
-    shown = sampled.sums[ROWS] > 0
+    sampled = SampledGroups(grouped, names, own_links(query, grouped), one=not query.groups)
+    shown = sampled.sums[ROWS] > 0 if query.groups else np.ones(1, dtype=np.bool_)
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
-    asked = [_asked(snapshot, planned, query, i, confidence) for i in range(len(query.aggregates))]
-    rows = GroupAggregate(
-        "count", {"count": ROWS}, _ends(_whole(snapshot, planned, "count", ROWS, confidence))
-    )
+    whole_join = WholeJoin(snapshot, planned, sampled, confidence)
+    asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
+    rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", ROWS)))
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
@@ -243,6 +241,8 @@ def _sampled(
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence)
             rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
+    if not query.groups and sampled.witnesses == 0:
+        few.append(notes.NO_ROWS_SEEN)
     return Answered(
         sampled.groups[shown],
         tuple(columns),
@@ -255,19 +255,17 @@ def _sampled(
     )
 
 
-def _asked(
-    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, place: int, confidence: float
-) -> tuple[GroupAggregate, SampleEstimate | None]:
+def _asked(whole_join: WholeJoin, query: GroupQuery, place: int) -> tuple[GroupAggregate, Interval | None]:
     """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
     function = query.aggregates[place].aggregate.function
     own = {name: quantity_of_group(place, name) for name in powers_of(function)}
     if function not in ("count", "sum"):
         return GroupAggregate(function, own), None
-    whole = _whole(snapshot, planned, function, own[function], confidence)
+    whole = whole_join.read(function, own[function])
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
-def _ends(whole: SampleEstimate) -> tuple[float, float]:
+def _ends(whole: Interval) -> tuple[float, float]:
     return whole.low, whole.high
 
 
@@ -294,13 +292,3 @@ def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Esti
     if function == "count":
         value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
     return Estimate(name, value, low, high, confidence, "sample")
-
-
-def _whole(
-    snapshot: Snapshot, planned: PlannedQuery, function: str, quantity: str, confidence: float
-) -> SampleEstimate:
-    """Return COUNT or SUM over all groups, seen and not."""
-    assert planned.shape is not None
-    shape = replace(planned.shape, quantities={function: planned.shape.quantities[quantity]})
-    totals = [float(snapshot.counters[each][0]) for each in planned.totals.get(quantity, ())]
-    return read_sample_join(held_join(snapshot, planned, shape), function, {function: totals}, confidence)

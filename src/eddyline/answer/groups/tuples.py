@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.ad_hoc import with_derived
+from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
 from eddyline.answer.joins.held import held_join
@@ -56,7 +57,7 @@ def read_tuples(
     assert isinstance(planned.query, GroupQuery)
     assert planned.shape is not None
     join = held_join(with_derived(snapshot, planned), planned)
-    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    grouped = grouped_join(join, planned, planned.query)
     if join.follows_all:
         numbers, sums = grouped.exact()
         return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)

@@ -17,7 +17,7 @@ from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.query import JoinDistinctQuery, Query
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
 
 
 def explain(
@@ -70,6 +70,9 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
     yield f"{planned.name} [{method}] reads {reads}"
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
+    if isinstance(planned.query, GroupQuery) and planned.query.conditions:
+        met = "; ".join(condition.written for condition in planned.query.conditions)
+        yield f"  conditions between relations, whose columns the elements hold: {met}"
     if not pane:
         yield from _sureness(planned)
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)

@@ -1,0 +1,95 @@
+"""Grouped queries over a stream sample, with their conditions between relations evaluated on the values of groups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.answer.groups.labels import typed_labels
+from eddyline.errors import PipelineError, PlanError
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.conditioned_messages import ConditionedJoin
+from eddyline.sample.cross_conditions import GroupCondition
+from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.join import Join
+from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.query import CrossCondition, Expression, GroupColumn, GroupQuery
+from eddyline.types import Column
+
+
+def grouped_join(join: Join, planned: PlannedQuery, query: GroupQuery) -> GroupedJoin:
+    """Return the groups of a query over its sample; those that do not meet its conditions are not there."""
+    assert planned.shape is not None
+    quantities = list(planned.shape.quantities.values())
+    if not query.conditions:
+        return GroupedJoin(join, quantities)
+    places = _places(query)
+    kept = [
+        {places[group.relation, group.expression] for group in query.groups if group.relation == k}
+        for k in range(len(query.relations))
+    ]
+    return ConditionedJoin(
+        join,
+        quantities,
+        kept,
+        lambda grouped: [_condition(each, places, grouped) for each in query.conditions],
+    )
+
+
+_Places = Mapping[tuple[int, Expression], int]
+
+
+def _places(query: GroupQuery) -> _Places:
+    """Return for each column that the elements hold for a query which of its relation's it is."""
+    found: dict[tuple[int, Expression], int] = {}
+    for column in query.held:
+        found[column.relation, column.expression] = sum(relation == column.relation for relation, _ in found)
+    return found
+
+
+def _condition(condition: CrossCondition, places: _Places, grouped: GroupedJoin) -> GroupCondition:
+    columns: dict[int, tuple[int, ...]] = {}
+    for column in condition.columns:
+        columns[column.relation] = (
+            *columns.get(column.relation, ()),
+            places[column.relation, column.expression],
+        )
+    if condition.is_join:
+        return GroupCondition(columns)
+    values = {column: _values(column, places, grouped) for column in condition.columns}
+    return GroupCondition(columns, _Evaluated(condition, tuple(columns), values))
+
+
+def _values(column: GroupColumn, places: _Places, grouped: GroupedJoin) -> pa.Array:
+    """Return the values of a column in all groups of its relation."""
+    groups = np.arange(len(grouped.codes[column.relation]))
+    labels = grouped.labels_of(column.relation, groups)[places[column.relation, column.expression]]
+    return typed_labels(labels, column.expression.type)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """A condition that is evaluated on the groups of its relations; values: of each column, by group."""
+
+    condition: CrossCondition
+    relations: tuple[int, ...]
+    values: Mapping[GroupColumn, pa.Array]
+
+    def __call__(self, groups: Sequence[IntArray]) -> BoolArray:
+        of_relation = dict(zip(self.relations, groups, strict=True))
+        table = pa.table(
+            {
+                column.name: values.take(pa.array(of_relation[column.relation]))
+                for column, values in self.values.items()
+            }
+        )
+        columns = tuple(Column(column.name, column.expression.type) for column in self.values)
+        try:
+            found = evaluate(self.condition.text, table, columns)
+        except PipelineError as error:
+            raise PlanError(
+                f"the condition {self.condition.written!r} fails on joined rows: {error}"
+            ) from error
+        return np.asarray(found.fill_null(fill_value=False).to_numpy(), dtype=np.bool_)
