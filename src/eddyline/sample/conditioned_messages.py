@@ -38,7 +38,7 @@ class ConditionedJoin(GroupedJoin):
         conditions: Callable[[GroupedJoin], Sequence[GroupCondition]],
     ) -> None:
         super().__init__(join, quantities)
-        self.conditions = CrossConditions(self.codes, self.strides, kept, conditions(self))
+        self.conditions = CrossConditions(self, kept, conditions(self))
 
     @property
     def root(self) -> int:

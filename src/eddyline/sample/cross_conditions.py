@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from eddyline.sample.grouped_messages import GroupCodes
+from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.sorting import BoolArray, IntArray
 
 Relations = frozenset[int]
@@ -62,19 +62,13 @@ class Meeting:
 class CrossConditions:
     """The conditions of a grouped join.
 
-    codes: the groups of each relation. strides: of relations in the number of a combination. kept: for each relation
-    the columns that are groups of the answer, and not only read by conditions.
+    kept: for each relation the columns that are groups of the answer, and not only read by conditions.
     """
 
     def __init__(
-        self,
-        codes: Sequence[GroupCodes],
-        strides: Sequence[int],
-        kept: Sequence[Collection[int]],
-        conditions: Sequence[GroupCondition],
+        self, join: GroupedJoin, kept: Sequence[Collection[int]], conditions: Sequence[GroupCondition]
     ) -> None:
-        self.codes = codes
-        self.strides = strides
+        self.join = join
         self.kept = kept
         self.conditions = conditions
         self._meetings: dict[tuple[Relations, Relations], Meeting] = {}
@@ -99,7 +93,7 @@ class CrossConditions:
         """Return an equality with equal numbers for equal values of both sides."""
         one, other = sorted(condition.columns, key=lambda relation: relation not in mine)
         sides = [
-            (self.codes[k].codes[column], self.codes[k].nulls[column])
+            (self.join.codes[k].codes[column], self.join.codes[k].nulls[column])
             for k in (one, other)
             for column in condition.columns[k]
         ]
@@ -112,7 +106,7 @@ class CrossConditions:
         """Return for each group of a relation the first that is the same in all columns that are needed beyond here."""
         waiting = (each for each in self.conditions if not each.relations <= both)
         needed = {column for each in waiting for column in each.columns.get(relation, ())}
-        codes = self.codes[relation]
+        codes = self.join.codes[relation]
         number = np.zeros(len(codes), dtype=np.int64)
         for column in sorted(needed | set(self.kept[relation])):
             for part in (codes.codes[column], codes.nulls[column]):
@@ -121,16 +115,12 @@ class CrossConditions:
         _, first = np.unique(number, return_index=True)
         return np.asarray(first[number], dtype=np.int64)
 
-    def part(self, relation: int, groups: IntArray) -> IntArray:
-        """Return which groups of one relation some combinations have."""
-        return groups // self.strides[relation] % len(self.codes[relation])
-
     def keys(self, meeting: Meeting, places: IntArray, groups: IntArray, *, mine: bool) -> IntArray:
         """Return a number for each entry of a side, equal for those that meet by place and equalities; -1: none do."""
         keys, missing = places.astype(np.int64), np.zeros(len(places), dtype=np.bool_)
         for each in meeting.equated:
             relation, values = (each.mine, each.my_values) if mine else (each.theirs, each.their_values)
-            found = values[self.part(relation, groups)]
+            found = values[self.join.part(relation, groups)]
             keys, missing = keys * each.size + found, missing | (found < 0)
         return np.where(missing, -1, keys)
 
@@ -147,13 +137,13 @@ class CrossConditions:
         for condition in meeting.tested:
             assert condition.holds is not None
             left = np.flatnonzero(kept)
-            parts = [self.part(relation, groups[left]) for relation in condition.columns]
+            parts = [self.join.part(relation, groups[left]) for relation in condition.columns]
             kept[left] = condition.holds(parts)
         return kept
 
     def settled(self, meeting: Meeting, groups: IntArray) -> IntArray:
         """Return combinations in which columns that are needed no more are told apart no more."""
         for relation, first in meeting.first.items():
-            own = self.part(relation, groups)
-            groups = groups + (first[own] - own) * self.strides[relation]
+            own = self.join.part(relation, groups)
+            groups = groups + (first[own] - own) * self.join.strides[relation]
         return groups

@@ -60,7 +60,7 @@ class GroupedJoin:
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
         self.codes = [_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
-        sizes = [len(each) for each in self.codes]
+        sizes = [max(len(each), 1) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
             raise SketchError(
                 "the group columns have more combinations than can be numbered: group by fewer."
@@ -88,26 +88,19 @@ class GroupedJoin:
         """The relation to which the others send: the one with most groups, which then travel the least."""
         return max(range(len(self.nodes)), key=lambda k: len(self.codes[k]))
 
-    def labels(self, groups: IntArray) -> list[pa.Array]:
-        """Return the values of combinations of groups: a column for each group column, relation by relation."""
-        return [column for k in range(len(self.nodes)) for column in self.labels_of(k, self.part(k, groups))]
-
     def part(self, relation: int, groups: IntArray) -> IntArray:
         """Return which groups of one relation some combinations have."""
-        return groups // self.strides[relation] % len(self.codes[relation])
+        return groups // self.strides[relation] % max(len(self.codes[relation]), 1)
 
-    def labels_of(self, relation: int, groups: IntArray) -> list[pa.Array]:
-        """Return the values of groups of one relation: a column for each of its group columns."""
-        node, codes, columns = self.nodes[relation], self.codes[relation], []
-        dictionary = self.join.dictionary(node)
-        for position, values, null in zip(self.join.view(node).groups, codes.codes, codes.nulls, strict=True):
-            found, missing = values[groups], null[groups]
-            if position in dictionary.labels:
-                column = dictionary.labels[position].decoded(found)
-                columns.append(pa.array(column.to_pylist(), column.type, mask=missing))
-            else:
-                columns.append(pa.array(found, mask=missing))
-        return columns
+    def labels(self, relation: int, column: int, groups: IntArray) -> pa.Array:
+        """Return the values of one of a relation's group columns in some of its groups."""
+        node, codes = self.nodes[relation], self.codes[relation]
+        found, missing = codes.codes[column][groups], codes.nulls[column][groups]
+        position, dictionary = self.join.view(node).groups[column], self.join.dictionary(node)
+        if position not in dictionary.labels:
+            return pa.array(found, mask=missing)
+        values = dictionary.labels[position].decoded(found)
+        return values.take(pa.array(np.arange(len(found)), mask=missing))
 
     def exact(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size."""

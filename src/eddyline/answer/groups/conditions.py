@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.groups.labels import typed_labels
+from eddyline.answer.groups.labels import Places, places_of, values_of
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedJoin
@@ -15,7 +15,7 @@ from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.query import CrossCondition, Expression, GroupColumn, GroupQuery
+from eddyline.sql.query import CrossCondition, GroupColumn, GroupQuery
 from eddyline.types import Column
 
 
@@ -25,7 +25,7 @@ def grouped_join(join: Join, planned: PlannedQuery, query: GroupQuery) -> Groupe
     quantities = list(planned.shape.quantities.values())
     if not query.conditions:
         return GroupedJoin(join, quantities)
-    places = _places(query)
+    places = places_of(query)
     kept = [
         {places[group.relation, group.expression] for group in query.groups if group.relation == k}
         for k in range(len(query.relations))
@@ -38,18 +38,7 @@ def grouped_join(join: Join, planned: PlannedQuery, query: GroupQuery) -> Groupe
     )
 
 
-_Places = Mapping[tuple[int, Expression], int]
-
-
-def _places(query: GroupQuery) -> _Places:
-    """Return for each column that the elements hold for a query which of its relation's it is."""
-    found: dict[tuple[int, Expression], int] = {}
-    for column in query.held:
-        found[column.relation, column.expression] = sum(relation == column.relation for relation, _ in found)
-    return found
-
-
-def _condition(condition: CrossCondition, places: _Places, grouped: GroupedJoin) -> GroupCondition:
+def _condition(condition: CrossCondition, places: Places, grouped: GroupedJoin) -> GroupCondition:
     columns: dict[int, tuple[int, ...]] = {}
     for column in condition.columns:
         columns[column.relation] = (
@@ -58,15 +47,11 @@ def _condition(condition: CrossCondition, places: _Places, grouped: GroupedJoin)
         )
     if condition.is_join:
         return GroupCondition(columns)
-    values = {column: _values(column, places, grouped) for column in condition.columns}
+    values = {
+        column: values_of(grouped, column, places, np.arange(len(grouped.codes[column.relation])))
+        for column in condition.columns
+    }
     return GroupCondition(columns, _Evaluated(condition, tuple(columns), values))
-
-
-def _values(column: GroupColumn, places: _Places, grouped: GroupedJoin) -> pa.Array:
-    """Return the values of a column in all groups of its relation."""
-    groups = np.arange(len(grouped.codes[column.relation]))
-    labels = grouped.labels_of(column.relation, groups)[places[column.relation, column.expression]]
-    return typed_labels(labels, column.expression.type)
 
 
 @dataclass(frozen=True)
