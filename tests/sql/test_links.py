@@ -65,7 +65,7 @@ def test_aliases_of_one_stream_are_relations_of_their_own():
 
 def closing(text):
     query = parse_query(f"SELECT COUNT(*) FROM {text}", STREAMS)
-    return [condition.written for condition in query.conditions if condition.is_join]
+    return [condition.written for condition in query.conditions if condition.comparison == "="]
 
 
 @pytest.mark.parametrize(

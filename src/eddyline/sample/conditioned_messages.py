@@ -1,25 +1,27 @@
 """Joins of dictionaries by group under conditions between relations.
 
 As `grouped_messages`, but where two sides meet only those combinations of their groups go on that meet the conditions
-between them. Equalities are looked up, so that of a cycle of joins only what closes it is made; other conditions are
-tried on all pairs that meet at a value. Pairs are made some at a time, and added up.
+between them. What joins through a link is made at a relation of several links, where its sides meet: an element takes
+what reaches it through the link with the fewest entries, and the equality that closes a cycle is looked up in the
+others. So of a triangle no message of two of its relations is made.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from eddyline.errors import PlanError
-from eddyline.sample.carried import MOST_CELLS, Carried, Entries, added_up
-from eddyline.sample.cross_conditions import CrossConditions, GroupCondition, Meeting, Relations
+from eddyline.sample.carried import MOST_CELLS, Carried, Entries
+from eddyline.sample.cross_conditions import CrossConditions, GroupCondition, Relations
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.join import Join, behind
+from eddyline.sample.meeting_entries import Found, Step, step_of
 from eddyline.sample.sorting import IntArray
 from eddyline.sample.spec import Quantity
 
 _MOST_PAIRS = 1 << 28
-"""Of groups on which the conditions of an answer are tried."""
+"""Of groups that are made for one answer."""
 _MOST_SUMS = 1 << 25
 """That one message of an answer may hold."""
 
@@ -42,47 +44,23 @@ class ConditionedJoin(GroupedJoin):
 
     @property
     def root(self) -> int:
-        """The relation to which the others send: of those with one link the one with most groups."""
-        ends = [k for k, node in enumerate(self.nodes) if len(node.variables) == 1]
-        return max(ends, key=lambda k: len(self.codes[k]))
+        """The relation to which the others send."""
+        return self.hub(range(len(self.nodes)))
+
+    def hub(self, relations: Collection[int]) -> int:
+        """Return the relation at which most links meet; of several the one with most groups, which travel the least."""
+        return max(relations, key=lambda k: (len(self.nodes[k].variables), len(self.codes[k])))
 
     def _messages(self, weights: list[np.ndarray], factors: list[np.ndarray]) -> "ConditionedMessages":
         return ConditionedMessages(self, weights, factors)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """What entries meet next: entries of a side by place, in order of their keys, and what is applied there."""
+class _Reached(NamedTuple):
+    """What reaches the elements of a relation through a link, where each is reached, and the relations behind it."""
 
-    meeting: Meeting
+    carried: Carried
     places: IntArray
-    keys: IntArray
-    groups: IntArray
-    sums: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Entries on their way: which element (or place) each belongs to, its group and its sums."""
-
-    rows: IntArray
-    groups: IntArray
-    sums: np.ndarray
-
-    @classmethod
-    def of(cls, carried: Carried) -> "_Found":
-        """Return the entries of a message that are not 0, each with its place."""
-        starts, groups, sums = carried.entries()
-        rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        used = np.flatnonzero((sums != 0).any(axis=1))
-        return cls(rows[used], groups[used], sums[used])
-
-    def added_up(self) -> "_Found":
-        """Return entries of equal row and group as one."""
-        made = added_up(self.rows, self.groups, self.sums)
-        assert made.places is not None
-        assert made.groups is not None
-        return _Found(made.places, made.groups, made.sums)
+    side: Relations
 
 
 class ConditionedMessages(GroupedMessages):
@@ -91,14 +69,14 @@ class ConditionedMessages(GroupedMessages):
     def __init__(self, join: ConditionedJoin, weights: list[np.ndarray], factors: list[np.ndarray]) -> None:
         super().__init__(join, weights, factors)
         self.conditions = join.conditions
-        self._at: dict[int, Carried] = {}
-        self._pairs = 0
+        self._hub = join.hub
+        self._met_at: dict[int, Carried] = {}
+        self._made = 0
 
     def passed(self, variable: int, relation: int) -> Carried:
         """Return what a link passes on to a relation: the product of what the others sent, scaled up."""
         if (variable, relation) not in self._passed:
-            others = [other for other in self.members(variable) if other != relation]
-            found = self._joined(variable, others)
+            found = self._joined(variable, [m for m in self.members(variable) if m != relation])
             assert found.places is not None
             scaled = found.sums * self.factors[variable][found.places]
             self._passed[variable, relation] = Carried(scaled, found.places, found.groups)
@@ -106,9 +84,12 @@ class ConditionedMessages(GroupedMessages):
 
     def met(self, variable: int) -> Carried:
         """Return what joins through each value of a link, by group, before the value's own scaling."""
-        if variable not in self._at:
-            self._at[variable] = self._joined(variable, self.members(variable))
-        return self._at[variable]
+        if variable not in self._met_at:
+            hub = self._hub(self.members(variable))
+            own = self._joined(variable, [m for m in self.members(variable) if m != hub])
+            reached = [self._reached(variable, hub, own), *self._through_links(hub, variable)]
+            self._met_at[variable] = self._collected(hub, reached, variable)
+        return self._met_at[variable]
 
     def met_in_all(self, variable: int) -> np.ndarray:
         """Return what joins through each value of a link, all groups together."""
@@ -128,120 +109,108 @@ class ConditionedMessages(GroupedMessages):
         variables = [node.variables for node in self.join.nodes]
         return frozenset[int]().union(*(behind(variables, member, variable) for member in members))
 
-    def _joined(self, variable: int, members: Sequence[int]) -> Carried:
-        """Return what some relations send to a link, multiplied at each of its places."""
-        first, *others = members
-        everywhere = np.arange(self.join.sizes[variable])
-        covered, steps = self._behind(variable, [first]), []
-        for other in others:
-            side = self._behind(variable, [other])
-            steps.append(self._step(self.sent(other, variable), everywhere, covered, side))
-            covered |= side
-        return self._added(_Found.of(self.sent(first, variable)), steps, everywhere)
+    def _reached(self, variable: int, relation: int, carried: Carried) -> _Reached:
+        mine = self.relations[relation]
+        side = self._behind(variable, set(self.members(variable)) - {relation})
+        return _Reached(carried, mine.places[mine.variables.index(variable)], side)
+
+    def _through_links(self, relation: int, without: int | None) -> list[_Reached]:
+        """Return what reaches a relation through its links but one."""
+        return [
+            self._reached(variable, relation, self.passed(variable, relation))
+            for variable in self.relations[relation].variables
+            if variable != without
+        ]
 
     def _gathered(
         self, relation: int, towards: int | None, between: tuple[int, int] | None = None
     ) -> Carried:
         """Return the weights of elements times what reaches them through their other links, by place and group."""
         assert between is None
-        mine, weights = self.relations[relation], self.weights[relation]
-        others = [
-            (self.passed(variable, relation), variable, places)
-            for variable, places in zip(mine.variables, mine.places, strict=True)
-            if variable != towards
+        return self._collected(relation, self._through_links(relation, towards), towards)
+
+    def _joined(self, variable: int, members: Sequence[int]) -> Carried:
+        """Return what some relations send to a link, multiplied at each of its places."""
+        first, *others = members
+        everywhere = np.arange(self.join.sizes[variable])
+        reached = [
+            _Reached(self.sent(other, variable), everywhere, self._behind(variable, [other]))
+            for other in others
         ]
-        covered, steps = frozenset({relation}), []
-        for reached, variable, places in sorted(others, key=lambda other: len(other[0].sums)):
-            side = self._behind(variable, set(self.members(variable)) - {relation})
-            steps.append(self._step(reached, places, covered, side))
-            covered |= side
+        found = Found.of(self.sent(first, variable))
+        steps = self._steps(self._behind(variable, [first]), reached)
+        return self._added(self._through(found, steps), found, everywhere)
+
+    def _collected(self, relation: int, reached: Sequence[_Reached], towards: int | None) -> Carried:
+        """Return the weights of elements times what reaches them, by place of a link and group."""
+        weights = self.weights[relation]
         rows = np.flatnonzero((weights != 0).any(axis=1))
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
+        found = Found(rows, groups, weights[rows])
         at = self._places(relation, towards, np.arange(len(weights)))
-        return self._added(_Found(rows, groups, weights[rows]), steps, at)
+        parts = (
+            part
+            for some, steps in self._orders(relation, found, reached)
+            for part in self._through(some, steps)
+        )
+        return self._added(parts, found, at)
 
-    def _step(self, reached: Carried, places: IntArray, covered: Relations, side: Relations) -> _Step:
-        """Return how entries of some relations meet what reaches them from a side; places: where each row does."""
-        meeting = self.conditions.meeting(covered, side)
-        theirs = _Found.of(reached)
-        if not self.conditions.can_key(meeting, len(places) + len(theirs.rows)):
-            raise PlanError(
-                "the columns that close the cycles of this join have more values than can be numbered together: leave "
-                "one of its equalities out."
-            )
-        keys = self.conditions.keys(meeting, theirs.rows, theirs.groups, mine=False)
-        order = np.flatnonzero(keys >= 0)
-        order = order[np.argsort(keys[order], kind="stable")]
-        return _Step(meeting, places, keys[order], theirs.groups[order], theirs.sums[order])
+    def _orders(
+        self, relation: int, found: Found, reached: Sequence[_Reached]
+    ) -> Iterator[tuple[Found, list[Step]]]:
+        """Yield (elements, what they meet): each meets first what is the least for it."""
+        mine = frozenset({relation})
+        if len(reached) < 2:
+            yield found, self._steps(mine, reached)
+            return
+        ordered = sorted(reached, key=lambda each: len(each.carried.sums))
+        counts = [step.counts(found)[1] for each in ordered for step in self._steps(mine, [each])]
+        least = np.argmin(counts, axis=0)
+        for place, each in enumerate(ordered):
+            first = [each, *(other for other in ordered if other is not each)]
+            yield found.only(least == place), self._steps(mine, first)
 
-    def _added(self, found: _Found, steps: Sequence[_Step], at: IntArray) -> Carried:
-        """Return entries once they have met all steps, added up by place and group; at: the place of each row."""
-        made = _Found(found.rows[:0], found.groups[:0], found.sums[:0])
-        waiting = [made]
-        for part in self._through(found, steps):
-            waiting.append(_Found(at[part.rows], part.groups, part.sums).added_up())
-            if sum(len(each.rows) for each in waiting[1:]) > MOST_CELLS:
-                waiting = [_together(waiting)]
-                self._check_room(waiting[0])
-        made = _together(waiting)
-        return Carried(made.sums, made.rows, made.groups)
+    def _steps(self, covered: Relations, reached: Sequence[_Reached]) -> list[Step]:
+        """Return the steps in which entries of some relations meet what reaches them."""
+        steps = []
+        for each in reached:
+            meeting = self.conditions.meeting(covered, each.side)
+            steps.append(step_of(self.conditions, meeting, each.places, each.carried))
+            covered |= each.side
+        return steps
 
-    def _check_room(self, made: _Found) -> None:
-        if made.sums.size > _MOST_SUMS:
-            raise PlanError(
-                f"this query's conditions between relations leave more than {_MOST_SUMS:,} sums to hold at once: ask "
-                "for fewer groups, or restrict the relations."
-            )
-
-    def _through(self, found: _Found, steps: Sequence[_Step]) -> Iterator[_Found]:
+    def _through(self, found: Found, steps: Sequence[Step]) -> Iterator[Found]:
         """Yield entries once they have met all steps, some at a time."""
         if not steps:
             yield found
             return
         step, *others = steps
-        keys = self.conditions.keys(step.meeting, step.places[found.rows], found.groups, mine=True)
-        starts = np.searchsorted(step.keys, keys, side="left")
-        counts = np.where(keys < 0, 0, np.searchsorted(step.keys, keys, side="right") - starts)
-        self._count(int(counts.sum()))
-        for first, last in _slices(counts, MOST_CELLS // found.sums.shape[1]):
-            mine = np.repeat(np.arange(first, last), counts[first:last])
-            before = np.cumsum(counts[first:last]) - counts[first:last]
-            theirs = np.arange(len(mine)) + np.repeat(starts[first:last] - before, counts[first:last])
-            yield from self._through(self._meet(found, step, mine, theirs), others)
+        for part in step.met(found, self._count):
+            yield from self._through(part, others)
 
-    def _meet(self, found: _Found, step: _Step, mine: IntArray, theirs: IntArray) -> _Found:
-        """Return pairs of entries that meet the conditions of a step."""
-        groups = found.groups[mine] + step.groups[theirs]
-        if step.meeting.tested:
-            kept = np.flatnonzero(self.conditions.hold(step.meeting, groups))
-            mine, theirs, groups = mine[kept], theirs[kept], groups[kept]
-        sums = found.sums[mine] * step.sums[theirs]
-        groups = self.conditions.settled(step.meeting, groups)
-        used = (sums != 0).any(axis=1)
-        return _Found(found.rows[mine][used], groups[used], sums[used])
+    def _added(self, parts: Iterator[Found], like: Found, at: IntArray) -> Carried:
+        """Return entries added up by place and group; at: the place of each row."""
+        waiting = [like.only(np.zeros(0, dtype=np.int64))]
+        for part in parts:
+            waiting.append(Found.together([Found(at[part.rows], part.groups, part.sums)]))
+            if sum(len(each.rows) for each in waiting[1:]) > MOST_CELLS:
+                waiting = [Found.together(waiting)]
+                _check_room(waiting[0])
+        made = Found.together(waiting)
+        return Carried(made.sums, made.rows, made.groups)
 
     def _count(self, pairs: int) -> None:
-        self._pairs += pairs
-        if self._pairs > _MOST_PAIRS:
+        self._made += pairs
+        if self._made > _MOST_PAIRS:
             raise PlanError(
                 f"this query's conditions between relations would be tried on more than {_MOST_PAIRS:,} pairs of "
                 "groups: restrict the relations, or join them on one more column."
             )
 
 
-def _slices(counts: IntArray, room: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of entries that make at most so many pairs together, or of one entry."""
-    ends = np.cumsum(counts)
-    first, done = 0, 0
-    while first < len(counts) and done < ends[-1]:
-        last = max(int(np.searchsorted(ends, done + room, side="right")), first + 1)
-        yield first, last
-        first, done = last, int(ends[last - 1])
-
-
-def _together(parts: Sequence[_Found]) -> _Found:
-    """Return entries of several parts, added up."""
-    columns = (
-        np.concatenate(each) for each in zip(*((p.rows, p.groups, p.sums) for p in parts), strict=True)
-    )
-    return _Found(*columns).added_up()
+def _check_room(made: Found) -> None:
+    if made.sums.size > _MOST_SUMS:
+        raise PlanError(
+            f"this query's conditions between relations leave more than {_MOST_SUMS:,} sums to hold at once: ask for "
+            "fewer groups, or restrict the relations."
+        )

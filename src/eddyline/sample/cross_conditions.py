@@ -16,19 +16,49 @@ from eddyline.sample.sorting import BoolArray, IntArray
 
 Relations = frozenset[int]
 Holds = Callable[[Sequence[IntArray]], BoolArray]
-_MOST_KEYS = 1 << 62
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARE: dict[str, Callable[[IntArray, IntArray], BoolArray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "<>": np.not_equal,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A comparison of a column of one relation with one of another.
+
+    ranks: for either relation the rank of each group's value among those of both, -1 for NULL. size: above all ranks.
+    """
+
+    operator: str
+    left: int
+    right: int
+    ranks: Mapping[int, IntArray]
+    size: int
+
+    def operator_from(self, relation: int) -> str:
+        """Return the comparison as one of the two relations sees it, itself on the left."""
+        return self.operator if relation == self.left else _TURNED.get(self.operator, self.operator)
+
+    def holds(self, groups: Mapping[int, IntArray]) -> BoolArray:
+        """Return which combinations of groups of the two meet it."""
+        left, right = (self.ranks[relation][groups[relation]] for relation in (self.left, self.right))
+        return _COMPARE[self.operator](left, right) & (left >= 0) & (right >= 0)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCondition:
     """A condition on the groups of two relations or more.
 
-    columns: for each relation that it reads, which of its group columns. holds: tells which combinations meet it, given
-    the group of each of these relations; None: its two columns are equal by their codes, and not NULL.
+    columns: for each relation that it reads, which of its group columns. test: a comparison of two relations, or
+    whatever tells which combinations meet it, given the group of each of these relations.
     """
 
     columns: Mapping[int, tuple[int, ...]]
-    holds: Holds | None = None
+    test: Compared | Holds
 
     @cached_property
     def relations(self) -> Relations:
@@ -37,26 +67,26 @@ class GroupCondition:
 
 
 @dataclass(frozen=True, eq=False)
-class Equated:
-    """An equality between two sides that meet: for each group of either the number of its value, -1 for NULL."""
-
-    mine: int
-    theirs: int
-    my_values: IntArray
-    their_values: IntArray
-    size: int
-
-
-@dataclass(frozen=True, eq=False)
 class Meeting:
-    """What is applied where two sides meet: equalities, other conditions, and what is then told apart no more.
+    """What is applied where a side meets another: equalities, other conditions, and what is then told apart no more.
 
-    first: for a relation, the group that stands for each of its groups.
+    mine: the relations behind the side. first: for a relation, the group that stands for each of its groups.
     """
 
-    equated: tuple[Equated, ...]
+    mine: Relations
+    equated: tuple[Compared, ...]
     tested: tuple[GroupCondition, ...]
     first: Mapping[int, IntArray]
+
+    @property
+    def ordered(self) -> Compared | None:
+        """The only condition beside equalities, if it is a comparison: what meets it is then a range."""
+        only = self.tested[0].test if len(self.tested) == 1 else None
+        return only if isinstance(only, Compared) else None
+
+    def relation_of(self, compared: Compared, *, mine: bool) -> int:
+        """Return which of two compared relations is behind the side, or behind the other."""
+        return compared.left if (compared.left in self.mine) == mine else compared.right
 
 
 class CrossConditions:
@@ -82,25 +112,14 @@ class CrossConditions:
                 for each in self.conditions
                 if each.relations <= both and not each.relations <= mine and not each.relations <= others
             ]
+            equated = [e.test for e in fresh if isinstance(e.test, Compared) and e.test.operator == "="]
             self._meetings[mine, others] = Meeting(
-                tuple(self._equated(each, mine) for each in fresh if each.holds is None),
-                tuple(each for each in fresh if each.holds is not None),
+                mine,
+                tuple(equated),
+                tuple(each for each in fresh if each.test not in equated),
                 {k: self._first(k, both) for k in sorted(both) if any(k in each.columns for each in fresh)},
             )
         return self._meetings[mine, others]
-
-    def _equated(self, condition: GroupCondition, mine: Relations) -> Equated:
-        """Return an equality with equal numbers for equal values of both sides."""
-        one, other = sorted(condition.columns, key=lambda relation: relation not in mine)
-        sides = [
-            (self.join.codes[k].codes[column], self.join.codes[k].nulls[column])
-            for k in (one, other)
-            for column in condition.columns[k]
-        ]
-        values, numbers = np.unique(np.concatenate([codes for codes, _ in sides]), return_inverse=True)
-        numbers = np.where(np.concatenate([null for _, null in sides]), -1, numbers)
-        ours = len(sides[0][0])
-        return Equated(one, other, numbers[:ours], numbers[ours:], max(len(values), 1))
 
     def _first(self, relation: int, both: Relations) -> IntArray:
         """Return for each group of a relation the first that is the same in all columns that are needed beyond here."""
@@ -115,35 +134,33 @@ class CrossConditions:
         _, first = np.unique(number, return_index=True)
         return np.asarray(first[number], dtype=np.int64)
 
+    def ranks(self, meeting: Meeting, compared: Compared, groups: IntArray, *, mine: bool) -> IntArray:
+        """Return the rank of what entries of a side compare, -1 for NULL."""
+        relation = meeting.relation_of(compared, mine=mine)
+        return compared.ranks[relation][self.join.part(relation, groups)]
+
     def keys(self, meeting: Meeting, places: IntArray, groups: IntArray, *, mine: bool) -> IntArray:
         """Return a number for each entry of a side, equal for those that meet by place and equalities; -1: none do."""
         keys, missing = places.astype(np.int64), np.zeros(len(places), dtype=np.bool_)
         for each in meeting.equated:
-            relation, values = (each.mine, each.my_values) if mine else (each.theirs, each.their_values)
-            found = values[self.join.part(relation, groups)]
+            found = self.ranks(meeting, each, groups, mine=mine)
             keys, missing = keys * each.size + found, missing | (found < 0)
         return np.where(missing, -1, keys)
-
-    def can_key(self, meeting: Meeting, places: int) -> bool:
-        """Return whether places and equalities can be numbered together."""
-        number = places
-        for each in meeting.equated:
-            number *= each.size
-        return number < _MOST_KEYS
 
     def hold(self, meeting: Meeting, groups: IntArray) -> BoolArray:
         """Return which combinations meet the conditions other than equalities."""
         kept = np.ones(len(groups), dtype=np.bool_)
         for condition in meeting.tested:
-            assert condition.holds is not None
             left = np.flatnonzero(kept)
-            parts = [self.join.part(relation, groups[left]) for relation in condition.columns]
-            kept[left] = condition.holds(parts)
+            parts = {relation: self.join.part(relation, groups[left]) for relation in condition.columns}
+            test = condition.test
+            kept[left] = test.holds(parts) if isinstance(test, Compared) else test(list(parts.values()))
         return kept
 
-    def settled(self, meeting: Meeting, groups: IntArray) -> IntArray:
-        """Return combinations in which columns that are needed no more are told apart no more."""
+    def settled(self, meeting: Meeting, groups: IntArray, *, mine: bool | None = None) -> IntArray:
+        """Return combinations without what is needed no more; mine: only in the relations of one of the sides."""
         for relation, first in meeting.first.items():
-            own = self.join.part(relation, groups)
-            groups = groups + (first[own] - own) * self.join.strides[relation]
+            if mine is None or (relation in meeting.mine) == mine:
+                own = self.join.part(relation, groups)
+                groups = groups + (first[own] - own) * self.join.strides[relation]
         return groups

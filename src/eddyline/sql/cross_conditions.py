@@ -14,13 +14,21 @@ from sqlglot import exp
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.coercion import widened
 from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
 from eddyline.sql.links import LinkEnd
-from eddyline.sql.query import CrossCondition, Expression, GroupColumn
+from eddyline.sql.query import Comparison, CrossCondition, Expression, GroupColumn
 from eddyline.sql.timezones import depends_on_zone
 from eddyline.sql.typing import infer
 from eddyline.types import Column
 
+_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NEQ: "<>",
+}
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.In, exp.Between)
 
 
@@ -30,7 +38,7 @@ def closing_equality(left: LinkEnd, right: LinkEnd, aliases: Sequence[str]) -> C
         GroupColumn(f"c{place}", relation, column) for place, (relation, column) in enumerate((left, right))
     )
     written = " = ".join(f"{aliases[relation]}.{column.text}" for relation, column in (left, right))
-    return CrossCondition(written.replace("`", ""), "`c0` = `c1`", columns, is_join=True)
+    return CrossCondition(written.replace("`", ""), "`c0` = `c1`", columns, "=")
 
 
 def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> CrossCondition:
@@ -41,8 +49,19 @@ def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> Cr
     typed = tuple(Column(column.name, column.expression.type) for column in columns)
     written = _plain(condition)
     _check_compared(written, made, typed)
-    found = CrossCondition(written, text(made), columns)
+    found = CrossCondition(written, text(made), columns, _comparison(made, columns))
     _check_evaluated(found, typed)
+    return found
+
+
+def _comparison(node: exp.Expr, columns: tuple[GroupColumn, ...]) -> Comparison | None:
+    """Return the comparison of the first column with the second that a condition is, None where it is another."""
+    found = _COMPARISONS.get(type(node))
+    if found is None or not all(isinstance(part, exp.Column) for part in (node.this, node.expression)):
+        return None
+    left, right = (column.expression.type for column in columns)
+    if left.key_class != right.key_class or (left.key_class == "numeric" and widened(left, right) is None):
+        return None
     return found
 
 

@@ -179,25 +179,25 @@ class Detail(msgspec.Struct, frozen=True):
     share: float = 0.0
 
 
+Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
+
+
 class CrossCondition(msgspec.Struct, frozen=True, omit_defaults=True):
     """A condition on columns of two relations or more, which all joined rows must meet.
 
-    written: as the query has it. text: over the columns, by their names. is_join: it is the equality of its two
-    columns, by their keys, as joins have it: NULL equals nothing.
+    written: as the query has it. text: over the columns, by their names. comparison: of its first column with its
+    second, of another relation, where it is nothing but that; two that are equal are so by their keys, as in joins.
     """
 
     written: str
     text: str
     columns: tuple[GroupColumn, ...]
-    is_join: bool = False
+    comparison: Comparison | None = None
 
     @property
     def relations(self) -> tuple[int, ...]:
         """The relations that it reads, by index."""
         return tuple(sorted({column.relation for column in self.columns}))
-
-
-Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 
 
 class HavingTest(msgspec.Struct, frozen=True):
