@@ -4,7 +4,7 @@ There may be far more of them than elements. So they are made value by value and
 those of groups that hardly any value shows are looked at one by one (`rare`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -195,17 +195,7 @@ class GroupEntries:
 
     def sampled_values(self, column: int) -> FloatArray:
         """Return what each sampled value adds to all groups together, by itself, where it adds anything."""
-        return _sampled_alone(self.grouped, self.links, lambda link: self._added(column, link))
-
-    def sampled_values_before(self, column: int) -> FloatArray:
-        """Return the same of the join without its conditions."""
-        messages = sampled_messages(self.grouped.join, self.grouped.quantities[column])
-        return _sampled_alone(self.grouped, self.links, messages.met)
-
-
-def _sampled_alone(
-    grouped: GroupedJoin, links: Sequence[int], added: Callable[[int], FloatArray]
-) -> FloatArray:
-    found = [np.abs(added(link)[grouped.join.probabilities[link] < 1.0]) for link in links]
-    every = np.concatenate(found) if found else np.empty(0)
-    return np.asarray(every[every > 0.0])
+        rates = self.grouped.join.probabilities
+        found = [np.abs(self._added(column, link)[rates[link] < 1.0]) for link in self.links]
+        every = np.concatenate(found) if found else np.empty(0)
+        return np.asarray(every[every > 0.0])

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import aggregate_value, unit_of
+from eddyline.answer.aggregates import aggregate_value, told, unit_of
 from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import Value, read_details
@@ -21,6 +21,7 @@ from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.groups.whole import WholeJoin
 from eddyline.answer.interval import FloatArray, Interval, of_each
 from eddyline.answer.joins.held import held_join
+from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
@@ -69,7 +70,12 @@ def answer_groups(
     elif planned.totals and not query.links:
         answered = _followed(held, grouped, names, planned, query, confidence)
     else:
-        answered = _sampled(held, grouped, names, planned, query, confidence, simultaneous=simultaneous)
+        _check_links(planned, query)
+        whole_join = WholeJoin(held, planned, grouped, confidence)
+        if query.groups:
+            answered = _sampled(whole_join, names, query, simultaneous=simultaneous)
+        else:
+            answered = _one_row(whole_join, query)
     labels = labels_of(grouped, query, answered.groups)
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
@@ -204,29 +210,47 @@ def _followed(
     return Answered(groups, columns, True, False, rest, "followed", tuple(about), most_rows)
 
 
-def _sampled(
-    snapshot: Snapshot,
-    grouped: GroupedJoin,
-    names: list[str],
-    planned: PlannedQuery,
-    query: GroupQuery,
-    confidence: float,
-    *,
-    simultaneous: bool,
-) -> Answered:
-    """Return the groups of a join that the sample shows, with intervals."""
+def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
+    """Raise PlanError where a value is sampled once and stands in two links, and what it adds is not known then."""
     assert planned.shape is not None
-    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+    if len(set(planned.shape.classes)) == len(planned.shape.classes):
+        return
+    what = "groups" if query.groups else "has conditions between the relations of"
+    if query.groups or query.conditions:
         raise PlanError(
-            f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
-            "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
+            f"query {planned.name!r} {what} a join in which one column stands in two links; its rows no longer fit the "
+            "stream sample, and such a query is answered only while they do: plan with a larger budget."
         )
-    sampled = SampledGroups(grouped, names, own_links(query, grouped), one=not query.groups)
-    shown = sampled.sums[ROWS] > 0 if query.groups else np.ones(1, dtype=np.bool_)
+
+
+def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
+    """Return the aggregates of a join without groups, with intervals: each as one of its own."""
+    confidence = whole_join.confidence
+    rows = whole_join.read("count", {"count": ROWS})
+    columns: list[list[Value]] = []
+    for place, each in enumerate(query.aggregates):
+        function = each.aggregate.function
+        own = {power: quantity_of_group(place, power) for power in powers_of(function)}
+        found = whole_join.read(function, own)
+        single = query.single(each.aggregate)
+        interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
+        made = told(whole_join.planned, single, interval, confidence, "sample", [])
+        columns.append([(made.value, made.low, made.high)])
+    about = notes.few_joined_values(rows.witnesses, rows.base)
+    about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
+    rest = _nothing(whole_join.planned, query, confidence)
+    group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
+    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most)
+
+
+def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
+    """Return the groups of a join that the sample shows, with intervals."""
+    planned, confidence = whole_join.planned, whole_join.confidence
+    sampled = SampledGroups(whole_join.grouped, names, own_links(query, whole_join.grouped))
+    shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
-    whole_join = WholeJoin(snapshot, planned, sampled, confidence)
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
-    rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", ROWS)))
+    rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
@@ -241,8 +265,6 @@ def _sampled(
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence)
             rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
-    if not query.groups and sampled.witnesses == 0:
-        few.append(notes.NO_ROWS_SEEN)
     return Answered(
         sampled.groups[shown],
         tuple(columns),
@@ -255,17 +277,19 @@ def _sampled(
     )
 
 
-def _asked(whole_join: WholeJoin, query: GroupQuery, place: int) -> tuple[GroupAggregate, Interval | None]:
+def _asked(
+    whole_join: WholeJoin, query: GroupQuery, place: int
+) -> tuple[GroupAggregate, SampleEstimate | None]:
     """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
     function = query.aggregates[place].aggregate.function
     own = {name: quantity_of_group(place, name) for name in powers_of(function)}
     if function not in ("count", "sum"):
         return GroupAggregate(function, own), None
-    whole = whole_join.read(function, own[function])
+    whole = whole_join.read(function, {function: own[function]})
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
-def _ends(whole: Interval) -> tuple[float, float]:
+def _ends(whole: SampleEstimate) -> tuple[float, float]:
     return whole.low, whole.high
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
 from eddyline.answer.interval import FloatArray, Interval, ends_of_unseen_groups
+from eddyline.answer.joins.sample_estimate import SampleEstimate
 
 _ENOUGH_VALUES = 30
 
@@ -21,7 +22,7 @@ def rest_of_sum(
     name: str,
     read: GroupIntervals,
     shown: np.ndarray,
-    whole: Interval,
+    whole: SampleEstimate,
     confidence: float,
 ) -> Interval:
     """Return COUNT or SUM over the groups that are not shown; whole: the same over all groups."""
@@ -39,12 +40,12 @@ def rest_of_sum(
     return Interval(min(max(found.value, low), high), min(low, high), high)
 
 
-def _less_shown(whole: Interval, shown: float) -> Interval:
+def _less_shown(whole: SampleEstimate, shown: float) -> Interval:
     return Interval(whole.value - shown, whole.low - shown, whole.high - shown)
 
 
 def _left_over(
-    groups: SampledGroups, name: str, read: GroupIntervals, shown: np.ndarray, whole: Interval
+    groups: SampledGroups, name: str, read: GroupIntervals, shown: np.ndarray, whole: SampleEstimate
 ) -> Interval:
     """Return what the whole leaves: its ends less the most and the least that the shown groups may hold."""
     certain = read.lows if groups.least is None else groups.least[:, groups.names.index(name)]

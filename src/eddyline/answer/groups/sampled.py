@@ -53,18 +53,15 @@ class _Ratio:
 class SampledGroups:
     """The groups that a sample of a join shows: their sums, and what the followed values add to them.
 
-    own: for each link whether its value is a group, which is then known whole. one: everything is one group, which is
-    there even if nothing of it is seen.
+    own: for each link whether its value is a group, which is then known whole.
     """
 
-    def __init__(self, grouped: GroupedJoin, names: list[str], own: list[bool], *, one: bool = False) -> None:
+    def __init__(self, grouped: GroupedJoin, names: list[str], own: list[bool]) -> None:
         self.names = names
         self.own = own
         self.grouped = grouped
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
-        if one and len(self.groups) == 0:
-            self.groups, sums = np.zeros(1, dtype=np.int64), np.zeros((1, len(names)))
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
         self.least = self._followed(grouped, sums.shape[1])
         rosters, classes = grouped.join.state.rosters, grouped.join.shape.classes

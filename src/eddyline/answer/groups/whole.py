@@ -1,81 +1,111 @@
-"""COUNT or SUM over all groups of a sampled join together, seen and not: what bounds the groups that are not shown."""
+"""Aggregates over all joined rows of a grouped query together: its only row, or what bounds groups that are not shown.
 
+They are read as aggregates over a join without groups are, calibrated by the exact totals of its relations. Under
+conditions between relations a value adds what it adds to the rows that meet them; what may be missed is judged by the
+join without the conditions, of which those rows are a part.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
 
-from eddyline.answer.groups.entries import Asked
-from eddyline.answer.groups.sampled import SampledGroups
-from eddyline.answer.interval import Interval, ends_of_groups, most_unsampled
 from eddyline.answer.joins.held import held_join
-from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.joins.sampled import read_quantities
+from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sql.query import GroupQuery
+from eddyline.sample.conditioned_messages import ConditionedMessages
+from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.join import Join
+from eddyline.sample.roster import FloatArray
 
 
 @dataclass(frozen=True)
 class WholeJoin:
-    """The join of a grouped query over a sample; sampled: the groups that it shows."""
+    """The sampled join of a grouped query; grouped: with its groups, of its quantities in order."""
 
     snapshot: Snapshot
     planned: PlannedQuery
-    sampled: SampledGroups
+    grouped: GroupedJoin
     confidence: float
 
-    def read(self, function: str, quantity: str) -> Interval:
-        """Return COUNT or SUM over all joined rows that meet the query's conditions."""
-        before = self._before_conditions(function, quantity)
-        assert isinstance(self.planned.query, GroupQuery)
-        return self._under_conditions(quantity, before) if self.planned.query.conditions else before
-
-    def _before_conditions(self, function: str, quantity: str) -> Interval:
-        """Return it over all joined rows, whether or not they meet conditions between relations."""
+    def read(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
+        """Return an aggregate; quantities: what those that it is made of are called in the query."""
         assert self.planned.shape is not None
-        shape = replace(self.planned.shape, quantities={function: self.planned.shape.quantities[quantity]})
-        totals = [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
-        join = held_join(self.snapshot, self.planned, shape)
-        found = read_sample_join(join, function, {function: totals}, self.confidence)
-        return Interval(found.value, found.low, found.high)
+        own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
+        join = held_join(self.snapshot, self.planned, replace(self.planned.shape, quantities=own))
+        totals = {
+            name: [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
+            for name, quantity in quantities.items()
+        }
+        return read_quantities(self._sampled(join, quantities), function, totals, self.confidence)
+
+    def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
+        """Return the quantities as the sample sees them, of rows that meet the query's conditions."""
+        found = sampled_quantities(join)
+        messages = self._messages
+        if messages is None:
+            return found
+        names = list(self.planned.shape.quantities) if self.planned.shape is not None else []
+        places = {name: names.index(quantity) for name, quantity in quantities.items()}
+        return {
+            name: ConditionedQuantity(
+                each.values,
+                each.messages,
+                each.quantity,
+                messages,
+                self.grouped.columns[places[name]],
+                int(self._followed[places[name]]),
+            )
+            for name, each in found.items()
+        }
 
     @cached_property
-    def _scaled(self) -> SampledGroups:
-        """The groups with every sampled value counted 1/pi times, those that are groups themselves among them."""
-        sampled = self.sampled
-        if not sampled.has_own_links:
-            return sampled
-        return SampledGroups(sampled.grouped, sampled.names, [False] * len(sampled.own))
+    def _messages(self) -> ConditionedMessages | None:
+        """The messages of rows that meet the conditions, each sampled value counted 1/pi times; None without any."""
+        made = self.grouped.sampled([False] * len(self.grouped.sizes))
+        return made if isinstance(made, ConditionedMessages) else None
 
-    def _under_conditions(self, quantity: str, before: Interval) -> Interval:
-        """Return it over the rows that meet the conditions, by the spread of what sampled values add to them.
+    @cached_property
+    def _followed(self) -> np.ndarray:
+        """The sums over the join of followed values alone, by quantity of the query."""
+        return np.asarray(self.grouped.exact()[1].sum(axis=0))
 
-        Of rows that are counted once it is no more than all joined rows have.
-        """
-        groups = self._scaled
-        number = len(groups.groups)
-        asked = Asked({groups.column(quantity): np.ones(number)}, owners=np.zeros(number, np.int64), number=1)
-        (moments,) = groups.entries.moments(asked)
-        (below,), (above,) = ends_of_groups(moments.spread, self.confidence)
-        value = float(groups.sums[quantity].sum())
-        hidden = self._hidden(quantity, before) if moments.sampled[0] == 0 else 0.0
-        if groups.least is None:
-            return Interval(value, value - max(below, hidden), value + max(above, hidden))
-        least = float(groups.least[:, groups.names.index(quantity)].sum())
-        high = max(min(value + max(above, hidden), before.high), least)
-        return Interval(min(max(value, least), high), max(value - below, least), high)
 
-    def _hidden(self, quantity: str, before: Interval) -> float:
-        """Return what values that are not followed may add where no sampled one meets the conditions.
+@dataclass(frozen=True)
+class ConditionedQuantity(SampledQuantity):
+    """A quantity of which only rows that meet conditions between relations count.
 
-        Each is taken to add what one adds to the join before its conditions.
-        """
-        groups = self._scaled
-        left = before.high - before.low
-        if groups.least is not None:
-            left = before.high - float(groups.least[:, groups.names.index(quantity)].sum())
-        own = groups.entries.sampled_values_before(groups.column(quantity))
-        if len(own) == 0:
-            return max(left, 0.0)
-        return max(min(float(own.mean()) * most_unsampled(groups.base, self.confidence), left), 0.0)
+    conditioned: the messages of such rows; column: the quantity among theirs. certain: what followed values hold.
+    """
+
+    conditioned: ConditionedMessages
+    column: int
+    certain: int
+
+    @cached_property
+    def followed(self) -> int:
+        """The sum over the join of followed values alone, exact."""
+        return self.certain
+
+    @cached_property
+    def total(self) -> float:
+        """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
+        return float(self._added_at(0).sum())
+
+    @cached_property
+    def added(self) -> FloatArray:
+        """What each value adds to the total: the joined rows, scaled up, that stand on it."""
+        added = np.zeros(len(self.values))
+        for variable, places in enumerate(self.values.places):
+            np.add.at(added, places, self._added_at(variable))
+        return added
+
+    def _added_at(self, variable: int) -> FloatArray:
+        """Return what the values of one link add."""
+        rows = self.conditioned.met_in_all(variable)[:, self.column]
+        return np.asarray(rows * self.conditioned.factors[variable][:, 0])
