@@ -255,6 +255,20 @@ def test_a_condition_that_no_sampled_row_meets_has_room_for_rows_that_are_not_he
     assert not average.exact
 
 
+@pytest.mark.parametrize("function", ["AVG", "VAR_POP", "STDDEV"])
+def test_a_ratio_that_few_sampled_values_agree_on_is_not_told_as_certain(function):
+    """All rows of r hold 3, and rows of few values meet the condition: another value might hold something else."""
+    made = skewed_tables(np.random.default_rng(8))
+    made["r"] = made["r"].set_column(3, "g", pa.array(np.full(4_000, 3, dtype=np.int32)))
+    few = np.isin(made["s"]["b"].to_numpy(), [40, 80, 120, 160, 200, 240])
+    made["s"] = made["s"].set_column(2, "y", pa.array(np.where(few, 100, 0).astype(np.int32)))
+    found = sampled(
+        f"SELECT {function}(r.g) {SAMPLED_TRIANGLE} WHERE r.x < s.y - 50", made, 8, "8 KB"
+    ).answer("q")
+    assert found.value == pytest.approx(3 if function == "AVG" else 0, abs=1e-6)
+    assert (found.low, found.high) == (-np.inf if function == "AVG" else 0, np.inf)
+
+
 def test_a_sampled_cycle_over_one_stream_is_refused_in_a_sentence():
     made = skewed_tables(np.random.default_rng(3))
     text = "SELECT COUNT(*) FROM r x JOIN r y ON x.a = y.b JOIN r z ON y.a = z.b AND z.a = x.b"

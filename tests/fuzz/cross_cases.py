@@ -49,7 +49,7 @@ def _chain(rng, names):
 
 def _triangle(rng, names):
     source = f"{one_of(rng, names)} a JOIN {one_of(rng, names)} b ON a.k = b.k JOIN {one_of(rng, names)} c ON b.j = c.j"
-    closing = f"c.{column_of(rng)} = a.{column_of(rng)}"
+    closing = ("c.k = a.j", "c.v = a.v", "c.k = a.v")[rng.integers(3)]
     return "triangle", f"{source} AND {closing}" + (
         f" WHERE {_condition(rng, 'a', 'c')}" if rng.random() < 0.3 else ""
     )

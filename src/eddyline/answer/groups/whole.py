@@ -5,9 +5,11 @@ conditions between relations a value adds what it adds to the rows that meet the
 join without the conditions, of which those rows are a part.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 from msgspec.structs import replace
@@ -42,7 +44,11 @@ class WholeJoin:
             name: [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
             for name, quantity in quantities.items()
         }
-        return read_quantities(self._sampled(join, quantities), function, totals, self.confidence)
+        sampled = self._sampled(join, quantities)
+        found = read_quantities(sampled, function, totals, self.confidence)
+        if function in ("count", "sum") or self._messages is None or _shows_sampled(sampled["count"]):
+            return found
+        return dataclasses.replace(found, low=-inf, high=inf)
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
         """Return the quantities as the sample sees them, of rows that meet the query's conditions."""
@@ -74,6 +80,11 @@ class WholeJoin:
     def _followed(self) -> np.ndarray:
         """The sums over the join of followed values alone, by quantity of the query."""
         return np.asarray(self.grouped.exact()[1].sum(axis=0))
+
+
+def _shows_sampled(count: SampledQuantity) -> bool:
+    """Return whether a value that might not be followed adds rows: those that are certain tell nothing of others."""
+    return bool(np.any(count.values.probabilities[count.added != 0.0] < 1.0))
 
 
 @dataclass(frozen=True)
