@@ -141,6 +141,8 @@ def test_explain_says_that_the_conditions_are_held():
     text = plan_of({"q": QUERIES["triangle_compared"], "p": QUERIES["less"]}).explain()
     assert "conditions between relations, whose columns the elements hold: r.day < s.day" in text
     assert "s.n < t.m AND r.vip OR s.n = 4; s.c = t.c" in text
+    assert "warning" not in text
+    assert "one column stands in two of its links" in plan_of({"q": QUERIES["edges"]}).explain()
 
 
 REFUSED = {

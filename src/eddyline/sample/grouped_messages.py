@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import SketchError
+from eddyline.errors import PlanError
 from eddyline.sample.carried import (
     MOST_CELLS,
     Carried,
@@ -62,8 +62,9 @@ class GroupedJoin:
         self.codes = [_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
         sizes = [max(len(each), 1) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
-            raise SketchError(
-                "the group columns have more combinations than can be numbered: group by fewer."
+            raise PlanError(
+                "the columns that this query groups by or compares have more combinations than can be numbered: name "
+                "fewer of them."
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes

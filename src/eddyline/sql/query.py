@@ -247,6 +247,11 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
         """The names of all aggregates."""
         return (*(each.name for each in self.aggregates), *(each.name for each in self.details))
 
+    @property
+    def needs_single_links(self) -> bool:
+        """Whether a sample answers it only where no column stands in two links: it has groups, or conditions."""
+        return bool(self.groups or self.conditions)
+
     def part(self, detail: Detail) -> "GroupQuery":
         """Return the query whose groups are the single values that a detail needs, and their rows."""
         columns = _each_once((*self.groups, *detail.columns))

@@ -213,10 +213,8 @@ def _followed(
 def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
     """Raise PlanError where a value is sampled once and stands in two links, and what it adds is not known then."""
     assert planned.shape is not None
-    if len(set(planned.shape.classes)) == len(planned.shape.classes):
-        return
     what = "groups" if query.groups else "has conditions between the relations of"
-    if query.groups or query.conditions:
+    if query.needs_single_links and planned.shape.repeats_classes:
         raise PlanError(
             f"query {planned.name!r} {what} a join in which one column stands in two links; its rows no longer fit the "
             "stream sample, and such a query is answered only while they do: plan with a larger budget."

@@ -61,7 +61,7 @@ def read_tuples(
     if join.follows_all:
         numbers, sums = grouped.exact()
         return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
-    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+    if planned.shape.repeats_classes:
         raise PlanError(
             f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
             "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "

@@ -88,7 +88,16 @@ def _sureness(planned: PlannedQuery) -> Iterator[str]:
     if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
         yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
-    if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
+    query = planned.query
+    if (
+        shape is not None
+        and isinstance(query, GroupQuery)
+        and query.needs_single_links
+        and shape.repeats_classes
+    ):
+        yield "  warning: not answered once the data no longer fit, for one column stands in two of its links"
+        return
+    if isinstance(query, JoinDistinctQuery) and not planned.quantities:
         yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
         yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
