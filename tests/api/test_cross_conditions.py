@@ -181,6 +181,13 @@ def test_a_condition_that_fails_on_joined_rows_says_so():
     assert "not answered" in state.explain()
 
 
+def test_more_pairs_than_can_be_tried_are_refused_in_a_sentence(monkeypatch):
+    state = filled(plan_of({"q": QUERIES["mixed_sides"]}), tables(np.random.default_rng(7), 60, 3))
+    monkeypatch.setattr("eddyline.sample.conditioned_messages._MOST_PAIRS", 100)
+    with pytest.raises(el.PlanError, match=r"more than 100 pairs of groups: restrict the relations"):
+        state.answer("q")
+
+
 SAMPLED_RS = "FROM r JOIN s ON r.b = s.b"
 SAMPLED_TRIANGLE = f"{SAMPLED_RS} JOIN t ON s.c = t.c AND t.a = r.a"
 SAMPLED = {

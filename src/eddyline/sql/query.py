@@ -194,11 +194,6 @@ class CrossCondition(msgspec.Struct, frozen=True, omit_defaults=True):
     columns: tuple[GroupColumn, ...]
     comparison: Comparison | None = None
 
-    @property
-    def relations(self) -> tuple[int, ...]:
-        """The relations that it reads, by index."""
-        return tuple(sorted({column.relation for column in self.columns}))
-
 
 class HavingTest(msgspec.Struct, frozen=True):
     """A condition of HAVING: an aggregate, by its name, compared with a number."""
