@@ -101,6 +101,12 @@ TEXTS = {
         "SELECT COUNT(*) FROM u JOIN r y ON y.k = u.k JOIN r z ON z.j = u.j JOIN v ON v.s = u.s "
         "JOIN u w ON w.t = u.t"
     ),
+    # conditions between relations
+    "predicate over two": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.x > 0 OR u.x > 0",
+    "comparison with NULLs": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE NOT (r.p <= u.d) AND r.s <> u.s",
+    "comparison of times": "SELECT SUM(u.x) FROM r JOIN u ON r.k = u.k AND r.t >= u.t",
+    "cycle": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k JOIN v ON u.j = v.j AND v.d = r.d",
+    "cycle over one table": "SELECT COUNT(*) FROM r x JOIN r y ON x.j = y.k JOIN r z ON y.j = z.k AND z.j = x.k",
     # distinct counts, sets, semi-joins
     "distinct": "SELECT COUNT(DISTINCT k) FROM r",
     "distinct booleans": "SELECT COUNT(DISTINCT b) FROM r WHERE x > 0",
@@ -145,9 +151,12 @@ TEXTS = {
 REFUSED = {
     "double as key": "SELECT COUNT(*) FROM r JOIN u ON r.f = u.f",
     "distinct doubles": "SELECT COUNT(DISTINCT f) FROM r",
-    "predicate over two": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.x > 0 OR u.x > 0",
+    "predicate over two of an outer join": "SELECT COUNT(*) FROM r LEFT JOIN u ON r.k = u.k WHERE r.x > 0 OR u.x > 0",
+    "doubles compared": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.f < u.f",
     "cross product": "SELECT COUNT(*) FROM r JOIN u ON 1 = 1",
-    "cycle": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k JOIN v ON u.j = v.j AND v.d = r.d",
+    "cycle beside an outer join": (
+        "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k JOIN v ON u.j = v.j AND v.d = r.d LEFT JOIN u w ON w.k = r.k"
+    ),
 }
 
 _TUPLES = re.compile(r"SELECT COUNT\(DISTINCT ([^)]*,[^)]*)\)(.*)")

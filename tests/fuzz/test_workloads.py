@@ -5,7 +5,7 @@ Whether intervals hold as often as they say takes thousands of answers: that is 
 
 import pytest
 
-from tests.fuzz.workloads import LEAST, WITH_GROUPS, Tally, report, run
+from tests.fuzz.workloads import LEAST, WITH_CONDITIONS, WITH_GROUPS, Tally, report, run
 
 
 @pytest.mark.calibration
@@ -21,6 +21,14 @@ def test_random_groups_and_outer_joins_say_exact_only_where_they_are():
     grouped = [tally for kind, tally in tallies.items() if "groups" in kind]
     assert sum(tally.exact + tally.held for tally in grouped) > 100
     assert sum(tally.missed for tally in grouped) <= 0.2 * sum(tally.exact + tally.held for tally in grouped)
+
+
+@pytest.mark.calibration
+def test_random_conditions_between_relations_say_exact_only_where_they_are():
+    tallies = run(range(WITH_CONDITIONS, WITH_CONDITIONS + 12))
+    crossed = [t for kind, t in tallies.items() if "compared" in kind or "triangle" in kind]
+    assert sum(tally.exact + tally.held for tally in crossed) > 100
+    assert sum(tally.missed for tally in crossed) <= 0.2 * sum(tally.exact + tally.held for tally in crossed)
 
 
 FOUND = {

@@ -13,12 +13,15 @@ from math import isclose, isnan
 import numpy as np
 
 import eddyline as el
+from tests.fuzz.cross_cases import cross_query
 from tests.fuzz.faults import FaultError
 from tests.fuzz.group_cases import exact_rows, group_query, judge_groups
 from tests.fuzz.workload_cases import SCHEMA, WINDOW, exact_answer, random_case
 
 WITH_GROUPS = 10_000_000
 """From this seed on cases have queries of groups, single values and outer joins as well, and always keep samples."""
+WITH_CONDITIONS = 20_000_000
+"""From this seed on these are queries with conditions between relations."""
 LEAST, MOST = 0.93, 0.995
 """Where the coverage of 95% intervals should lie, by kind of query."""
 
@@ -44,7 +47,8 @@ def run_case(seed, tallies):
     case = random_case(rng, 600 if seed >= WITH_GROUPS else None)
     if seed >= WITH_GROUPS:
         more = np.random.default_rng(seed + 1)
-        case.queries |= {f"g{i}": group_query(more, list(case.net)) for i in range(int(more.integers(1, 5)))}
+        make = cross_query if seed >= WITH_CONDITIONS else group_query
+        case.queries |= {f"g{i}": make(more, list(case.net)) for i in range(int(more.integers(1, 5)))}
     try:
         plan = _planned(case, rng, samples=True if seed >= WITH_GROUPS else None)
         if plan is None:

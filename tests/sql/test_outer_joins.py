@@ -95,7 +95,7 @@ REFUSED = {
     f"{LEFT} WHERE b.y <=> 1": "leaves 'b' missing",
     f"{LEFT} WHERE isnull(b.k)": "leaves 'b' missing",
     f"{LEFT} LEFT JOIN c ON b.j = c.j WHERE c.j IS NULL": "leaves 'c' missing",
-    f"{LEFT} WHERE a.x > 1 OR b.y > 1": "something other than one equality",
+    f"{LEFT} WHERE a.x > 1 OR b.y > 1": "over inner joins alone",
     f"{LEFT} LEFT ANTI JOIN c ON b.j = c.j": "asks that nothing matches 'b'",
     f"{LEFT} WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.j = b.j)": "asks that nothing matches 'b'",
     f"{LEFT} WHERE b.j NOT IN (SELECT j FROM c)": "asks that nothing matches 'b'",

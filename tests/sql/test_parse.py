@@ -85,11 +85,15 @@ def test_count_of_a_column_counts_what_is_not_null():
 
 REFUSED = {
     "SELECT COUNT(*) FROM orders NATURAL JOIN lineitem": "NATURAL",
-    "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o_orderkey < l_orderkey": "<",
+    "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o_orderkey < l_orderkey": "cross product",
     "SELECT COUNT(*) FROM orders o JOIN lineitem l ON o_orderkey <=> l_orderkey": "NOT DISTINCT",
-    JOIN + " WHERE o.status = 'F' OR l_qty = 1": "OR",
+    JOIN + " LEFT JOIN orders p ON p.o_custkey = o.o_custkey WHERE o.status = 'F' OR l_qty = 1": "OR",
     "SELECT COUNT(*) FROM orders, lineitem": "cross product",
-    JOIN + " JOIN orders o2 ON o2.o_custkey = o.o_custkey AND o2.status = l.status": "form a cycle",
+    JOIN + " WHERE o.o_total < l.rate": "DOUBLE",
+    JOIN + " WHERE o.status LIKE l.status": "without Spark",
+    JOIN + " WHERE o.o_date < CAST(l.status AS TIMESTAMP)": "time zone",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT o.status FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey AND "
+    "o_custkey < l_qty)": "only as COUNT(DISTINCT ...)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT o.status FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey JOIN "
     "orders p ON p.o_orderkey = o.o_orderkey)": "3 relations",
     "SELECT COUNT(*) FROM orders HAVING COUNT(*) > 1": "HAVING",

@@ -350,7 +350,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return tuple(kept for kept in self.kept if kept.stream == stream)
 
 
-_CAME_LATER: dict[str, object] = {"details": [], "counted": [], "guards": []}
+_CAME_LATER: dict[str, object] = {"details": [], "counted": [], "guards": [], "conditions": []}
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
 

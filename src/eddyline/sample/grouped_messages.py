@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.errors import SketchError
+from eddyline.errors import PlanError
 from eddyline.sample.carried import (
     Carried,
     Entries,
@@ -34,11 +34,19 @@ from eddyline.sample.spec import Quantity
 
 _MOST_COMBINATIONS = 1 << 62
 _WHOLE = 2.0**62
-_WHOLE_FLOAT = 2.0**53
+
+
+Ordered = dict[tuple[int, int | None], IntArray]
+"""For a relation and a link, the elements that weigh something, in the order of their places there."""
 
 
 class GroupedJoin:
-    """A grouped query over a state: the groups of each relation, and messages that carry them."""
+    """A grouped query over a state: the groups of each relation, and messages that carry them.
+
+    whole_floats: where the sum over the join in absolute value is below, all that is added up is exact in floats.
+    """
+
+    whole_floats = 2.0**53
 
     def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
         self.join = join
@@ -46,10 +54,11 @@ class GroupedJoin:
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
         self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
-        sizes = [len(each) for each in self.codes]
+        sizes = [max(len(each), 1) for each in self.codes]
         if prod(sizes) >= _MOST_COMBINATIONS:
-            raise SketchError(
-                "the group columns have more combinations than can be numbered: group by fewer."
+            raise PlanError(
+                "the columns that this query groups by or compares have more combinations than can be numbered: name "
+                "fewer of them."
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes
@@ -75,22 +84,19 @@ class GroupedJoin:
         """The relation to which the others send: the one with most groups, which then travel the least."""
         return max(range(len(self.nodes)), key=lambda k: len(self.codes[k]))
 
-    def labels(self, groups: IntArray) -> list[pa.Array]:
-        """Return the values of combinations of groups: a column for each group column, relation by relation."""
-        columns = []
-        for node, codes, stride in zip(self.nodes, self.codes, self.strides, strict=True):
-            own = groups // stride % len(codes)
-            dictionary = self.join.dictionary(node)
-            for position, values, null in zip(
-                self.join.view(node).groups, codes.codes, codes.nulls, strict=True
-            ):
-                found, missing = values[own], null[own]
-                if position in dictionary.labels:
-                    column = dictionary.labels[position].decoded(found)
-                    columns.append(pc.if_else(pa.array(missing), None, column) if missing.any() else column)
-                else:
-                    columns.append(pa.array(found, mask=missing))
-        return columns
+    def part(self, relation: int, groups: IntArray) -> IntArray:
+        """Return which groups of one relation some combinations have."""
+        return groups // self.strides[relation] % max(len(self.codes[relation]), 1)
+
+    def labels(self, relation: int, column: int, groups: IntArray) -> pa.Array:
+        """Return the values of one of a relation's group columns in some of its groups."""
+        node, codes = self.nodes[relation], self.codes[relation]
+        found, missing = codes.codes[column][groups], codes.nulls[column][groups]
+        position, dictionary = self.join.view(node).groups[column], self.join.dictionary(node)
+        if position not in dictionary.labels:
+            return pa.array(found, mask=missing)
+        values = dictionary.labels[position].decoded(found)
+        return pc.if_else(pa.array(missing), None, values) if missing.any() else values
 
     def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
@@ -106,9 +112,9 @@ class GroupedJoin:
         if of_rows_there:
             weights = [self._without_negative(k, each) for k, each in enumerate(weights)]
         largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
-        kind = np.float64 if largest < _WHOLE_FLOAT else np.int64 if largest < _WHOLE else np.object_
+        kind = np.float64 if largest < self.whole_floats else np.int64 if largest < _WHOLE else np.object_
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
-        groups, sums = GroupedMessages(self, [each.astype(kind) for each in weights], whole).at_root()
+        groups, sums = self._messages([each.astype(kind) for each in weights], whole).at_root()
         return groups, sums.astype(np.int64) if kind is np.float64 else sums
 
     def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
@@ -143,7 +149,12 @@ class GroupedJoin:
             np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
             for rates, own in zip(self.join.probabilities, own_rate, strict=True)
         ]
-        return GroupedMessages(self, self._weights, factors, self._ordered)
+        return self._messages(self._weights, factors, self._ordered)
+
+    def _messages(
+        self, weights: list[np.ndarray], factors: list[np.ndarray], known: Ordered | None = None
+    ) -> "GroupedMessages":
+        return GroupedMessages(self, weights, factors, known)
 
 
 class GroupedMessages:
@@ -157,7 +168,7 @@ class GroupedMessages:
         join: GroupedJoin,
         weights: list[np.ndarray],
         factors: list[np.ndarray],
-        ordered: dict[tuple[int, int | None], IntArray] | None = None,
+        ordered: Ordered | None = None,
     ) -> None:
         self.join = join
         self.weights = weights

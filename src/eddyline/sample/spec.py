@@ -98,6 +98,11 @@ class Shape(msgspec.Struct, frozen=True):
     expression: tuple["int | str", ...] = ()
 
     @property
+    def repeats_classes(self) -> bool:
+        """Whether one column stands in two links: its values are followed once, and join twice."""
+        return len(set(self.classes)) < len(self.classes)
+
+    @property
     def has_deep_sides(self) -> bool:
         """Whether a side that may be missing, or only decides, joins other relations behind its own.
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.compose import only_where
-from eddyline.sql.conditions import equality, relations_read
+from eddyline.sql.conditions import needed_equality, relations_read
 from eddyline.sql.expressions import Source, bare, fragment, text
 from eddyline.sql.links import LinkEnd
 from eddyline.sql.query import Expression, Key, Link, Member, Role
@@ -70,7 +70,7 @@ def read_tying(
             written = (used[0] if used else side[0], text(bare(condition, sources)))
             (found.of_tree if used and not inside else found.of_side).append(written)
             continue
-        ends = equality(condition, used, sources)
+        ends = needed_equality(condition, used, sources)
         if len(inside) == 2:
             found.equalities.append(ends)
         elif inside:

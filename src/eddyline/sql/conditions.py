@@ -17,15 +17,29 @@ def relations_read(condition: exp.Expr, sources: tuple[Source, ...]) -> list[int
     return used
 
 
-def equality(condition: exp.Expr, used: list[int], sources: tuple[Source, ...]) -> tuple[LinkEnd, LinkEnd]:
-    """Return the two sides of an equality between two relations, or raise UnsupportedQuery for anything else."""
-    if isinstance(condition, exp.EQ) and len(used) == 2:
-        sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}
-        if set(sides) == {(used[0],), (used[1],)}:
-            left, right = (key_column(sides[(i,)], sources) for i in used)
-            check_meet(left, sources[used[0]].alias, right, sources[used[1]].alias)
-            return (used[0], left), (used[1], right)
-    raise UnsupportedQuery(
-        f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
-        "than one equality: only conjunctions of equi-joins and of predicates on one relation are answered."
-    )
+def equality(
+    condition: exp.Expr, used: list[int], sources: tuple[Source, ...]
+) -> tuple[LinkEnd, LinkEnd] | None:
+    """Return the two sides of an equality between two relations, None for anything else."""
+    if not isinstance(condition, exp.EQ) or len(used) != 2:
+        return None
+    sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}
+    if set(sides) != {(used[0],), (used[1],)}:
+        return None
+    left, right = (key_column(sides[(i,)], sources) for i in used)
+    check_meet(left, sources[used[0]].alias, right, sources[used[1]].alias)
+    return (used[0], left), (used[1], right)
+
+
+def needed_equality(
+    condition: exp.Expr, used: list[int], sources: tuple[Source, ...]
+) -> tuple[LinkEnd, LinkEnd]:
+    """Return the two sides of an equality by which a relation hangs on another, or raise UnsupportedQuery."""
+    ends = equality(condition, used, sources)
+    if ends is None:
+        raise UnsupportedQuery(
+            f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
+            "than one equality: outer, semi and anti joins are answered by equalities and by predicates on one "
+            "relation."
+        )
+    return ends

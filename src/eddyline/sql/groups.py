@@ -68,7 +68,7 @@ def read_group_query(
     """Return the grouped query that a SELECT asks, or raise SqlError or UnsupportedQuery."""
     check_clauses(select, _CLAUSES)
     select = _with_having_of_rows(select, streams)
-    relations, links, sources = read_from(select, streams)
+    relations, links, sources, conditions = read_from(select, streams)
     items = _Items(select, sources)
     groups = _read_groups(select, items, sources)
     for group in groups:
@@ -94,6 +94,7 @@ def read_group_query(
         order,
         _limit(select),
         tuple(outputs.details),
+        conditions,
     )
 
 
@@ -187,7 +188,7 @@ def _check_grouped(
     """Raise SqlError where a condition of HAVING reads a column that is not grouped by."""
     bare_select = select.copy()
     bare_select.set("having", None)
-    _, _, sources = read_from(bare_select, streams)
+    sources = read_from(bare_select, streams).sources
     items = _Items(bare_select, sources)
     known = {(g.relation, g.expression.text) for g in _read_groups(bare_select, items, sources)}
     for condition in conditions:

@@ -8,6 +8,7 @@ branch becomes an inner join. Other conditions on such a relation are refused, e
 
 from collections.abc import Sequence
 from dataclasses import replace as with_fields
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from sqlglot import exp
@@ -15,11 +16,21 @@ from sqlglot import exp
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.branches import Branch, add_branch, check_guards, read_tying
 from eddyline.sql.conditions import equality, relations_read
+from eddyline.sql.cross_conditions import closing_equality, read_cross_condition
 from eddyline.sql.expressions import Source, bare, fragment, text
-from eddyline.sql.links import LinkEnd, find_links
+from eddyline.sql.links import FoundLinks, LinkEnd, find_links
 from eddyline.sql.nulls import rejects_nulls, tested_for_null, text_is_null_of_nulls
-from eddyline.sql.query import Expression, Link, Relation, Role
+from eddyline.sql.query import CrossCondition, Expression, Link, Relation, Role
 from eddyline.sql.sides import MAYBE_MISSING
+
+
+class Joined(NamedTuple):
+    """FROM and WHERE of a query; relations of subqueries are hidden among the sources."""
+
+    relations: tuple[Relation, ...]
+    links: tuple[Link, ...]
+    sources: tuple[Source, ...]
+    conditions: tuple[CrossCondition, ...] = ()
 
 
 class JoinTree:
@@ -32,6 +43,7 @@ class JoinTree:
         self._equalities: list[tuple[LinkEnd, LinkEnd]] = []
         self._block: list[int] = []
         self._branches: list[Branch] = []
+        self._crossing: list[CrossCondition] = []
 
     def add(self, source: Source) -> int:
         """Add a relation, a block of its own, and return its index."""
@@ -118,17 +130,24 @@ class JoinTree:
         for condition in conditions:
             used = relations_read(condition, self._scope)
             if len(used) > 1:
-                ends = equality(condition, used, self._scope)
-                self._equalities.append(ends)
-                for relation, column in ends:
-                    self._require_by_key(relation, column, condition)
-                self._merge(used[0], used[1])
+                self._tie(used, condition)
             elif used and self.may_be_missing(used[0]) and not rejects_nulls(condition):
                 missing.append((used[0], condition))
             else:
                 self._restrict(used, condition)
         for relation, condition in missing:
             self._leave_missing(relation, condition)
+
+    def _tie(self, used: list[int], condition: exp.Expr) -> None:
+        """Take a condition on several relations: an equality of two joins them, others are met by joined rows."""
+        ends = equality(condition, used, self._scope)
+        if ends is None:
+            self._crossing.append(read_cross_condition(condition, self._scope))
+            return
+        self._equalities.append(ends)
+        for relation, column in ends:
+            self._require_by_key(relation, column, condition)
+        self._merge(used[0], used[1])
 
     def _restrict(self, used: Sequence[int], condition: exp.Expr) -> None:
         """Take a condition on one relation, or on none: then on all that have rows of their own in the join."""
@@ -229,26 +248,41 @@ class JoinTree:
     def _scope(self) -> tuple[Source, ...]:
         return tuple(self.sources)
 
-    def relations_and_links(self) -> tuple[tuple[Relation, ...], tuple[Link, ...]]:
-        """Return the relations, and the links of all blocks and branches."""
+    def joined(self) -> "Joined":
+        """Return the relations, the links of all blocks and branches, and the conditions beyond them."""
         links: list[Link] = []
+        conditions = list(self._crossing)
         for block in dict.fromkeys(self._block):
-            links += self._links_of_block([i for i in range(len(self.sources)) if self._block[i] == block])
+            members = [i for i in range(len(self.sources)) if self._block[i] == block]
+            found = self._links_of_block(members)
+            links += found.links
+            conditions += [closing_equality(*ends, [s.alias for s in self.sources]) for ends in found.closing]
         for branch in self._branches:
             add_branch(links, branch)
+        if conditions and self._branches:
+            raise UnsupportedQuery(
+                f"{conditions[0].written!r} is a condition between relations beyond those that join them, and the "
+                "query has an outer, semi or anti join, too: such conditions are answered over inner joins alone."
+            )
         relations = tuple(
             Relation(source.alias, source.stream, tuple(sorted(self._predicates[i])))
             for i, source in enumerate(self.sources)
         )
-        return relations, tuple(sorted(links, key=lambda link: [member.relation for member in link.members]))
+        ordered = sorted(links, key=lambda link: [member.relation for member in link.members])
+        return Joined(relations, tuple(ordered), self._scope, tuple(dict.fromkeys(conditions)))
 
-    def _links_of_block(self, block: list[int]) -> list[Link]:
+    def _links_of_block(self, block: list[int]) -> FoundLinks:
+        """Return the links of a block; what it implies of single relations becomes their predicates."""
         equalities = [
             ((block.index(a[0]), a[1]), (block.index(b[0]), b[1]))
             for a, b in self._equalities
             if a[0] in block
         ]
-        links, implied = find_links([self.sources[i].alias for i in block], equalities)
-        for relation, predicate in implied:
+        found = find_links([self.sources[i].alias for i in block], equalities)
+        for relation, predicate in found.predicates:
             self._predicates[block[relation]].add(predicate)
-        return [Link(tuple(replace(m, relation=block[m.relation]) for m in link.members)) for link in links]
+        links = [
+            Link(tuple(replace(m, relation=block[m.relation]) for m in link.members)) for link in found.links
+        ]
+        closing = [((block[a], one), (block[b], other)) for (a, one), (b, other) in found.closing]
+        return FoundLinks(tuple(links), [], closing)

@@ -7,20 +7,19 @@ from sqlglot import exp
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.expressions import Source, conjuncts, fragment, resolve
 from eddyline.sql.join_kinds import JoinKind, join_kind
-from eddyline.sql.join_tree import JoinTree
-from eddyline.sql.query import Link, Relation, Role
+from eddyline.sql.join_tree import Joined, JoinTree
+from eddyline.sql.query import Role
 from eddyline.sql.subqueries import add_subquery, read_subquery
 from eddyline.types import Column
 
 MAX_RELATIONS = 32
+_ROLES: dict[JoinKind, Role] = {"left": "outer", "full": "full", "semi": "semi", "anti": "anti"}
 _OF_EITHER = ""
 """In place of a relation: the column that FULL JOIN ... USING merged is of neither side."""
 
 
-def read_from(
-    select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
-) -> tuple[tuple[Relation, ...], tuple[Link, ...], tuple[Source, ...]]:
-    """Return (relations, links, sources) of a SELECT; relations of subqueries are hidden among the sources."""
+def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> Joined:
+    """Return what FROM and WHERE of a SELECT say."""
     tree = JoinTree()
     _read_tables(tree, select, streams)
     where = select.args.get("where")
@@ -38,8 +37,7 @@ def read_from(
         raise UnsupportedQuery(
             f"the query joins {len(tree.sources)} relations; at most {MAX_RELATIONS} are answered."
         )
-    relations, links = tree.relations_and_links()
-    return relations, links, tuple(tree.sources)
+    return tree.joined()
 
 
 def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> None:
@@ -77,8 +75,7 @@ def _add_join(tree: JoinTree, kind: JoinKind, added: int, conditions: list[exp.E
     elif kind == "right":
         tree.preserve(added, conditions, join)
     else:
-        roles: dict[JoinKind, Role] = {"left": "outer", "full": "full", "semi": "semi", "anti": "anti"}
-        tree.branch(roles[kind], [added], conditions, join)
+        tree.branch(_ROLES[kind], [added], conditions, join)
         if kind in ("semi", "anti"):
             tree.hide([added], f"the right side of a LEFT {kind.upper()} JOIN, which only its ON can see")
 

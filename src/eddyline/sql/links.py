@@ -3,7 +3,8 @@
 Equal columns form classes: a.x = b.x and b.x = c.x say that all three are one. A query is acyclic if its
 relations can be laid out in a tree in which the relations that hold a class are always connected; then it is
 enough to compare neighbours, on all classes that they share. Neighbours that meet on the same classes meet
-in one link: a link has two members or more, each with its own spelling of the key.
+in one link: a link has two members or more, each with its own spelling of the key. Of a cyclic query the tree is the
+one whose neighbours share most; equalities that it does not say are left over, and close a cycle (`cross_conditions`).
 
 Paper: multi-join, section 3.1, which replicates an attribute that occurs in several joins. Deviation: such an
 attribute is one link of all its relations, whose noise is that of one hash rather than of several.
@@ -12,6 +13,7 @@ attribute is one link of all its relations, whose noise is that of one hash rath
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.compose import equal
@@ -21,24 +23,39 @@ LinkEnd = tuple[int, Expression]
 """A relation, by index, and a key column of it."""
 
 
-def find_links(
-    aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkEnd]]
-) -> tuple[tuple[Link, ...], list[tuple[int, str]]]:
-    """Return (links, predicates): columns of one relation that must be equal become a predicate of it.
+class FoundLinks(NamedTuple):
+    """The links of a query; predicates: columns of one relation that must be equal, as a predicate of it.
 
-    Raises UnsupportedQuery where a relation is not joined, or the joins form a cycle, which is shown.
+    closing: equalities that would close a cycle of joins.
     """
+
+    links: tuple[Link, ...]
+    predicates: list[tuple[int, str]]
+    closing: list[tuple[LinkEnd, LinkEnd]]
+
+
+def find_links(aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkEnd]]) -> FoundLinks:
+    """Return the links of a query, or raise UnsupportedQuery where a relation is not joined."""
     classes, predicates = _classes(equalities)
     tree = _spanning_tree(len(aliases), classes)
     _check_connected(aliases, tree)
-    shared = sum(len(_shared(classes, *edge)) for edge in tree)
-    if shared < sum(len(columns) - 1 for columns in classes):
-        raise UnsupportedQuery(
-            f"the joins form a cycle: {_shown_cycle(aliases, classes)}; only joins without a cycle are answered: "
-            "leave one of these equalities out, or join these streams before eddyline reads them."
-        )
     links = [_link(classes, label, members) for label, members in _joined_neighbours(classes, tree)]
-    return tuple(sorted(links, key=lambda link: [member.relation for member in link.members])), predicates
+    closing = [pair for columns in classes for pair in _closing(columns, tree)]
+    ordered = sorted(links, key=lambda link: [member.relation for member in link.members])
+    return FoundLinks(tuple(ordered), predicates, closing)
+
+
+def _closing(
+    columns: dict[int, Expression], tree: list[tuple[int, int]]
+) -> Iterator[tuple[LinkEnd, LinkEnd]]:
+    """Yield equalities between relations that hold a class and that the tree does not connect within the class."""
+    parts = [{relation} for relation in sorted(columns)]
+    for edge in tree:
+        if set(edge) <= columns.keys():
+            joined = [part for part in parts if part & set(edge)]
+            parts = [part for part in parts if part not in joined] + [set().union(*joined)]
+    first, *others = sorted(map(min, parts))
+    yield from (((first, columns[first]), (other, columns[other])) for other in others)
 
 
 def _classes(
@@ -116,45 +133,3 @@ def _link(classes: list[dict[int, Expression]], label: tuple[int, ...], members:
         ),
     )
     return Link(tuple(Member(m, Key(tuple(classes[i][m] for i in ordered))) for m in sorted(members)))
-
-
-def _shown_cycle(aliases: Sequence[str], classes: list[dict[int, Expression]]) -> str:
-    """Return a shortest cycle as the equalities that close it."""
-    for length in range(3, len(aliases) + 1):
-        for path, used in _paths(classes, length):
-            steps = zip(path, [*path[1:], path[0]], used, strict=True)
-            return ", ".join(
-                f"{_named(aliases, classes, i, a)} = {_named(aliases, classes, i, b)}" for a, b, i in steps
-            )
-    return "of " + ", ".join(aliases)  # pragma: no cover - every cyclic query has such a cycle
-
-
-def _named(aliases: Sequence[str], classes: list[dict[int, Expression]], index: int, relation: int) -> str:
-    return f"{aliases[relation]}.{classes[index][relation].text.replace('`', '')}"
-
-
-def _paths(
-    classes: list[dict[int, Expression]], length: int
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield (relations, classes) of closed walks over different relations and different classes."""
-
-    def extend(
-        path: tuple[int, ...], used: tuple[int, ...]
-    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        last = len(path) == length
-        targets = [path[0]] if last else [r for r in range(path[0] + 1, _relations(classes)) if r not in path]
-        for target in targets:
-            for index in _shared(classes, path[-1], target):
-                if index in used:
-                    continue
-                if last:
-                    yield path, (*used, index)
-                else:
-                    yield from extend((*path, target), (*used, index))
-
-    for start in range(_relations(classes)):
-        yield from extend((start,), ())
-
-
-def _relations(classes: list[dict[int, Expression]]) -> int:
-    return 1 + max(relation for columns in classes for relation in columns)

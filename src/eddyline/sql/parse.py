@@ -44,7 +44,9 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     if sets is not None:
         return sets
     check_clauses(select, {"expressions", "from_", "joins", "where"})
-    relations, links, sources = read_from(select, streams)
+    relations, links, sources, conditions = read_from(select, streams)
+    if conditions:  # they are read as groups are, and without groups the answer is one row
+        return read_group_query(text, select, streams)
     aggregate = read_aggregate(select.expressions[0], sources)
     return Query(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
 

@@ -200,6 +200,19 @@ class Detail(msgspec.Struct, frozen=True):
 Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 
 
+class CrossCondition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A condition on columns of two relations or more, which all joined rows must meet.
+
+    written: as the query has it. text: over the columns, by their names. comparison: of its first column with its
+    second, of another relation, where it is nothing but that; two that are equal are so by their keys, as in joins.
+    """
+
+    written: str
+    text: str
+    columns: tuple[GroupColumn, ...]
+    comparison: Comparison | None = None
+
+
 class HavingTest(msgspec.Struct, frozen=True):
     """A condition of HAVING: an aggregate, by its name, compared with a number."""
 
@@ -221,7 +234,7 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
     ORDER BY reads is not among them. having: conditions that all must hold. details: aggregates that need the single
-    values of a group.
+    values of a group. conditions: on joined rows, beyond the links.
     """
 
     text: str
@@ -234,30 +247,47 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     order: tuple[Ordering, ...] = ()
     limit: int | None = None
     details: tuple[Detail, ...] = ()
+    conditions: tuple[CrossCondition, ...] = ()
+
+    @property
+    def held(self) -> tuple[GroupColumn, ...]:
+        """The columns whose values elements hold: those of the groups, then others that conditions read, each once."""
+        read = [column for condition in self.conditions for column in condition.columns]
+        return _each_once((*self.groups, *read))
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of all aggregates."""
         return (*(each.name for each in self.aggregates), *(each.name for each in self.details))
 
+    @property
+    def needs_single_links(self) -> bool:
+        """Whether a sample answers it only where no column stands in two links: it has groups, or conditions."""
+        return bool(self.groups or self.conditions)
+
     def part(self, detail: Detail) -> "GroupQuery":
         """Return the query whose groups are the single values that a detail needs, and their rows."""
-        columns = list(self.groups)
-        for column in detail.columns:
-            if (column.relation, column.expression) not in [(c.relation, c.expression) for c in columns]:
-                columns.append(column)
-        return GroupQuery(self.text, tuple(columns), (), self.relations, self.links)
+        columns = _each_once((*self.groups, *detail.columns))
+        return GroupQuery(self.text, columns, (), self.relations, self.links, conditions=self.conditions)
 
     def single(self, aggregate: Aggregate) -> Query:
         """Return the query of one aggregate over all groups together."""
         return Query(self.text, aggregate, self.relations, self.links)
 
 
+def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
+    """Return columns without those that are another one under another name."""
+    found: dict[tuple[int, Expression], GroupColumn] = {}
+    for column in columns:
+        found.setdefault((column.relation, column.expression), column)
+    return tuple(found.values())
+
+
 AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
 
 
 def is_for_samples_alone(query: AnyQuery) -> bool:
-    """Return whether no sketch answers a query: one of groups, or of outer, semi and anti joins."""
+    """Return whether no sketch answers a query: one of groups or cross conditions, or of outer, semi and anti joins."""
     if isinstance(query, Query):
         return any(member.role != "inner" for link in query.links for member in link.members)
     return isinstance(query, GroupQuery)

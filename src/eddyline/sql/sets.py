@@ -10,11 +10,13 @@ from eddyline.sql.clauses import check_clauses
 from eddyline.sql.compose import is_not_null
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
 from eddyline.sql.expressions import text as written
+from eddyline.sql.groups import read_group_query
 from eddyline.sql.join_distinct import read_join_distinct
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import check_meet, key_column
 from eddyline.sql.query import (
     Expression,
+    GroupQuery,
     JoinDistinctQuery,
     Key,
     SetExpression,
@@ -31,7 +33,9 @@ from eddyline.types import Column
 Streams = Mapping[str, tuple[Column, ...]]
 
 
-def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery | None:
+def read_set_query(
+    text: str, select: exp.Select, streams: Streams
+) -> SetQuery | JoinDistinctQuery | GroupQuery | None:
     """Return the set query that a SELECT asks, or None where it asks something else."""
     aggregate = select.expressions[0] if len(select.expressions) == 1 else None
     aggregate = unparenthesised(
@@ -59,10 +63,14 @@ def read_set_query(text: str, select: exp.Select, streams: Streams) -> SetQuery 
     return SetQuery(text, tuple(members), expression)
 
 
-def _distinct_count(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery:
-    """Return COUNT(DISTINCT a, b): tuples without NULL."""
+def _distinct_count(
+    text: str, select: exp.Select, streams: Streams
+) -> SetQuery | JoinDistinctQuery | GroupQuery:
+    """Return COUNT(DISTINCT a, b): tuples without NULL; under cross conditions a detail of one row of groups."""
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     outer, semi = with_semi_joins_as_joins(select, streams)
+    if not semi and read_from(outer, streams).conditions:
+        return read_group_query(text, outer, streams)
     count = outer.find(exp.Distinct)
     assert count is not None
     return _counted(text, outer, count.expressions, streams, semi=semi, null_is_value=False)
@@ -79,11 +87,12 @@ def _counted(
     text: str, select: exp.Select, nodes: list[exp.Expr], streams: Streams, *, semi: bool, null_is_value: bool
 ) -> SetQuery | JoinDistinctQuery:
     """Return the number of distinct tuples of columns, whatever their order, over one stream or a join of two."""
-    relations, links, sources = read_from(select, streams)
-    if sides_of(links):
+    relations, links, sources, conditions = read_from(select, streams)
+    if sides_of(links) or conditions:
         raise UnsupportedQuery(
             f"{fragment(select)!r}: distinct counts are answered over inner joins and over one semi-join, not over "
-            "outer joins, anti joins or another subquery."
+            "outer joins, anti joins or another subquery; under conditions between relations only as COUNT(DISTINCT "
+            "...) over an inner join."
         )
     for node in nodes if semi else []:
         if relations_of(node, sources) - {0}:
@@ -162,7 +171,7 @@ def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember])
 
 def _read_member(select: exp.Select, streams: Streams, members: list[SetMember]) -> SetLeaf:
     check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
-    relations, links, sources = read_from(select, streams)
+    relations, links, sources, _ = read_from(select, streams)
     if links:
         raise UnsupportedQuery(f"{fragment(select)!r} joins: a SELECT of a set expression reads one stream.")
     key = Key(tuple(_columns(select.expressions, sources)), null_is_value=True)

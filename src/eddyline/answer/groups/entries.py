@@ -15,6 +15,7 @@ from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, table_
 from eddyline.answer.interval import FloatArray, GroupSpread
 from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
+from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.group_tables import GroupTable
 from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
 from eddyline.sample.messages import sampled_messages
@@ -225,5 +226,17 @@ class GroupEntries:
 
     def count_values(self) -> int:
         """Return how many followed values of all links join."""
-        messages = sampled_messages(self.grouped.join, self.grouped.quantities[0])
-        return sum(int(np.count_nonzero(messages.met(link))) for link in range(len(self.grouped.sizes)))
+        return sum(int(np.count_nonzero(self._added(0, link))) for link in range(len(self.grouped.sizes)))
+
+    def _added(self, column: int, link: int) -> FloatArray:
+        """Return what each value of a link adds to all groups together, before its own scaling."""
+        if isinstance(self._messages, ConditionedMessages):
+            return self._messages.met_in_all(link)[:, column]
+        return sampled_messages(self.grouped.join, self.grouped.quantities[column]).met(link)
+
+    def sampled_values(self, column: int) -> FloatArray:
+        """Return what each sampled value adds to all groups together, by itself, where it adds anything."""
+        rates = self.grouped.join.probabilities
+        found = [np.abs(self._added(column, link)[rates[link] < 1.0]) for link in self.links]
+        every = np.concatenate(found) if found else np.empty(0)
+        return np.asarray(every[every > 0.0])

@@ -1,5 +1,7 @@
 """The values of group columns: from the numbers of groups back to what the rows held."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,23 +9,33 @@ from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sample.sorting import IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.query import GroupColumn, GroupQuery
+from eddyline.sql.query import Expression, GroupColumn, GroupQuery
+
+Places = Mapping[tuple[int, Expression], int]
+"""For each column that elements hold for a query, by relation and expression, which of its relation's it is."""
+
+
+def places_of(query: GroupQuery) -> Places:
+    """Return where the columns of a query stand among the group columns of their relations."""
+    found: dict[tuple[int, Expression], int] = {}
+    for column in query.held:
+        found[column.relation, column.expression] = sum(relation == column.relation for relation, _ in found)
+    return found
 
 
 def labels_of(grouped: GroupedJoin, query: GroupQuery, groups: IntArray) -> dict[GroupColumn, pa.Array]:
     """Return for each group column of a query its values in some groups, in its own type."""
-    by_relation = [
-        column for k in range(len(query.relations)) for column in query.groups if column.relation == k
-    ]
-    found = {
-        column: _typed(labels, to_arrow(column.expression.type))
-        for column, labels in zip(by_relation, grouped.labels(groups), strict=True)
+    places = places_of(query)
+    return {
+        column: values_of(grouped, column, places, grouped.part(column.relation, groups))
+        for column in query.groups
     }
-    return {column: found[column] for column in query.groups}
 
 
-def _typed(labels: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the labels of a group column in its type; codes that are values become values."""
+def values_of(grouped: GroupedJoin, column: GroupColumn, places: Places, groups: IntArray) -> pa.Array:
+    """Return the values of a column in some groups of its relation, in its own type."""
+    labels = grouped.labels(column.relation, places[column.relation, column.expression], groups)
+    kind = to_arrow(column.expression.type)
     if not pa.types.is_int64(labels.type) or pa.types.is_int64(kind):
         return labels.cast(kind)
     valid = np.asarray(labels.is_valid())

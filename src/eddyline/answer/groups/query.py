@@ -10,19 +10,20 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import aggregate_value, unit_of
+from eddyline.answer.aggregates import aggregate_value, told, unit_of
 from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column
+from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
 from eddyline.answer.groups.sampled import GroupAggregate, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
+from eddyline.answer.groups.whole import WholeJoin
 from eddyline.answer.interval import FloatArray, Interval, of_each
 from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
@@ -63,7 +64,7 @@ def answer_groups(
     held = with_derived(snapshot, planned)
     join = held_join(held, planned)
     names = list(planned.shape.quantities)
-    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    grouped = grouped_join(join, planned, query)
     if join.is_known:
         answered = _everything(grouped, names, planned, query, confidence)
     elif planned.totals and not query.links and not query.groups:
@@ -71,7 +72,12 @@ def answer_groups(
     elif planned.totals and not query.links:
         answered = _followed(held, grouped, names, planned, query, confidence)
     else:
-        answered = _sampled(held, grouped, names, planned, query, confidence, simultaneous=simultaneous)
+        _check_links(planned, query)
+        whole_join = WholeJoin(held, planned, grouped, confidence)
+        if query.groups:
+            answered = _sampled(whole_join, names, query, simultaneous=simultaneous)
+        else:
+            answered = _one_row(whole_join, query)
     labels = labels_of(grouped, query, answered.groups)
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
@@ -213,29 +219,45 @@ def _followed(
     return Answered(groups, columns, True, False, rest, "followed", tuple(about), most_rows)
 
 
-def _sampled(
-    snapshot: Snapshot,
-    grouped: GroupedJoin,
-    names: list[str],
-    planned: PlannedQuery,
-    query: GroupQuery,
-    confidence: float,
-    *,
-    simultaneous: bool,
-) -> Answered:
-    """Return the groups of a join that the sample shows, with intervals."""
+def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
+    """Raise PlanError where a value is sampled once and stands in two links, and what it adds is not known then."""
     assert planned.shape is not None
-    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+    what = "groups" if query.groups else "has conditions between the relations of"
+    if query.needs_single_links and planned.shape.repeats_classes:
         raise PlanError(
-            f"query {planned.name!r} groups a join in which one column stands in two links; its rows no longer fit the "
-            "stream sample, and groups of such a join are answered only while they do: plan with a larger budget."
+            f"query {planned.name!r} {what} a join in which one column stands in two links; its rows no longer fit the "
+            "stream sample, and such a query is answered only while they do: plan with a larger budget."
         )
-    sampled = SampledGroups(grouped, names, own_links(query, grouped))
+
+
+def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
+    """Return the aggregates of a join without groups, with intervals: each as one of its own."""
+    confidence = whole_join.confidence
+    rows = whole_join.read("count", {"count": ROWS})
+    columns: list[Column] = []
+    for place, each in enumerate(query.aggregates):
+        function = each.aggregate.function
+        own = {power: quantity_of_group(place, power) for power in powers_of(function)}
+        found = whole_join.read(function, own)
+        single = query.single(each.aggregate)
+        interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
+        made = told(whole_join.planned, single, interval, confidence, "sample", [])
+        columns.append(column_of_values([(made.value, made.low, made.high)]))
+    about = notes.few_joined_values(rows.witnesses, rows.base)
+    about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
+    rest = _nothing(whole_join.planned, query, confidence)
+    group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
+    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most)
+
+
+def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
+    """Return the groups of a join that the sample shows, with intervals."""
+    planned, confidence = whole_join.planned, whole_join.confidence
+    sampled = SampledGroups(whole_join.grouped, names, own_links(query, whole_join.grouped))
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
-    wholes = _Wholes(snapshot, grouped, names, planned, confidence)
-    asked = [_asked(wholes, query, i) for i in range(len(query.aggregates))]
-    rows = GroupAggregate("count", {"count": ROWS}, _ends(wholes.read("count", ROWS)))
+    asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
+    rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
@@ -262,13 +284,15 @@ def _sampled(
     )
 
 
-def _asked(wholes: "_Wholes", query: GroupQuery, place: int) -> tuple[GroupAggregate, SampleEstimate | None]:
+def _asked(
+    whole_join: WholeJoin, query: GroupQuery, place: int
+) -> tuple[GroupAggregate, SampleEstimate | None]:
     """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
     function = query.aggregates[place].aggregate.function
     own = {name: quantity_of_group(place, name) for name in powers_of(function)}
     if function not in ("count", "sum"):
         return GroupAggregate(function, own), None
-    whole = wholes.read(function, own[function])
+    whole = whole_join.read(function, {function: own[function]})
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
@@ -282,32 +306,3 @@ def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Esti
     if function == "count":
         value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
     return Estimate(name, value, low, high, confidence, "sample")
-
-
-class _Wholes:
-    """COUNT and SUM over all groups, seen and not; those of equal weights and totals are read once."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        grouped: GroupedJoin,
-        names: Sequence[str],
-        planned: PlannedQuery,
-        confidence: float,
-    ) -> None:
-        self.join = grouped.join
-        self.counters = snapshot.counters
-        self.columns = dict(zip(names, grouped.columns, strict=True))
-        self.totals = planned.totals
-        self.confidence = confidence
-        self._read: dict[tuple[object, ...], SampleEstimate] = {}
-
-    def read(self, function: str, quantity: str) -> SampleEstimate:
-        """Return the aggregate of a quantity over all groups."""
-        ids = tuple(self.totals.get(quantity, ()))
-        key = (function, self.columns[quantity], ids)
-        if key not in self._read:
-            own = self.join.only({function: self.join.shape.quantities[quantity]})
-            totals = {function: [float(self.counters[each][0]) for each in ids]}
-            self._read[key] = read_sample_join(own, function, totals, self.confidence)
-        return self._read[key]

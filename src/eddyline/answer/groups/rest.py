@@ -13,7 +13,6 @@ import numpy as np
 from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
 from eddyline.answer.interval import FloatArray, Interval, ends_of_unseen_groups
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.sample.messages import sampled_messages
 
 _ENOUGH_VALUES = 30
 
@@ -69,22 +68,10 @@ def _good_turing(groups: SampledGroups, name: str, confidence: float) -> tuple[I
     _, first = np.unique(rare.groups[once], return_index=True)
     value = float((added[once] * _lost(groups, once)[once])[first].sum())
     by_value = np.bincount(rare.values[sampled], weights=np.abs(added[sampled])).astype(np.float64)
-    own = _sampled_values(groups, name)
+    own = groups.entries.sampled_values(groups.column(name))
     typical = float(own.mean()) if len(own) else 0.0
     below, above = ends_of_unseen_groups(by_value, typical, groups.base, confidence)
     return Interval(value, value - below, value + above), len(own)
-
-
-def _sampled_values(groups: SampledGroups, name: str) -> FloatArray:
-    """Return what each sampled value adds to all groups, by itself."""
-    join = groups.grouped.join
-    messages = sampled_messages(join, groups.grouped.quantities[groups.column(name)])
-    found = [
-        np.abs(messages.met(variable)[join.probabilities[variable] < 1.0])
-        for variable in groups.sampled_links
-    ]
-    added = np.concatenate(found) if found else np.empty(0)
-    return np.asarray(added[added > 0.0])
 
 
 def _lost(groups: SampledGroups, once: np.ndarray) -> FloatArray:

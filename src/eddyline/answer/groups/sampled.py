@@ -10,11 +10,14 @@ import numpy as np
 from eddyline.answer.groups.entries import GroupEntries, Moments
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import FloatArray, ends_of_groups, most_unsampled
+from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
 
 _FEWEST = 2
 """Fewer values tell nothing of a ratio."""
+_ROUNDING = 1e-9
+"""Values whose ratios differ by less than this share agree, and fewer than 30 that do tell no spread."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,14 @@ class GroupAggregate:
 
 @dataclass(frozen=True)
 class _Ratio:
-    """A ratio of each group, its count, and the factors of the quantities, by column, in its linearization."""
+    """A ratio of each group, its count, and the factors of the quantities, by column, in its linearization.
+
+    size: of what is divided by the count.
+    """
 
     values: FloatArray
     count: FloatArray
+    size: FloatArray
     factors: Mapping[int, FloatArray]
 
 
@@ -148,13 +155,16 @@ class SampledGroups:
         for name, factor in factors.items():  # squares of zeros and ones are in the column of their sum
             column = self.column(names[name])
             by_column[column] = by_column.get(column, 0.0) + np.nan_to_num(factor)
-        return _Ratio(values, count, by_column)
+        size = np.abs(self.sums[names["sum" if function == "avg" else "squares"]])
+        return _Ratio(values, count, size, by_column)
 
     def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:
         """Return AVG, a variance or a standard deviation of each group."""
         few = np.False_
         if self.sampled_links:
             few = (moments.values < _FEWEST) | (moments.sampled == 0) | moments.lonely
+            agreeing = np.sqrt(moments.spread.variance) <= _ROUNDING * ratio.size
+            few |= agreeing & (moments.values < FEW_WITNESSES)
         with np.errstate(divide="ignore", invalid="ignore"):
             below, above = (
                 np.where(few, np.inf, each / ratio.count)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.answer.ad_hoc import with_derived
+from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
 from eddyline.answer.joins.held import held_join
@@ -58,11 +59,11 @@ def read_tuples(
     assert isinstance(planned.query, GroupQuery)
     assert planned.shape is not None
     join = held_join(with_derived(snapshot, planned), planned)
-    grouped = GroupedJoin(join, list(planned.shape.quantities.values()))
+    grouped = grouped_join(join, planned, planned.query)
     if join.is_known:
         numbers, sums = grouped.exact(of_rows_there=True)
         return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
-    if len(set(planned.shape.classes)) < len(planned.shape.classes):
+    if planned.shape.repeats_classes:
         raise PlanError(
             f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
             "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "

@@ -33,7 +33,13 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     """
     if join.follows_all:
         return exact_estimate(join, function)
-    quantities = sampled_quantities(join)
+    return read_quantities(sampled_quantities(join), function, totals, confidence)
+
+
+def read_quantities(
+    quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
+) -> SampleEstimate:
+    """Return the answer of an aggregate by its quantities as the sample sees them; totals as above."""
     if function in ("count", "sum"):
         return _read_sum(quantities, function, totals, confidence)
     return read_ratio(quantities, function, totals, confidence)

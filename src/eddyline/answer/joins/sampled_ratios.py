@@ -21,6 +21,8 @@ from eddyline.plan.decide.facets import EVERY_ROW
 
 _LEAST_REST = 0.2
 _HIDDEN = 0.3
+_ROUNDING = 1e-9
+"""Values whose ratios differ by less than this share agree."""
 
 
 def read_ratio(
@@ -48,7 +50,8 @@ def read_ratio(
     spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     value = centre + calibrated.shift / sums["count"]
-    if below == above == 0.0 and np.count_nonzero(count.added) < FEW_WITNESSES:
+    size = abs(sums["sum" if function == "avg" else "squares"])
+    if max(below, above) <= _ROUNDING * size and np.count_nonzero(count.added) < FEW_WITNESSES:
         below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
     found = SampleEstimate(
         value,

@@ -131,10 +131,13 @@ def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
 
 
 def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
-    """Return a facet with its relation's group columns; groups of one stream are followed themselves."""
+    """Return a facet with its relation's group columns, and others that conditions between relations read.
+
+    Groups of one stream are followed themselves.
+    """
     if isinstance(query, Query):
         return facet
-    own = tuple(Key((group.expression,)) for group in query.groups if group.relation == relation)
+    own = tuple(Key((column.expression,)) for column in query.held if column.relation == relation)
     if query.links:
         return replace(facet, groups=own)
     columns = tuple(group.expression for group in query.groups) or (_EVERYTHING,)

@@ -17,7 +17,7 @@ from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.query import JoinDistinctQuery, Query
+from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
 
 
 def explain(
@@ -70,6 +70,9 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
     yield f"{planned.name} [{method}] reads {reads}"
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
+    if isinstance(planned.query, GroupQuery) and planned.query.conditions:
+        met = "; ".join(condition.written for condition in planned.query.conditions)
+        yield f"  conditions between relations, whose columns the elements hold: {met}"
     if not pane:
         yield from _sureness(planned)
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
@@ -85,7 +88,16 @@ def _sureness(planned: PlannedQuery) -> Iterator[str]:
     if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
         yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
-    if isinstance(planned.query, JoinDistinctQuery) and not planned.quantities:
+    query = planned.query
+    if (
+        shape is not None
+        and isinstance(query, GroupQuery)
+        and query.needs_single_links
+        and shape.repeats_classes
+    ):
+        yield "  warning: not answered once the data no longer fit, for one column stands in two of its links"
+        return
+    if isinstance(query, JoinDistinctQuery) and not planned.quantities:
         yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
         yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"

@@ -1,0 +1,139 @@
+"""Aggregates over all joined rows of a grouped query together: its only row, or what bounds groups that are not shown.
+
+They are read as aggregates over a join without groups are, calibrated by the exact totals of its relations. Under
+conditions between relations a value adds what it adds to the rows that meet them; what may be missed is judged by the
+join without the conditions, of which those rows are a part.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.joins.sampled import read_quantities
+from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.conditioned_messages import ConditionedMessages
+from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.join import Join
+from eddyline.sample.roster import FloatArray
+
+
+@dataclass(frozen=True)
+class WholeJoin:
+    """The sampled join of a grouped query; grouped: with its groups, of its quantities in order."""
+
+    snapshot: Snapshot
+    planned: PlannedQuery
+    grouped: GroupedJoin
+    confidence: float
+    _known: dict[tuple[object, ...], SampleEstimate] = field(default_factory=dict)
+
+    def read(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
+        """Return an aggregate; quantities: what those that it is made of are called in the query.
+
+        Aggregates of equal weights and totals are read once.
+        """
+        parts = [
+            (name, self._columns[quantity], *self.planned.totals.get(quantity, ()))
+            for name, quantity in quantities.items()
+        ]
+        key = (function, *parts)
+        if key not in self._known:
+            self._known[key] = self._made(function, quantities)
+        return self._known[key]
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        """Which of the join's different quantities each quantity of the query is."""
+        assert self.planned.shape is not None
+        return dict(zip(self.planned.shape.quantities, self.grouped.columns, strict=True))
+
+    def _made(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
+        assert self.planned.shape is not None
+        own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
+        join = self.grouped.join.only(own)
+        totals = {
+            name: [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
+            for name, quantity in quantities.items()
+        }
+        sampled = self._sampled(join, quantities)
+        found = read_quantities(sampled, function, totals, self.confidence)
+        if function in ("count", "sum") or self._messages is None or _shows_sampled(sampled["count"]):
+            return found
+        return dataclasses.replace(found, low=-inf, high=inf)
+
+    def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
+        """Return the quantities as the sample sees them, of rows that meet the query's conditions."""
+        found = sampled_quantities(join)
+        messages = self._messages
+        if messages is None:
+            return found
+        places = {name: list(self._columns).index(quantity) for name, quantity in quantities.items()}
+        return {
+            name: ConditionedQuantity(
+                each.values,
+                each.messages,
+                each.quantity,
+                messages,
+                self._columns[quantities[name]],
+                int(self._followed[places[name]]),
+            )
+            for name, each in found.items()
+        }
+
+    @cached_property
+    def _messages(self) -> ConditionedMessages | None:
+        """The messages of rows that meet the conditions, each sampled value counted 1/pi times; None without any."""
+        made = self.grouped.sampled([False] * len(self.grouped.sizes))
+        return made if isinstance(made, ConditionedMessages) else None
+
+    @cached_property
+    def _followed(self) -> np.ndarray:
+        """The sums over the join of followed values alone, by quantity of the query."""
+        return np.asarray(self.grouped.exact()[1].sum(axis=0))
+
+
+def _shows_sampled(count: SampledQuantity) -> bool:
+    """Return whether a value that might not be followed adds rows: those that are certain tell nothing of others."""
+    return bool(np.any(count.values.probabilities[count.added != 0.0] < 1.0))
+
+
+@dataclass(frozen=True)
+class ConditionedQuantity(SampledQuantity):
+    """A quantity of which only rows that meet conditions between relations count.
+
+    conditioned: the messages of such rows; column: the quantity among theirs. certain: what followed values hold.
+    """
+
+    conditioned: ConditionedMessages
+    column: int
+    certain: int
+
+    @cached_property
+    def followed(self) -> int:
+        """The sum over the join of followed values alone, exact."""
+        return self.certain
+
+    @cached_property
+    def total(self) -> float:
+        """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
+        return float(self._added_at(0).sum())
+
+    @cached_property
+    def added(self) -> FloatArray:
+        """What each value adds to the total: the joined rows, scaled up, that stand on it."""
+        added = np.zeros(len(self.values))
+        for variable, places in enumerate(self.values.places):
+            np.add.at(added, places, self._added_at(variable))
+        return added
+
+    def _added_at(self, variable: int) -> FloatArray:
+        """Return what the values of one link add."""
+        rows = self.conditioned.met_in_all(variable)[:, self.column]
+        return np.asarray(rows * self.conditioned.factors[variable][:, 0])

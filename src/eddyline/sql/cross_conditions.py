@@ -1,0 +1,139 @@
+"""Cross conditions: conditions of WHERE and ON that read several relations and are no equality of the join's tree.
+
+`o.day < s.day`, `o.a <> s.b`, a disjunction over two relations, or the equality that would close a cycle of joins. What
+they read is held with the elements as group columns are, in parts of one relation each that are as large as can be: of
+`year(o.day) = year(s.day) OR o.vip` the two years and whether the row is a vip's. What is left of the condition is
+evaluated on these parts when the query is answered.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.coercion import widened
+from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
+from eddyline.sql.links import LinkEnd
+from eddyline.sql.query import Comparison, CrossCondition, Expression, GroupColumn
+from eddyline.sql.timezones import depends_on_zone
+from eddyline.sql.typing import infer
+from eddyline.types import Column
+
+_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NEQ: "<>",
+}
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.In, exp.Between)
+
+
+def closing_equality(left: LinkEnd, right: LinkEnd, aliases: Sequence[str]) -> CrossCondition:
+    """Return the condition that two columns are equal as those of a join are; aliases: of the relations."""
+    columns = tuple(
+        GroupColumn(f"c{place}", relation, column) for place, (relation, column) in enumerate((left, right))
+    )
+    written = " = ".join(f"{aliases[relation]}.{column.text}" for relation, column in (left, right))
+    return CrossCondition(written.replace("`", ""), "`c0` = `c1`", columns, "=")
+
+
+def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> CrossCondition:
+    """Return a condition on several relations, or raise SqlError or UnsupportedQuery where it cannot be evaluated."""
+    parts: list[tuple[int, Expression]] = []
+    made = _over_parts(unparenthesised(condition).copy(), sources, parts)
+    columns = tuple(GroupColumn(f"c{i}", relation, part) for i, (relation, part) in enumerate(parts))
+    typed = tuple(Column(column.name, column.expression.type) for column in columns)
+    written = _plain(condition)
+    _check_compared(written, made, typed)
+    found = CrossCondition(written, text(made), columns, _comparison(made, columns))
+    _check_evaluated(found, typed)
+    return found
+
+
+def _comparison(node: exp.Expr, columns: tuple[GroupColumn, ...]) -> Comparison | None:
+    """Return the comparison of the first column with the second that a condition is, None where it is another."""
+    found = _COMPARISONS.get(type(node))
+    if found is None or not all(isinstance(part, exp.Column) for part in (node.this, node.expression)):
+        return None
+    left, right = (column.expression.type for column in columns)
+    if left.key_class != right.key_class or (left.key_class == "numeric" and widened(left, right) is None):
+        return None
+    return found
+
+
+def _plain(node: exp.Expr) -> str:
+    return fragment(node).replace("`", "")
+
+
+def _over_parts(node: exp.Expr, sources: tuple[Source, ...], parts: list[tuple[int, Expression]]) -> exp.Expr:
+    """Return an expression over columns c0, c1, ... that stand for parts of one relation each, which are added."""
+    if not node.find(exp.Column):
+        return node
+    part = _part(node, sources)
+    if part is not None:
+        if part not in parts:
+            parts.append(part)
+        return exp.column(exp.to_identifier(f"c{parts.index(part)}", quoted=True))
+    if isinstance(node, exp.Column):
+        raise UnsupportedQuery(
+            f"{_plain(node)!r} of type {infer(node, sources)} stands in a condition between relations, whose values "
+            "have to be held exactly: CAST it to an integer, DECIMAL, STRING, DATE or TIMESTAMP."
+        )
+    for child in list(node.iter_expressions()):
+        made = _over_parts(child, sources, parts)
+        if made is not child:
+            child.replace(made)
+    return node
+
+
+def _part(node: exp.Expr, sources: tuple[Source, ...]) -> tuple[int, Expression] | None:
+    """Return (relation, expression) of a node that one relation alone tells and elements can hold."""
+    used = relations_of(node, sources)
+    is_value = not isinstance(node, exp.If) or not isinstance(node.parent, exp.Case)
+    kind = infer(node, sources) if len(used) == 1 and is_value else None
+    if kind is None or kind.key_class is None:
+        return None
+    return min(used), Expression(text(bare(node, sources)), kind)
+
+
+def _check_compared(written: str, node: exp.Expr, columns: tuple[Column, ...]) -> None:
+    """Raise SqlError where texts are compared with something else, which only a cast makes comparable."""
+    source = (Source("", "", columns),)
+    for comparison in node.find_all(*_COMPARED):
+        kinds = {
+            str(kind): kind
+            for part in _operands(comparison)
+            if part.find(exp.Column) and (kind := infer(part, source)) is not None
+        }
+        if "STRING" in kinds and len(kinds) > 1:
+            raise SqlError(
+                f"{written!r} compares {' with '.join(sorted(kinds))}: equal values cannot be recognised across these "
+                "types; CAST one side."
+            )
+
+
+def _operands(comparison: exp.Expr) -> Iterator[exp.Expr]:
+    names = ("this", "expression", "low", "high")
+    yield from (part for name in names if (part := comparison.args.get(name)) is not None)
+    yield from comparison.expressions
+
+
+def _check_evaluated(condition: CrossCondition, columns: tuple[Column, ...]) -> None:
+    """Raise UnsupportedQuery where a condition is not one that can be evaluated on what elements hold."""
+    if depends_on_zone(condition.text, columns):
+        raise UnsupportedQuery(
+            f"{condition.written!r} compares times of different kinds, which depends on the time zone: CAST one side "
+            "to the type of the other."
+        )
+    nothing = pa.table({column.name: pa.array([], to_arrow(column.type)) for column in columns})
+    try:
+        evaluate(condition.text, nothing, columns)
+    except PipelineError as error:
+        raise UnsupportedQuery(
+            f"{condition.written!r} reads several relations, and such a condition is evaluated without Spark, which "
+            "cannot be done with it: compute what it compares in the frames and declare it as columns."
+        ) from error
