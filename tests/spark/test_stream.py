@@ -79,7 +79,7 @@ def test_a_second_writer_is_refused_and_readers_never_see_half_a_commit(spark, t
                 if answer.freshness.rows != answer.freshness.deletes * 2 + answer.value:
                     wrong.append(answer)
 
-    readers = [threading.Thread(target=read) for _ in range(100)]
+    readers = [threading.Thread(target=read) for _ in range(16)]  # tests/store/test_readers.py has a hundred
     for reader in readers:
         reader.start()
     with plan().start(spark, frames(spark, tmp_path), store=store, trigger="available now") as run:
