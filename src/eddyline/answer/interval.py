@@ -23,6 +23,10 @@ FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 _ROWS_AT_95, _ROW_VARIANCE = 2.3, 1.5
 _SAFETY_ABOVE, _SAFETY_BELOW, _HEAVIEST = 1.15, 0.9, 4.0
+_CALIBRATED = 0.95
+"""The confidence at which the factors above were measured."""
+_FEW = 30
+"""Sampled values whose own spread is not trusted at higher confidence."""
 _RATES_CHOSEN = 1.1
 """Rates of a sample were chosen by looking at it: the variance at fixed rates is a little too small."""
 _VARIANCE_ESTIMATED = 1.03
@@ -109,10 +113,20 @@ def ends_of_sampled_values(
     Few values carry most of a skewed join, and the sample tells nothing of heavy values that it does not follow. So
     the quantile is Student's with as many degrees of freedom as values carry the variance, the heaviest value
     counts twice, skewness moves the ends, and totals that the sample misses (below, above: how surprising they are)
-    widen the side that they point to.
+    widen the side that they point to. Beyond 95% either end is at least as much further out as Student's quantile is:
+    skewness grows with its square, is badly known where few values tell it, and would hold one end back.
     """
     if spread.variance == 0.0:
         return 0.0, 0.0
+    ends = _ends_of_values(spread, below, above, confidence)
+    if confidence <= _CALIBRATED:
+        return ends
+    further = student(confidence, spread.carriers + 1.0) / student(_CALIBRATED, spread.carriers + 1.0)
+    near = _ends_of_values(spread, below, above, _CALIBRATED)
+    return max(ends[0], further * near[0]), max(ends[1], further * near[1])
+
+
+def _ends_of_values(spread: Spread, below: float, above: float, confidence: float) -> tuple[float, float]:
     t = student(confidence, spread.carriers + 1.0)
     shift = t * t * spread.skewness / 2.0
     ends = []
@@ -176,13 +190,37 @@ def ends_of_unseen_groups(
 
 
 def ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return how far the ends of each group lie from its estimate: (below it, above it)."""
+    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values."""
+    ends = _ends_of_groups(spread, confidence)
+    if confidence <= _CALIBRATED:
+        return ends
+    quantiles = [
+        scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + each / 2) for each in (confidence, _CALIBRATED)
+    ]
+    further, near = quantiles[0] / quantiles[1], _ends_of_groups(spread, _CALIBRATED)
+    return np.maximum(ends[0], further * near[0]), np.maximum(ends[1], further * near[1])
+
+
+def _ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
     t = scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + confidence / 2)
     shift = t * t * spread.skewness / 2.0
     wide = t * t * (spread.variance + spread.largest)
     below = np.sqrt(_SAFETY_BELOW * wide + shift**2) - shift
     above = np.sqrt(_SAFETY_ABOVE * wide + shift**2) + shift
     return np.maximum(below, 0.0), np.maximum(above, 0.0)
+
+
+def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: float) -> FloatArray:
+    """Return how far the ends of each group's ratio lie at least, beyond 95%: sampled: its sampled values.
+
+    Few values may happen to agree. Among many groups some do, and their own spread says too little: a group of few
+    values has at least the spread that as many values have on the average of all groups.
+    """
+    total = float(sampled.sum())
+    if confidence <= _CALIBRATED or total == 0.0:
+        return np.zeros(len(variances))
+    pooled = float(variances.sum()) / total * sampled
+    return np.asarray(np.where(sampled < _FEW, two_sided_z(confidence) * np.sqrt(pooled), 0.0))
 
 
 def half_width_of_both(

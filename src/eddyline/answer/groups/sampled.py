@@ -9,7 +9,7 @@ import numpy as np
 
 from eddyline.answer.groups.entries import GroupEntries, Moments
 from eddyline.answer.groups.table_moments import Asked
-from eddyline.answer.interval import FloatArray, ends_of_groups, most_unsampled
+from eddyline.answer.interval import FloatArray, ends_of_groups, least_ends_of_few, most_unsampled
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_messages import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
@@ -165,9 +165,10 @@ class SampledGroups:
             few = (moments.values < _FEWEST) | (moments.sampled == 0) | moments.lonely
             agreeing = np.sqrt(moments.spread.variance) <= _ROUNDING * ratio.size
             few |= agreeing & (moments.values < FEW_WITNESSES)
+        least = least_ends_of_few(moments.spread.variance, moments.sampled, confidence)
         with np.errstate(divide="ignore", invalid="ignore"):
             below, above = (
-                np.where(few, np.inf, each / ratio.count)
+                np.where(few, np.inf, np.maximum(each, least) / ratio.count)
                 for each in ends_of_groups(moments.spread, confidence)
             )
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
