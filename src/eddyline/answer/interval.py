@@ -12,7 +12,7 @@
 Factors beside the quantiles were measured: figures/ has the scripts, docs/concepts/intervals.md the reasons.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, pi, sqrt
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ _ROWS_AT_95, _ROW_VARIANCE = 2.3, 1.5
 _SAFETY_ABOVE, _SAFETY_BELOW, _HEAVIEST = 1.15, 0.9, 4.0
 _CALIBRATED = 0.95
 """The confidence at which the factors above were measured."""
+_TYPICAL_VALUES = 2.0
+"""Values of the typical group that each group has room for, over those that carry its own variance."""
 _FEW = 30
 """Sampled values whose own spread is not trusted at higher confidence."""
 _RATES_CHOSEN = 1.1
@@ -168,6 +170,19 @@ class GroupSpread:
             carriers = np.where(squares > 0.0, variance**2 / squares, 1.0)
             skewness = np.where(variance > 0.0, third / variance, 0.0)
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
+
+    def with_typical(self, sampled: FloatArray) -> "GroupSpread":
+        """Return the spread with room for what values add to other groups; sampled: the sampled values of each group.
+
+        The few values of a small group tell little of heavier ones. What a value adds to the variance of a typical
+        group, by the geometric mean, is added to each: the more, the fewer values carry its own.
+        """
+        told = (self.variance > 0.0) & (sampled > 0.0)
+        if not np.any(told):
+            return self
+        typical = float(np.exp(np.mean(np.log(self.variance[told] / sampled[told]))))
+        more = np.where(told, _TYPICAL_VALUES * typical / self.carriers, 0.0)
+        return replace(self, variance=self.variance + more)
 
 
 def ends_of_unseen_groups(

@@ -118,7 +118,7 @@ class SampledGroups:
         """Return COUNT or SUM of each group."""
         name = aggregate.quantities[aggregate.function]
         values = self.sums[name]
-        below, above = ends_of_groups(moments.spread, confidence)
+        below, above = ends_of_groups(moments.spread.with_typical(moments.sampled), confidence)
         if self.sampled_links:
             hidden = self._hidden(name, aggregate.whole, moments, confidence)
             above = np.where(moments.sampled == 0, np.maximum(above, hidden), above)
@@ -169,7 +169,7 @@ class SampledGroups:
         with np.errstate(divide="ignore", invalid="ignore"):
             below, above = (
                 np.where(few, np.inf, np.maximum(each, least) / ratio.count)
-                for each in ends_of_groups(moments.spread, confidence)
+                for each in ends_of_groups(moments.spread.with_typical(moments.sampled), confidence)
             )
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":
