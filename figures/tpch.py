@@ -33,8 +33,9 @@ SCHEMAS = {
     "o_comment STRING",
     "lineitem": "l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_quantity DECIMAL(15,2), "
     "l_extendedprice DECIMAL(15,2), l_discount DECIMAL(15,2), l_tax DECIMAL(15,2), l_returnflag STRING, "
-    "l_linestatus STRING, l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING",
-    "part": "p_partkey BIGINT, p_brand STRING, p_type STRING, p_size INT",
+    "l_linestatus STRING, l_shipdate DATE, l_commitdate DATE, l_receiptdate DATE, l_shipmode STRING, "
+    "l_shipinstruct STRING",
+    "part": "p_partkey BIGINT, p_brand STRING, p_type STRING, p_size INT, p_container STRING",
     "partsupp": "ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INT, ps_supplycost DECIMAL(15,2)",
     "supplier": "s_suppkey BIGINT, s_name STRING, s_nationkey BIGINT, s_comment STRING",
     "nation": "n_nationkey BIGINT, n_name STRING, n_regionkey BIGINT",
@@ -53,12 +54,19 @@ QUERIES = {
     "q4": "SELECT o_orderpriority, COUNT(*) AS order_count FROM orders WHERE o_orderdate >= DATE '1993-07-01' "
     "AND o_orderdate < DATE '1993-10-01' AND EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey "
     "AND l_commitdate < l_receiptdate) GROUP BY o_orderpriority ORDER BY o_orderpriority",
-    "q5": f"SELECT n_name, {_REVENUE} AS revenue FROM orders, lineitem, supplier, nation, region "
-    "WHERE l_orderkey = o_orderkey AND l_suppkey = s_suppkey AND s_nationkey = n_nationkey "
-    "AND n_regionkey = r_regionkey AND r_name = 'ASIA' AND o_orderdate >= DATE '1994-01-01' "
-    "AND o_orderdate < DATE '1995-01-01' GROUP BY n_name ORDER BY revenue DESC",
+    "q5": f"SELECT n_name, {_REVENUE} AS revenue FROM customer, orders, lineitem, supplier, nation, region "
+    "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey AND c_nationkey = s_nationkey "
+    "AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'ASIA' "
+    "AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1995-01-01' GROUP BY n_name ORDER BY revenue DESC",
     "q6": "SELECT SUM(l_extendedprice * l_discount) AS revenue FROM lineitem WHERE l_shipdate >= DATE '1994-01-01' "
     "AND l_shipdate < DATE '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+    "q7": "SELECT n1.n_name AS supp_nation, n2.n_name AS cust_nation, year(l_shipdate) AS l_year, "
+    f"{_REVENUE} AS revenue FROM supplier, lineitem, orders, customer, nation n1, nation n2 "
+    "WHERE s_suppkey = l_suppkey AND o_orderkey = l_orderkey AND c_custkey = o_custkey "
+    "AND s_nationkey = n1.n_nationkey AND c_nationkey = n2.n_nationkey "
+    "AND ((n1.n_name = 'FRANCE' AND n2.n_name = 'GERMANY') OR (n1.n_name = 'GERMANY' AND n2.n_name = 'FRANCE')) "
+    "AND l_shipdate BETWEEN DATE '1995-01-01' AND DATE '1996-12-31' "
+    "GROUP BY n1.n_name, n2.n_name, year(l_shipdate) ORDER BY supp_nation, cust_nation, l_year",
     "q10": f"SELECT c_custkey, c_name, {_REVENUE} AS revenue FROM customer, orders, lineitem "
     "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01' "
     "AND o_orderdate < DATE '1994-01-01' AND l_returnflag = 'R' GROUP BY c_custkey, c_name "
@@ -83,6 +91,14 @@ QUERIES = {
     "q18": "SELECT o_orderkey, o_custkey, SUM(l_quantity) AS quantity FROM orders, lineitem "
     "WHERE o_orderkey = l_orderkey GROUP BY o_orderkey, o_custkey HAVING SUM(l_quantity) > 300 "
     "ORDER BY quantity DESC LIMIT 100",
+    "q19": f"SELECT {_REVENUE} AS revenue FROM lineitem, part WHERE p_partkey = l_partkey "
+    "AND l_shipmode IN ('AIR', 'AIR REG') AND l_shipinstruct = 'DELIVER IN PERSON' AND ("
+    "(p_brand = 'Brand#12' AND p_container IN ('SM CASE', 'SM BOX', 'SM PACK', 'SM PKG') "
+    "AND l_quantity BETWEEN 1 AND 11 AND p_size BETWEEN 1 AND 5) "
+    "OR (p_brand = 'Brand#23' AND p_container IN ('MED BAG', 'MED BOX', 'MED PKG', 'MED PACK') "
+    "AND l_quantity BETWEEN 10 AND 20 AND p_size BETWEEN 1 AND 10) "
+    "OR (p_brand = 'Brand#34' AND p_container IN ('LG CASE', 'LG BOX', 'LG PACK', 'LG PKG') "
+    "AND l_quantity BETWEEN 20 AND 30 AND p_size BETWEEN 1 AND 15))",
     "q21": "SELECT s_name, COUNT(*) AS numwait FROM supplier, lineitem l1, orders WHERE s_suppkey = l1.l_suppkey "
     "AND o_orderkey = l1.l_orderkey AND l1.l_receiptdate > l1.l_commitdate AND s_nationkey = 20 "
     "AND NOT EXISTS (SELECT * FROM lineitem l3 WHERE l3.l_orderkey = o_orderkey AND l3.l_returnflag = 'R') "

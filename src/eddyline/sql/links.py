@@ -37,8 +37,10 @@ class FoundLinks(NamedTuple):
 def find_links(aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkEnd]]) -> FoundLinks:
     """Return the links of a query, or raise UnsupportedQuery where a relation is not joined."""
     classes, predicates = _classes(equalities)
-    tree = _spanning_tree(len(aliases), classes)
+    tree = _spanning_tree(len(aliases), classes, [])
     _check_connected(aliases, tree)
+    if any([*_closing(columns, tree)] for columns in classes):  # a cycle
+        tree = _spanning_tree(len(aliases), classes, [(a[0], b[0]) for a, b in equalities])
     links = [_link(classes, label, members) for label, members in _joined_neighbours(classes, tree)]
     closing = [pair for columns in classes for pair in _closing(columns, tree)]
     ordered = sorted(links, key=lambda link: [member.relation for member in link.members])
@@ -86,12 +88,21 @@ def _shared(classes: list[dict[int, Expression]], left: int, right: int) -> tupl
     return tuple(i for i, columns in enumerate(classes) if left in columns and right in columns)
 
 
-def _spanning_tree(relations: int, classes: list[dict[int, Expression]]) -> list[tuple[int, int]]:
-    """Return the edges of a spanning tree (or forest) whose neighbours share as many classes as can be."""
+def _spanning_tree(
+    relations: int, classes: list[dict[int, Expression]], written: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the edges of a spanning tree (or forest) whose neighbours share as many classes as can be.
+
+    Of edges that share as many, those come first that the query writes first. Without a cycle every such tree says the
+    same; of a cycle, what joins by keys is mostly written before what only compares, and a tree of keys has fewer rows.
+    """
     pairs = [edge for edge in combinations(range(relations), 2) if _shared(classes, *edge)]
+    order = {(min(edge), max(edge)): place for place, edge in reversed(list(enumerate(written)))}
     group = list(range(relations))
     tree = []
-    for left, right in sorted(pairs, key=lambda edge: (-len(_shared(classes, *edge)), edge)):
+    for left, right in sorted(
+        pairs, key=lambda edge: (-len(_shared(classes, *edge)), order.get(edge, len(written)), edge)
+    ):
         if group[left] != group[right]:
             tree.append((left, right))
             group = [group[left] if each == group[right] else each for each in group]
