@@ -276,3 +276,47 @@ def test_sampled_details_of_explored_columns_hold():
                 tally["all"] += 1
     assert tally["all"] >= 80
     assert tally["held"] >= 0.85 * tally["all"], tally
+
+
+def test_quantiles_of_more_rows_than_a_float_tells_apart():
+    """Two values with as many rows each: the median lies between them, however many rows there are."""
+    streams = {"r": "k BIGINT, x BIGINT", "s": "k BIGINT"}
+    texts = {
+        "m": "SELECT MEDIAN(r.x) FROM r JOIN s ON r.k = s.k",
+        "d": "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM r",
+        "p": "SELECT PERCENTILE(x, 0.07) FROM r",
+    }
+    w = el.Workload(budget="64 KB", seed=1)
+    for name, schema in streams.items():
+        w.stream(name, schema)
+    for name, text in texts.items():
+        w.query(name, text)
+    for rows in (10**5, 10**9, 2**40):
+        state = w.plan().empty().update("s", {"k": [1]}, weights=[rows])
+        state.update("r", {"k": [1, 1], "x": [3, 4]}, weights=[rows, rows])
+        assert [state.answer(name).value for name in texts] == [3.5, 3, 3]
+        state.update("r", {"k": [1], "x": [4]}, weights=[1])
+        assert [state.answer(name).value for name in texts] == [4, 4, 3]
+        assert all(state.answer(name).exact for name in texts)
+
+
+def test_medians_of_groups_that_are_whole_lie_between_values():
+    """Groups by the join column are shown whole once sampled: their medians are those of all their rows."""
+    rng, n = np.random.default_rng(1), 9_000
+    made = {
+        "r": pa.table({"b": rng.integers(0, 3_000, n), "x": rng.integers(-20, 50, n)}),
+        "s": pa.table({"b": rng.integers(0, 4_000, n)}),
+    }
+    text = "SELECT r.b, MEDIAN(r.x) AS m FROM r JOIN s ON r.b = s.b GROUP BY r.b"
+    state = (
+        el.Workload(budget="12 KB", seed=1)
+        .stream("r", "b BIGINT, x BIGINT")
+        .stream("s", "b BIGINT")
+        .query("q", text)
+    )
+    state = state.plan().empty()
+    for name, table in made.items():
+        state.update(name, table)
+    truth, groups = exact_groups(text, made, 1), state.answer("q")
+    assert 100 < len(groups) < 2_000
+    assert [row["m"] for row in groups] == [truth[(row["b"],)][0] for row in groups]

@@ -205,6 +205,24 @@ def test_simultaneous_intervals_hold_together():
     assert together[True] >= 20
 
 
+def test_a_sum_of_which_only_zeros_are_seen_is_not_certain():
+    rng, n = np.random.default_rng(2), 12_000
+    made = {
+        "o": pa.table({"k": rng.integers(0, 6_000, n), "g": rng.integers(0, 400, n)}),
+        "i": pa.table(
+            {"k": rng.integers(0, 9_000, n), "x": np.where(rng.random(n) < 0.7, 0, rng.integers(1, 100, n))}
+        ),
+    }
+    text = "SELECT o.g, SUM(i.x) AS s FROM o JOIN i ON o.k = i.k GROUP BY o.g HAVING s < 10"
+    streams = {"o": "k BIGINT, g BIGINT", "i": "k BIGINT, x BIGINT"}
+    state = plan_of({"q": text}, budget="12 KB", streams=streams).empty()
+    for name, table in made.items():
+        state.update(name, table)
+    rows = state.answer("q").to_arrow().to_pylist()
+    assert any(row["s"] == 0 for row in rows)
+    assert all(row["s_low"] < row["s_high"] and row["selected"] == "undecided" for row in rows)
+
+
 def test_averages_and_variances_of_one_value_are_certain():
     """Sums and squares of ones weigh as the rows do: what their errors add to a ratio cancels."""
     text = "SELECT o.g, AVG(i.x) AS a, VAR_POP(i.x) AS v FROM o JOIN i ON o.k = i.k GROUP BY o.g"

@@ -181,7 +181,7 @@ class GroupSpread:
         if not np.any(told):
             return self
         typical = float(np.exp(np.mean(np.log(self.variance[told] / sampled[told]))))
-        more = np.where(told, _TYPICAL_VALUES * typical / self.carriers, 0.0)
+        more = np.where(sampled > 0.0, _TYPICAL_VALUES * typical / self.carriers, 0.0)
         return replace(self, variance=self.variance + more)
 
 

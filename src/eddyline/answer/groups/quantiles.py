@@ -6,6 +6,7 @@ Sampled, the share of rows up to the estimate is itself an estimate: its interva
 the quantile (Woodruff's). It is open where rows of which the sample shows none may lie beyond all that it shows.
 """
 
+from fractions import Fraction
 from math import ceil, floor, inf
 
 import numpy as np
@@ -85,7 +86,7 @@ def quantiles(
 ) -> list[Ends]:
     """Return a quantile of each group; between: interpolated where the share lies between two rows."""
     values = SortedValues(tuples, is_number=is_number)
-    if tuples.exact:
+    if tuples.sampled is None or not tuples.sampled.sampled_links:  # every group that is shown is whole
         told = [_exact(values, group, share, between=between) for group in range(tuples.groups)]
         return [(value, value, value) for value in told]
     return _sampled(tuples, values, share, confidence)
@@ -96,15 +97,18 @@ def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> 
     if mine.start == mine.stop:
         return None
     up_to = np.cumsum(values.rows[mine])
-    rows = int(up_to[-1])
+    rows, part = (
+        int(up_to[-1]),
+        Fraction(repr(share)),
+    )  # as it was written: a float of it times rows has other digits
     if not between:
-        rank = max(ceil(_whole(share * rows)), 1)
+        rank = max(ceil(part * rows), 1)
         return values.told(mine.start + int(np.searchsorted(up_to, rank)))
-    place = _whole(share * (rows - 1))
+    place = part * (rows - 1)
     below, above = (
         values.values[mine][int(np.searchsorted(up_to, rank + 1))] for rank in (floor(place), ceil(place))
     )
-    return _between(below, above, place - floor(place)) / values.unit
+    return _between(below, above, float(place - floor(place))) / values.unit
 
 
 def _between(below: Number, above: Number, part: float) -> float:
@@ -114,12 +118,6 @@ def _between(below: Number, above: Number, part: float) -> float:
     if isinstance(below, float):
         return (1 - part) * below + part * above
     return float(below + (above - below) * part)
-
-
-def _whole(place: float) -> float:
-    """Return a place among rows without the dust of floating point: 0.07 * 100 is 7."""
-    near = round(place)
-    return float(near) if abs(place - near) < 1e-9 * max(near, 1) else place
 
 
 def _sampled(tuples: Tuples, values: SortedValues, share: float, confidence: float) -> list[Ends]:
