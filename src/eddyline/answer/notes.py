@@ -11,7 +11,13 @@ FEW_LARGE_VALUES = (
     "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
     "size, the interval may be too narrow."
 )
+MOSTLY_MISSED = 1 / 2
+"""The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
+HEAVY_VALUE_MISSED = (
+    "exact totals tell that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
+    "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."
+)
 NO_ROOM_FOR_PAIRS = (
     "the rows no longer fit the stream sample, and the budget has no room for a synopsis of distinct pairs, which "
     "would answer from here on: plan with a larger budget."

@@ -44,17 +44,20 @@ def read_details(
     *,
     whole: bool,
     most_rows: FloatArray | None = None,
+    missed: bool = False,
 ) -> dict[str, DetailColumn]:
     """Return the details of a grouped query, by name.
 
     labels: of the answer's groups. whole: no group is missing. most_rows: how many rows each group has at most, None
-    where that is not known.
+    where that is not known. missed: much of the join may be in a value that is not followed, and may hold anything.
     """
     limit = np.full(len(labels), inf) if most_rows is None else most_rows
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
         values = _values(planned.name, tuples, detail, limit, confidence)
+        if missed and not tuples.exact:
+            values = [_open_to_missed(detail, value) for value in values]
         rest = _rest(planned.name, detail, confidence, whole=whole)
         found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative)
     return found
@@ -83,6 +86,16 @@ def _values(
             f"{detail.function.upper()} of what it does not hold: {_instead(detail)}plan with a larger budget."
         )
     return extremes(tuples, largest=detail.function == "max", is_number=detail.kind is None)
+
+
+def _open_to_missed(detail: Detail, value: Value) -> Value:
+    """Return a detail that unfollowed rows may change: more tuples, or any quantile."""
+    told, low, _ = value
+    if told is None:
+        return value
+    if detail.function == "distinct":
+        return told, low, inf
+    return (told, -inf, inf) if detail.kind is None else (told, None, None)
 
 
 def _instead(detail: Detail) -> str:

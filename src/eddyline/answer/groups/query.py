@@ -1,7 +1,7 @@
 """GROUP BY queries: which reading answers, and the table that the reader gets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
-from eddyline.answer.groups.sampled import GroupAggregate, SampledGroups, own_links
+from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.groups.whole import WholeJoin
@@ -37,7 +37,8 @@ from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 class Answered:
     """What is known of each group: its number, a column of values for each aggregate, and what is missing.
 
-    most_rows: how many rows each group has at most, where they are not known.
+    most_rows: how many rows each group has at most, where they are not known. missed: a value that is not followed may
+    hold much of the join.
     """
 
     groups: IntArray
@@ -48,6 +49,7 @@ class Answered:
     method: str
     notes: tuple[str, ...] = ()
     most_rows: FloatArray | None = None
+    missed: bool = False
 
 
 def answer_groups(
@@ -86,7 +88,14 @@ def answer_groups(
         rows = rows_of(list(labels.values()), len(answered.groups))
         sure = of_each(confidence, len(rows)) if simultaneous else confidence
         for name, read in read_details(
-            snapshot, planned, query, rows, sure, whole=answered.whole, most_rows=answered.most_rows
+            snapshot,
+            planned,
+            query,
+            rows,
+            sure,
+            whole=answered.whole,
+            most_rows=answered.most_rows,
+            missed=answered.missed,
         ).items():
             columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
             exact &= read.exact
@@ -245,9 +254,11 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         columns.append(column_of_values([(made.value, made.low, made.high)]))
     about = notes.few_joined_values(rows.witnesses, rows.base)
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
+    about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
     rest = _nothing(whole_join.planned, query, confidence)
     group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
-    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most)
+    missed = whole_join.misses_much
+    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missed)
 
 
 def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
@@ -259,6 +270,10 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
+    missed = whole_join.misses_much
+    if missed:
+        read = [_open_to_missed(each, whole) for each, (_, whole) in zip(read, asked, strict=True)]
+        counted = _open_to_missed(counted, whole_join.read("count", {"count": ROWS}))
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
@@ -269,9 +284,10 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
         if whole is not None:
-            unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence)
+            unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
             rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
+    few += [notes.HEAVY_VALUE_MISSED] if missed else []
     return Answered(
         sampled.groups[shown],
         tuple(columns),
@@ -281,6 +297,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         "sample",
         tuple(few),
         counted.highs[shown],
+        missed,
     )
 
 
@@ -294,6 +311,13 @@ def _asked(
         return GroupAggregate(function, own), None
     whole = whole_join.read(function, {function: own[function]})
     return GroupAggregate(function, own, _ends(whole)), whole
+
+
+def _open_to_missed(read: GroupIntervals, whole: SampleEstimate | None) -> GroupIntervals:
+    """Return the intervals of groups that may all hold what the whole join may miss; ratios may then be anything."""
+    if whole is None:
+        return replace(read, lows=np.full_like(read.lows, -inf), highs=np.full_like(read.highs, inf))
+    return replace(read, highs=read.highs + max(whole.high - whole.value, 0.0))
 
 
 def _ends(whole: SampleEstimate) -> tuple[float, float]:

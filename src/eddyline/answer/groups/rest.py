@@ -24,14 +24,19 @@ def rest_of_sum(
     shown: np.ndarray,
     whole: SampleEstimate,
     confidence: float,
+    *,
+    missed: bool,
 ) -> Interval:
-    """Return COUNT or SUM over the groups that are not shown; whole: the same over all groups."""
+    """Return COUNT or SUM over the groups that are not shown; whole: the same over all groups.
+
+    missed: much of the join may be in a value that is not followed, of which the groups that are shown tell nothing.
+    """
     if groups.has_own_links:
         found = _less_shown(whole, float(read.values[shown].sum()))
     else:
         found = _left_over(groups, name, read, shown, whole)
         unseen, values = _good_turing(groups, name, confidence)
-        if values >= _ENOUGH_VALUES:
+        if values >= _ENOUGH_VALUES and not missed:
             found = Interval(unseen.value, max(found.low, unseen.low), min(found.high, unseen.high))
         else:
             found = found._replace(value=unseen.value)

@@ -20,7 +20,7 @@ _SHOWN = 20
 class Groups:
     """Groups with their aggregates, each with an interval.
 
-    rest: for each aggregate, what groups that are not in the table may hold together. `exact`: nothing is missing and
+    rest: for each aggregate, what groups that are not seen may hold together; those that HAVING or LIMIT leave out are. `exact`: nothing is missing and
     every number is exact. `notes` and `freshness` are as those of an Estimate.
     """
 

@@ -13,10 +13,12 @@ from math import inf
 
 import numpy as np
 
+from eddyline.answer import notes
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.joins.sampled import read_quantities
+from eddyline.answer.joins.sampled import missed_share, read_quantities
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.grouped_messages import GroupedJoin
@@ -64,9 +66,18 @@ class WholeJoin:
         }
         sampled = self._sampled(join, quantities)
         found = read_quantities(sampled, function, totals, self.confidence)
-        if function in ("count", "sum") or self._messages is None or _shows_sampled(sampled["count"]):
+        if function in ("count", "sum"):
             return found
-        return dataclasses.replace(found, low=-inf, high=inf)
+        shown = self._messages is None or _shows_sampled(sampled["count"])
+        return found if shown and not self.misses_much else dataclasses.replace(found, low=-inf, high=inf)
+
+    @cached_property
+    def misses_much(self) -> bool:
+        """Whether a heavy value may hold much of the join that the sample does not follow."""
+        assert self.planned.shape is not None
+        join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
+        totals = [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(ROWS, ())]
+        return missed_share(sampled_quantities(join), {"count": totals}) > notes.MOSTLY_MISSED
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
         """Return the quantities as the sample sees them, of rows that meet the query's conditions."""

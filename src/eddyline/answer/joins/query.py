@@ -1,6 +1,7 @@
 """Aggregates over joins: which reading answers, and what the reader is told of it."""
 
 from collections.abc import Mapping
+from math import inf
 
 from eddyline.answer import notes
 from eddyline.answer.aggregates import aggregate_value, told, unit_of, whole_digits
@@ -10,7 +11,7 @@ from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.quantities import read_quantities, sides_of
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.sampled import read_sample_join
+from eddyline.answer.joins.sampled import missed_share, read_sample_join
 from eddyline.answer.joins.sketched import aggregate_of
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -54,6 +55,8 @@ def _by_sample(
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
+        if function not in ("count", "sum") and missed_share(sample.quantities, totals) > notes.MOSTLY_MISSED:
+            interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
         return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
     both = read_residual_join(
         join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample

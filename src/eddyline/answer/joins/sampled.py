@@ -45,6 +45,18 @@ def read_quantities(
     return read_ratio(quantities, function, totals, confidence)
 
 
+def missed_share(quantities: Mapping[str, SampledQuantity], totals: Totals) -> float:
+    """Return which share of a join's rows a heavy value may hold that the sample does not follow, as exact totals tell.
+
+    Of such rows nothing else is known: no average, no quantile and no group shows them.
+    """
+    count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
+    gaps = relation_gaps(quantities[known], totals.get(known, ()))
+    calibrated = calibrate(count.added, count.values.probabilities, gaps)
+    missed = largest_missed(count, gaps, calibrated.above)
+    return missed / (max(count.total, 0.0) + missed) if missed else 0.0
+
+
 def _unseen(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> float:
