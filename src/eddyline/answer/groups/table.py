@@ -20,8 +20,8 @@ _SHOWN = 20
 class Groups:
     """Groups with their aggregates, each with an interval.
 
-    rest: for each aggregate, what groups that are not seen may hold together; those that HAVING or LIMIT leave out are. `exact`: nothing is missing and
-    every number is exact. `notes` and `freshness` are as those of an Estimate.
+    rest: for each aggregate, what groups that are not seen may hold together; those that HAVING or LIMIT leave out are
+    seen. `exact`: nothing is missing and every number is exact. `notes` and `freshness` are as those of an Estimate.
     """
 
     query: str
