@@ -74,9 +74,9 @@ def _rounding(query: Query, totals: Mapping[str, int]) -> float:
         return 0.0
     step, of_squares = (float(0.5 * 10.0 ** -whole_digits(query, name)) for name in ("sum", "squares"))
     if function in ("sum", "avg"):
-        return step * (count if function == "sum" else 1)
+        return step * count if function == "sum" else step
     mean = abs(totals["sum"]) / 10 ** whole_digits(query, "sum") / count
-    return 2 * (of_squares + 2 * mean * step)
+    return 2 * (of_squares + 2 * float(mean) * step)
 
 
 def told(
