@@ -3,15 +3,19 @@
 The whole join has an interval of its own, and what is shown of it is known group by group: the rest is at most what the
 whole leaves beyond what is certain of the shown groups. Two readings are sharper:
 
-- where groups are values of a link, those shown are known whole, and the rest is the whole less their sum;
+- where groups are values of a link, those shown are known whole, but for what other links sample of them, and the rest
+  is the whole less their sum;
 - otherwise a group that one followed value alone shows stands for those groups of which no value is followed
   (Good and Turing's estimate of the unseen), if there are enough values to tell.
 """
 
+from math import hypot
+
 import numpy as np
 
 from eddyline.answer.groups.sampled import GroupIntervals, SampledGroups
-from eddyline.answer.interval import FloatArray, Interval, ends_of_unseen_groups
+from eddyline.answer.groups.table_moments import Asked
+from eddyline.answer.interval import FloatArray, Interval, ends_of_groups, ends_of_unseen_groups
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 
 _ENOUGH_VALUES = 30
@@ -32,7 +36,13 @@ def rest_of_sum(
     missed: much of the join may be in a value that is not followed, of which the groups that are shown tell nothing.
     """
     if groups.has_own_links:
-        found = _less_shown(whole, float(read.values[shown].sum()))
+        below, above = _ends_of_shown(groups, name, shown, confidence)
+        found = _less_shown(whole, float(read.values[shown].sum()), below, above)
+        if (
+            groups.sampled_links
+        ):  # what is shown stands for groups as well whose value is followed, and that none shows
+            unseen, _ = _good_turing(groups, name, confidence)
+            found = Interval(found.value + unseen.value, found.low, found.high + max(unseen.high, 0.0))
     else:
         found = _left_over(groups, name, read, shown, whole)
         unseen, values = _good_turing(groups, name, confidence)
@@ -45,8 +55,24 @@ def rest_of_sum(
     return Interval(min(max(found.value, low), high), min(low, high), high)
 
 
-def _less_shown(whole: SampleEstimate, shown: float) -> Interval:
-    return Interval(whole.value - shown, whole.low - shown, whole.high - shown)
+def _less_shown(whole: SampleEstimate, shown: float, below: float, above: float) -> Interval:
+    """Return the whole less what is shown, which may lie so far below and above its estimate."""
+    value = whole.value - shown
+    low, high = hypot(whole.value - whole.low, above), hypot(whole.high - whole.value, below)
+    return Interval(value, value - low, value + high)
+
+
+def _ends_of_shown(
+    groups: SampledGroups, name: str, shown: np.ndarray, confidence: float
+) -> tuple[float, float]:
+    """Return how far what the shown groups hold together may lie from its estimate: nowhere, if they are whole."""
+    if not groups.sampled_links:
+        return 0.0, 0.0
+    owners = np.where(shown, 0, -1)
+    asked = Asked({groups.column(name): np.ones(len(shown))}, owners=owners, number=1)
+    (moments,) = groups.entries.moments(asked)
+    below, above = ends_of_groups(moments.spread, confidence)
+    return float(below[0]), float(above[0])
 
 
 def _left_over(
