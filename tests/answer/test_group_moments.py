@@ -7,7 +7,7 @@ from eddyline.answer.groups.entries import RARE, GroupEntries
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import GroupSpread
 from eddyline.sample import carried, group_tables, sorting
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from tests.oracles.grouped_joins import entries_of, slow_groups, slow_moments

@@ -15,7 +15,8 @@ from eddyline.errors import PlanError
 from eddyline.sample.carried import Carried, Entries
 from eddyline.sample.cross_conditions import CrossConditions, GroupCondition, Relations
 from eddyline.sample.group_tables import GroupTable
-from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages, Ordered
+from eddyline.sample.grouped_join import GroupedJoin
+from eddyline.sample.grouped_messages import GroupedMessages, Ordered
 from eddyline.sample.join import Join, behind
 from eddyline.sample.meeting_entries import Found, Step, step_of
 from eddyline.sample.sorting import MOST_CELLS, IntArray

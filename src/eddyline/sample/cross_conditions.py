@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import BoolArray, IntArray
 
 Relations = frozenset[int]

@@ -2,19 +2,15 @@
 
 As in `messages`, but what relations send is told apart by group: for a value of a link and a group, the sums of all
 quantities of the query side by side. The rows of the join are never made: a message has at most one entry for each
-value and combination of groups behind it. A relation's groups are numbered; the number of a combination is the sum of
-its parts, each times its own stride.
+value and combination of groups behind it.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, reduce
-from math import prod
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from eddyline.errors import PlanError
 from eddyline.sample.carried import (
     Carried,
     Entries,
@@ -24,137 +20,15 @@ from eddyline.sample.carried import (
     multiplied,
     spread_out,
 )
-from eddyline.sample.group_codes import group_codes
 from eddyline.sample.group_tables import GroupTable, group_table
-from eddyline.sample.join import Join, behind, different_quantities
-from eddyline.sample.messages import bound_of
 from eddyline.sample.roles import Turn, turned
 from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray, ordered
-from eddyline.sample.spec import Quantity
 
-_MOST_COMBINATIONS = 1 << 62
-_WHOLE = 2.0**62
-
+if TYPE_CHECKING:
+    from eddyline.sample.grouped_join import GroupedJoin
 
 Ordered = dict[tuple[int, int | None], IntArray]
 """For a relation and a link, the elements that weigh something, in the order of their places there."""
-
-
-class GroupedJoin:
-    """A grouped query over a state: the groups of each relation, and messages that carry them.
-
-    whole_floats: where the sum over the join in absolute value is below, all that is added up is exact in floats.
-    """
-
-    whole_floats = 2.0**53
-
-    def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
-        self.join = join
-        self.quantities, self.columns = different_quantities(join, quantities)
-        self.nodes = quantities[0].nodes
-        missing = self._maybe_missing()
-        self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
-        sizes = [max(len(each), 1) for each in self.codes]
-        if prod(sizes) >= _MOST_COMBINATIONS:
-            raise PlanError(
-                "the columns that this query groups by or compares have more combinations than can be numbered: name "
-                "fewer of them."
-            )
-        self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
-        self.sizes = join.sizes
-        self._ordered: dict[tuple[int, int | None], IntArray] = {}
-
-    def _maybe_missing(self) -> set[int]:
-        """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
-        variables, found = [node.variables for node in self.nodes], set[int]()
-        for quantity in self.quantities:
-            for k, node in enumerate(quantity.nodes):
-                for variable in node.variables if node.roles else ():
-                    if node.role(variable) in ("outer", "full"):
-                        found |= behind(variables, k, variable)
-        return found
-
-    def missing_group(self, relation: int, variable: int) -> int:
-        """Return the number of the group in which all columns of the side behind a relation's link are NULL."""
-        side = behind([node.variables for node in self.nodes], relation, variable)
-        return sum(self.codes[k].missing * self.strides[k] for k in side)
-
-    @property
-    def root(self) -> int:
-        """The relation to which the others send: the one with most groups, which then travel the least."""
-        return max(range(len(self.nodes)), key=lambda k: len(self.codes[k]))
-
-    def part(self, relation: int, groups: IntArray) -> IntArray:
-        """Return which groups of one relation some combinations have."""
-        return groups // self.strides[relation] % max(len(self.codes[relation]), 1)
-
-    def labels(self, relation: int, column: int, groups: IntArray) -> pa.Array:
-        """Return the values of one of a relation's group columns in some of its groups."""
-        node, codes = self.nodes[relation], self.codes[relation]
-        found, missing = codes.codes[column][groups], codes.nulls[column][groups]
-        position, dictionary = self.join.view(node).groups[column], self.join.dictionary(node)
-        if position not in dictionary.labels:
-            return pa.array(found, mask=missing)
-        values = dictionary.labels[position].decoded(found)
-        return pc.if_else(pa.array(missing), None, values) if missing.any() else values
-
-    def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
-        """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
-
-        Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are. of_rows_there: without what has more
-        deletes than inserts, by the links and groups of its relation. Two such of two relations would join to rows that
-        neither has.
-        """
-        weights = [
-            np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
-            for k in range(len(self.nodes))
-        ]
-        if of_rows_there:
-            weights = [self._without_negative(k, each) for k, each in enumerate(weights)]
-        largest = max(bound_of(self.join, self.join.whole_relations(q))[0] for q in self.quantities)
-        kind = np.float64 if largest < self.whole_floats else np.int64 if largest < _WHOLE else np.object_
-        whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
-        groups, sums = self._messages([each.astype(kind) for each in weights], whole).at_root()
-        return groups, sums.astype(np.int64) if kind is np.float64 else sums
-
-    def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
-        """Return a relation's weights, 0 for elements that with those of the same links and group have no rows."""
-        if not (weights < 0).any():
-            return weights
-        links = self.join.whole_relations(self.quantities[0])[relation].places
-        alike = np.zeros(len(weights), dtype=np.int64)
-        for part in (*links, self.codes[relation].of_rows):
-            values, places = np.unique(part, return_inverse=True)
-            _, alike = np.unique(alike * len(values) + places, return_inverse=True)
-        totals = np.zeros((int(alike.max(initial=-1)) + 1, weights.shape[1]), dtype=weights.dtype)
-        np.add.at(totals, alike, weights)
-        return np.where((totals > 0)[alike], weights, 0)
-
-    def followed(self) -> tuple[IntArray, np.ndarray]:
-        """Return (groups, sums of each quantity) of everything that is held, as floats."""
-        return self.sampled([True] * len(self.sizes)).at_root()
-
-    @cached_property
-    def _weights(self) -> list[np.ndarray]:
-        """The weights of each relation's elements, a column for each quantity."""
-        relations = [self.join.relations(quantity) for quantity in self.quantities]
-        return [np.stack([each[k].weights for each in relations], axis=1) for k in range(len(self.nodes))]
-
-    def sampled(self, own_rate: Sequence[bool]) -> "GroupedMessages":
-        """Return the messages in which each sampled value counts 1/pi times.
-
-        own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once.
-        """
-        factors = [
-            np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
-            for rates, own in zip(self.join.probabilities, own_rate, strict=True)
-        ]
-        return self._messages(self._weights, factors, self._ordered)
-
-    def _messages(
-        self, weights: list[np.ndarray], factors: list[np.ndarray], known: Ordered | None = None
-    ) -> "GroupedMessages":
-        return GroupedMessages(self, weights, factors, known)
 
 
 class GroupedMessages:
@@ -165,7 +39,7 @@ class GroupedMessages:
 
     def __init__(
         self,
-        join: GroupedJoin,
+        join: "GroupedJoin",
         weights: list[np.ndarray],
         factors: list[np.ndarray],
         ordered: Ordered | None = None,

@@ -12,7 +12,7 @@ from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedJoin
 from eddyline.sample.cross_conditions import Compared, GroupCondition
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sql.arrow_eval import evaluate

@@ -17,7 +17,8 @@ from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
 from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.group_tables import GroupTable
-from eddyline.sample.grouped_messages import GroupedJoin, GroupedMessages
+from eddyline.sample.grouped_join import GroupedJoin
+from eddyline.sample.grouped_messages import GroupedMessages
 from eddyline.sample.messages import sampled_messages
 from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_types import to_arrow

@@ -28,7 +28,7 @@ from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray
 from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
 

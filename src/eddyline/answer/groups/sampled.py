@@ -11,7 +11,7 @@ from eddyline.answer.groups.entries import GroupEntries, Moments
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import FloatArray, ends_of_groups, least_ends_of_few, most_unsampled
 from eddyline.answer.notes import FEW_WITNESSES
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
 
 _FEWEST = 2

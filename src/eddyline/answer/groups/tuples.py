@@ -19,7 +19,7 @@ from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray, numbered
 from eddyline.sql.query import Detail, GroupQuery
 

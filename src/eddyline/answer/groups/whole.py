@@ -21,7 +21,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedMessages
-from eddyline.sample.grouped_messages import GroupedJoin
+from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.roster import FloatArray
 
