@@ -10,8 +10,6 @@ from eddyline.answer.interval import Interval
 from eddyline.plan.layout import Measure, PlannedQuery
 from eddyline.sql.query import Query
 
-_NOTABLE = 1e-3
-"""The share of an answer that rounding may move before it is told."""
 _POWERS = {"count": 0, "sum": 1, "squares": 2}
 
 
@@ -48,35 +46,6 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | No
     if count > 0:
         spread = max(spread, 0.0)  # squares of FLOAT and DOUBLE are rounded more coarsely than their sum
     return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
-
-
-def counted(
-    planned: PlannedQuery, query: Query, totals: Mapping[str, int], confidence: float, about: list[str]
-) -> Estimate:
-    """Return an aggregate from its exact totals: exact, unless rounding of small FLOAT or DOUBLE values tells."""
-    value = aggregate_value(query, totals)
-    rounding = _rounding(query, totals)
-    if value is None or rounding <= _NOTABLE * abs(value):
-        return Estimate.exactly(planned.name, value, confidence, about)
-    low, high = value - rounding, value + rounding
-    if query.aggregate.function.startswith("stddev"):
-        low, high = (sqrt(max(value**2 + sign * rounding, 0.0)) for sign in (-1, 1))
-    elif query.aggregate.function.startswith("var"):
-        low = max(low, 0.0)
-    about = [*about, notes.ROUNDED]
-    return Estimate(planned.name, value, low, high, confidence, "rounded", notes=tuple(about))
-
-
-def _rounding(query: Query, totals: Mapping[str, int]) -> float:
-    """Return how far the rounding of FLOAT and DOUBLE may move an aggregate; of STDDEV, its square."""
-    function, factors, count = query.aggregate.function, query.aggregate.factors, abs(totals["count"])
-    if function == "count" or len(factors) != 1 or not factors[0].expression.type.is_float or count < 2:
-        return 0.0
-    step, of_squares = (float(0.5 * 10.0 ** -whole_digits(query, name)) for name in ("sum", "squares"))
-    if function in ("sum", "avg"):
-        return step * count if function == "sum" else step
-    mean = abs(totals["sum"]) / 10 ** whole_digits(query, "sum") / count
-    return 2 * (of_squares + 2 * float(mean) * step)
 
 
 def told(

@@ -14,10 +14,6 @@ FEW_LARGE_VALUES = (
 MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
-ROUNDED = (
-    "FLOAT and DOUBLE are added up to six digits after the point, their squares to three, and these values are so "
-    "small that it tells: multiply them, or CAST them to a DECIMAL of more digits."
-)
 HEAVY_VALUE_MISSED = (
     "exact totals tell that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
     "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import counted
+from eddyline.answer.aggregates import aggregate_value
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.query import answer_groups
@@ -77,7 +77,7 @@ def _one_stream(
         name: int(snapshot.counters[quantity.sketches[0][0]][0])
         for name, quantity in planned.quantities.items()
     }
-    return counted(planned, query, totals, confidence, about)
+    return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
 
 
 def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:

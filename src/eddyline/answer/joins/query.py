@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 
 from eddyline.answer import notes
-from eddyline.answer.aggregates import counted, told, unit_of, whole_digits
+from eddyline.answer.aggregates import aggregate_value, told, unit_of, whole_digits
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.held import held_join
@@ -35,7 +35,7 @@ def answer_join(
     if join.is_known:
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
-        return counted(planned, query, totals, confidence, about)
+        return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
     if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
         return told(planned, query, interval, confidence, planned.method, about)
