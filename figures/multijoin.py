@@ -38,7 +38,7 @@ from regions import JoinQuery, Relation
 from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree
 from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.tree import hash_tree, skimmed_tree
+from eddyline.answer.joins.tree import hash_tree, skim_relations, skimmed_tree
 from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.size.shapes import HINT_SHARE, MIN_DEPTH
@@ -156,7 +156,8 @@ def hash_readings(query: JoinQuery, words: int, seed: int, rows: dict[int, Rows]
         both = plain[0].spec, plain[0].counters, plain[1].spec, plain[1].counters
         return {"hash": hash_join(*both), "ours": skimmed_join(ours[0], ours[1])}
     tree = JoinTree(query.links)
-    return {"hash": hash_tree(tree, plain), "ours": skimmed_tree(tree, ours, {})}
+    (skimmed,) = skim_relations([(tree, ours)])
+    return {"hash": hash_tree(tree, plain), "ours": skimmed_tree(tree, ours, skimmed)}
 
 
 def runs(setting: Setting, seed: int) -> Iterator[tuple[int, str, Run]]:

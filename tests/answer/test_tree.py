@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.joins.tree import hash_tree, joined_through, skimmed_tree
+from eddyline.answer.joins.tree import hash_tree, joined_through, skim_relations, skimmed_tree
 from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
@@ -107,11 +107,17 @@ def test_exact_join_of_tuples(links):
         assert sums.sum(axis=1) == pytest.approx([exact])
 
 
+def skimmed(tree, made):
+    """The skimmed reading of one join."""
+    (relations,) = skim_relations([(tree, made)])
+    return skimmed_tree(tree, made, relations)
+
+
 @SHAPES
 def test_a_tree_whose_tuples_are_all_known_is_read_almost_exactly(links):
     data = relations(links, 60, 5, 2)
     exact = naive.exact_join(links, [counted(keys) for keys in data])
-    reading = skimmed_tree(JoinTree(links), sides(links, data, 2000, 7, skim=True), {})
+    reading = skimmed(JoinTree(links), sides(links, data, 2000, 7, skim=True))
     assert reading.value == pytest.approx(exact, rel=0.01)
     assert abs(reading.value - exact) <= reading.half_width(0.95) + 1e-6 * exact
 
@@ -127,7 +133,7 @@ def test_readings_are_unbiased_and_cover(links, skim):
     values, hits = [], 0
     for seed in range(80):
         made = sides(links, data, 16 * 7, seed, skim=skim)
-        reading = skimmed_tree(JoinTree(links), made, {}) if skim else hash_tree(JoinTree(links), made)
+        reading = skimmed(JoinTree(links), made) if skim else hash_tree(JoinTree(links), made)
         values.append(reading.rows.mean())
         half = reading.half_width(0.95)
         hits += abs(reading.value - exact) <= half

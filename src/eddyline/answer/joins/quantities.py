@@ -1,6 +1,8 @@
 """The quantities of a join query: the synopses of its relations, read by the query's method."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -9,7 +11,7 @@ from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree
 from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
-from eddyline.answer.joins.tree import Skims, hash_tree, skimmed_tree
+from eddyline.answer.joins.tree import SkimmedRelation, hash_tree, skim_relations, skimmed_tree
 from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
@@ -42,15 +44,17 @@ def read_quantities(
         min(_shape(each)[0] for part in together for each in part)
         for together in zip(*kept.values(), strict=True)
     ]
-    skims: Skims = {}
+    parts = {
+        name: [
+            _Part(snapshot, query, relations, method, (width, depth))
+            for relations, width in zip(each, widths, strict=True)
+        ]
+        for name, each in kept.items()
+    }
+    trees = [part for each in parts.values() for part in each if part.is_skimmed_tree]
+    skimmed = dict(zip(map(id, trees), skim_relations([part.joined for part in trees]), strict=True))
     return {
-        name: sum_of(
-            [
-                _read_part(snapshot, query, part, method, (width, depth), skims)
-                for part, width in zip(parts, widths, strict=True)
-            ]
-        )
-        for name, parts in kept.items()
+        name: sum_of([part.read(skimmed.get(id(part), ())) for part in each]) for name, each in parts.items()
     }
 
 
@@ -66,22 +70,41 @@ def sides_of(
     return {name: (sides[0], sides[1]) for name, sides in made.items()}
 
 
-def _read_part(
-    snapshot: Snapshot,
-    query: Query,
-    relations: list[KeptSynopsis],
-    method: str,
-    shape: tuple[int, int],
-    skims: Skims,
-) -> RowEstimates:
-    atomic = [(k.spec, snapshot.counters[k.id]) for k in relations if isinstance(k.spec, AgmsSpec)]
-    if len(atomic) == len(relations):
-        return est_join_size([_narrowed(each, shape[0]) for each in atomic])
-    sides = _sides(snapshot, relations, shape, skim=method == "skimmed")
-    if len(sides) == 2:
-        return _two_way(sides[0], sides[1], method)
-    tree = JoinTree(tuple(links_of(query, relation) for relation in range(len(sides))))
-    return hash_tree(tree, sides) if method == "hash" else skimmed_tree(tree, sides, skims)
+@dataclass(frozen=True)
+class _Part:
+    """A part of a quantity: the synopses of its relations, and the shape (width, depth) at which they are read."""
+
+    snapshot: Snapshot
+    query: Query
+    relations: list[KeptSynopsis]
+    method: str
+    shape: tuple[int, int]
+
+    @property
+    def is_skimmed_tree(self) -> bool:
+        """Whether relations of a tree are skimmed, each by itself."""
+        atomic = any(isinstance(each.spec, AgmsSpec) for each in self.relations)
+        return len(self.relations) > 2 and self.method != "hash" and not atomic
+
+    @cached_property
+    def joined(self) -> tuple[JoinTree, list[SketchedRelation]]:
+        """The links of the relations, and their sketches."""
+        links = tuple(links_of(self.query, relation) for relation in range(len(self.relations)))
+        return JoinTree(links), _sides(
+            self.snapshot, self.relations, self.shape, skim=self.method == "skimmed"
+        )
+
+    def read(self, skimmed: Sequence[SkimmedRelation]) -> RowEstimates:
+        """Return what the synopses tell, row by row; skimmed: the relations of a tree."""
+        atomic = [
+            (k.spec, self.snapshot.counters[k.id]) for k in self.relations if isinstance(k.spec, AgmsSpec)
+        ]
+        if len(atomic) == len(self.relations):
+            return est_join_size([_narrowed(each, self.shape[0]) for each in atomic])
+        tree, sides = self.joined
+        if len(sides) == 2:
+            return _two_way(sides[0], sides[1], self.method)
+        return hash_tree(tree, sides) if self.method == "hash" else skimmed_tree(tree, sides, skimmed)
 
 
 def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:

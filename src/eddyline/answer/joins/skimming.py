@@ -10,7 +10,7 @@ Paper: skimmed, SKIMDENSE. Deviation: residual threshold, shrinkage, and leave-o
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
@@ -26,6 +26,7 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_families import kernel_id, parameters
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
+S = TypeVar("S")
 T = TypeVar("T")
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -33,7 +34,7 @@ BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 STANDS_OUT = 4.5
 """Noise levels above which a value is dense beyond doubt among a few hundred thousand keys."""
 LARGEST_SCAN = 1 << 24
-_MOST_CANDIDATES = 20_000
+_MOST_CANDIDATES = 12_000
 _ROUNDS = 10
 _SWEEPS = 10
 _CHUNK = 1 << 20
@@ -166,15 +167,15 @@ def refit_shrunk(
     return Skimmed(dense, residual)
 
 
-def each_row(depth: int, keys: int, work: Callable[[int], T]) -> list[T]:
-    """Return what work finds for each row left out: by several threads where there are many keys.
+def in_threads(work: Callable[[S], T], items: Sequence[S], keys: int) -> list[T]:
+    """Return what work finds for each item: by several threads where it has many keys to look at.
 
-    Rows do not depend on each other, and kernels let other threads run.
+    Rows and relations do not depend on each other, and kernels let other threads run.
     """
     if keys < _MANY_KEYS:
-        return [work(row) for row in range(depth)]
-    with ThreadPoolExecutor(min(depth, os.cpu_count() or 1)) as threads:
-        return list(threads.map(work, range(depth)))
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(max(1, min(len(items), os.cpu_count() or 1))) as threads:
+        return list(threads.map(work, items))
 
 
 def point_estimates(rows: FloatArray, at: Places) -> FloatArray:
@@ -191,7 +192,7 @@ def standing_out(skimmed: Skimmed) -> int:
 
 
 def strongest(at: Places, *sides: FloatArray) -> Places:
-    """Return the places of at most 20,000 keys: those that stand out most from any side's noise."""
+    """Return the places of at most 12,000 keys: those that stand out most from any side's noise."""
     if len(at) <= _MOST_CANDIDATES:
         return at
     score = np.zeros(len(at))

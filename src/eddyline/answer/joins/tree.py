@@ -13,6 +13,7 @@ Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from math import isfinite
 
@@ -22,8 +23,9 @@ from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import (
+    Places,
     UInt64Array,
-    each_row,
+    in_threads,
     named,
     places,
     refit_shrunk,
@@ -48,24 +50,26 @@ def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates
     )
 
 
-Skims = dict[tuple[HashSketchSpec, bytes, bytes], "_Skimmed"]
-"""Relations that were skimmed, by spec, counters and tuples: quantities of one answer share some of theirs."""
+def skim_relations(
+    joins: Sequence[tuple[JoinTree, Sequence[SketchedRelation]]],
+) -> list[list["SkimmedRelation"]]:
+    """Return for each join its relations, skimmed: all of them side by side, and what joins share once.
 
-
-def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation], skims: Skims) -> RowEstimates:
-    """Return the skimmed reading of a join size. Candidates of a side are (edges, n).
-
-    skims: what other quantities of the answer have skimmed already; what is skimmed here is added to it.
+    Candidates of a relation are (edges, n).
     """
+    asked = [_relations(tree, sides) for tree, sides in joins]
+    different = {each.key: each for relations in asked for each in relations}
+    skimmed = dict(zip(different, _skim_all(list(different.values())), strict=True))
+    return [[skimmed[each.key] for each in relations] for relations in asked]
+
+
+def skimmed_tree(
+    tree: JoinTree, sides: Sequence[SketchedRelation], skimmed: Sequence["SkimmedRelation"]
+) -> RowEstimates:
+    """Return the skimmed reading of a join size; skimmed: its relations, by `skim_relations`."""
     rows = _common_rows(sides)
     if len(rows[0]) == 1:
         return hash_tree(tree, sides)
-    skimmed = []
-    for side, counters, tuples in zip(sides, rows, _supports(tree, sides), strict=True):
-        key = (side.spec, _digest(side.counters), _digest(tuples))
-        if key not in skims:
-            skims[key] = _skimmed(side, counters, tuples)
-        skimmed.append(skims[key])
     images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
     through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
     return RowEstimates(
@@ -78,7 +82,7 @@ def skimmed_tree(tree: JoinTree, sides: Sequence[SketchedRelation], skims: Skims
 
 
 @dataclass(frozen=True)
-class _Skimmed:
+class SkimmedRelation:
     """A relation's tuples (edges, n), their dense frequencies (depth, n) without row p in row p, and what row p
     keeps without them (depth, width).
     """  # noqa: D205
@@ -89,23 +93,58 @@ class _Skimmed:
     standing_out: int
 
 
-def _skimmed(side: SketchedRelation, rows: FloatArray, tuples: UInt64Array) -> _Skimmed:
-    at = strongest(places(side.spec, tuples), rows)
-    dense, residual = np.zeros((len(rows), len(at))), rows.copy()
-    if len(at) == 0:
-        return _Skimmed(np.atleast_2d(at.keys), dense, residual, 0)
-    own = _among(at.keys, side.candidates)
+@dataclass(frozen=True)
+class _Relation:
+    """A relation that is to be skimmed: its sketch, the rows of its counters, and the tuples to look for."""
 
-    def skim(row: int) -> int:
-        """Fill what a row has, and return how many of its dense frequencies stand out."""
-        started = skim_dense(rows, at, row)
-        names = named(started, at, own, 0, row)
+    side: SketchedRelation
+    rows: FloatArray
+    tuples: UInt64Array
+
+    @cached_property
+    def key(self) -> tuple[HashSketchSpec, bytes, bytes]:
+        return self.side.spec, _digest(self.side.counters), _digest(self.tuples)
+
+
+def _relations(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[_Relation]:
+    return [
+        _Relation(side, rows, tuples)
+        for side, rows, tuples in zip(sides, _common_rows(sides), _supports(tree, sides), strict=True)
+    ]
+
+
+def _skim_all(relations: Sequence[_Relation]) -> list[SkimmedRelation]:
+    """Return relations skimmed, each without each of its rows: all of that side by side."""
+
+    def strongest_places(each: _Relation) -> Places:
+        return strongest(places(each.side.spec, each.tuples), each.rows)
+
+    found = in_threads(strongest_places, relations, sum(each.tuples.shape[1] for each in relations))
+    own = [
+        _among(np.atleast_2d(at.keys), each.side.candidates.reshape(-1))
+        for at, each in zip(found, relations, strict=True)
+    ]
+    dense = [np.zeros((len(each.rows), len(at))) for at, each in zip(found, relations, strict=True)]
+    residuals = [each.rows.copy() for each in relations]
+
+    def skim(task: tuple[int, int]) -> int:
+        """Fill what a row of a relation has, and return how many of its dense frequencies stand out."""
+        relation, row = task
+        at = found[relation]
+        started = skim_dense(relations[relation].rows, at, row)
+        names = named(started, at, own[relation], 0, row)
         refitted = refit_shrunk(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
-        dense[row], residual[row] = refitted.dense, refitted.residual[row]
+        dense[relation][row], residuals[relation][row] = refitted.dense, refitted.residual[row]
         return standing_out(refitted)
 
-    most = max(each_row(len(rows), len(at), skim))
-    return _Skimmed(np.atleast_2d(at.keys), dense, residual, most)
+    tasks = [(i, row) for i, each in enumerate(relations) if len(found[i]) for row in range(len(each.rows))]
+    standing = [0] * len(relations)
+    for (i, _), number in zip(tasks, in_threads(skim, tasks, sum(map(len, found))), strict=True):
+        standing[i] = max(standing[i], number)
+    return [
+        SkimmedRelation(np.atleast_2d(at.keys), *parts)
+        for at, parts in zip(found, zip(dense, residuals, standing, strict=True), strict=True)
+    ]
 
 
 def _digest(array: np.ndarray) -> bytes:
@@ -128,9 +167,12 @@ def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64A
 
 def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
     """Return which of the tuples are among the candidates; both (edges, n), the first distinct and sorted."""
-    if len(keys) == 1:
-        return np.isin(keys[0], candidates)
-    return np.ones(keys.shape[1], dtype=np.bool_)
+    if len(keys) > 1 or keys.shape[1] == 0:
+        return np.ones(keys.shape[1], dtype=np.bool_)
+    own = np.zeros(keys.shape[1], dtype=np.bool_)
+    at = np.minimum(np.searchsorted(keys[0], candidates), keys.shape[1] - 1)
+    own[at[keys[0][at] == candidates]] = True
+    return own
 
 
 def joined_through(
@@ -141,9 +183,8 @@ def joined_through(
     def to_link(relation: int, link: int) -> tuple[UInt64Array, FloatArray]:
         weights = weighted(relation, link)
         keys, index = np.unique(tuples[relation][tree.links[relation].index(link)], return_inverse=True)
-        sums = np.zeros((len(weights), len(keys)))
-        np.add.at(sums.T, index, weights.T)
-        return keys, sums
+        sums = [np.bincount(index, weights=each, minlength=len(keys)) for each in weights]
+        return keys, np.stack(sums)
 
     def weighted(relation: int, parent: int) -> FloatArray:
         """Return the frequencies times the messages of all links but the parent's."""

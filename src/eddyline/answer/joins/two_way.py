@@ -25,7 +25,7 @@ from eddyline.answer.joins.skimming import (
     Places,
     Skimmed,
     UInt64Array,
-    each_row,
+    in_threads,
     named,
     places,
     refit_shrunk,
@@ -92,7 +92,7 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
         variance = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         return plain + dense_dense - image, variance, squares, max(standing_out(f), standing_out(g))
 
-    estimates, variances, squares, dense = zip(*each_row(spec.depth, len(at), read), strict=True)
+    estimates, variances, squares, dense = zip(*in_threads(read, range(spec.depth), len(at)), strict=True)
     return RowEstimates(
         rows=np.array(estimates),
         row_variance=float(np.mean(variances)),
