@@ -1,7 +1,6 @@
-"""Where intervals of sampled joins are known to be too narrow: heavy tails that no exact total shows.
+"""Heavy tails, the hardest that a sample is asked: joins and variances that few values carry.
 
-These tests measure it, and keep it from getting worse; they do not say that it is good. Right 95% intervals would hold in
-21 of 24 and more with a chance above 97%.
+Seeds are fixed; right 95% intervals would hold in 21 of 24 and more with a chance above 97%.
 """
 
 import numpy as np
@@ -23,13 +22,14 @@ def skewed(rng, rows, keys):
 
 
 def test_three_streams_on_one_key_fed_one_after_the_other():
-    """21 of these 24 held at 4 KB, and 33 of 40 drawn otherwise: values that are heavy in later streams were let go.
+    """Values that are heavy in later streams are let go, and what is followed by luck makes up for it in the totals.
 
-    A heavy value that is followed at the base rate by luck makes up for others in the total of its relation, so that
-    calibration sees nothing.
+    Products of three counts have heavy tails, so that there is room for values heavier than all seen. Without it intervals
+    hold in 88% of such seeds, with it in 95% (200 seeds apart from these). Fewer than 73 of 80 have a chance of 9% for
+    intervals that hold in exactly 95%; the seeds are fixed.
     """
     held = 0
-    for seed in range(SEEDS):
+    for seed in range(80):
         rng = np.random.default_rng(seed)
         streams = {name: skewed(rng, 20_000, 8_000) for name in "abc"}
         w = el.Workload(budget="4 KB", seed=seed)
@@ -45,11 +45,11 @@ def test_three_streams_on_one_key_fed_one_after_the_other():
         )
         answer = state.answer("q")
         held += answer.low <= truth <= answer.high
-    assert held >= 17, held
+    assert held >= 73, held
 
 
 def test_variances_of_an_explored_column_with_a_heavy_tail():
-    """20 of 24 held at 24 KB: a variance rests on the largest values, and the sample shows few of them."""
+    """A variance rests on the largest values, of which the sample shows few: there is room for larger ones above."""
     held = 0
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ def test_variances_of_an_explored_column_with_a_heavy_tail():
         answer = state.answer("SELECT VAR_POP(t.x) FROM t JOIN u ON t.k = u.k")
         assert not answer.exact
         held += answer.low <= x.astype(np.float64).var() <= answer.high
-    assert held >= 17, held
+    assert held >= 21, held
 
 
 def heavy_value(seed):

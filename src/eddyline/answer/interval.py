@@ -83,13 +83,15 @@ def half_width_of_rows(rows: FloatArray, row_variance: float, confidence: float)
 class Spread:
     """The variance of an estimate, by value: its sum, its largest part, how many values carry it, the skewness.
 
-    skewness: the third moment over the variance, in the units of the estimate.
+    skewness: the third moment over the variance, in the units of the estimate. heavier: the variance that values
+    heavier than all seen may add, where there is room for them: (below the estimate, above it).
     """
 
     variance: float
     largest: float
     carriers: float
     skewness: float
+    heavier: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, added: FloatArray, probabilities: FloatArray) -> "Spread":
@@ -104,7 +106,40 @@ class Spread:
 
     def with_hidden(self, variance: float, carriers: float) -> "Spread":
         """Return the spread with variance that few witnesses hide, carried by at most so many values."""
-        return Spread(self.variance + variance, self.largest, min(self.carriers, carriers), self.skewness)
+        return replace(self, variance=self.variance + variance, carriers=min(self.carriers, carriers))
+
+    def with_heavier(
+        self, added: FloatArray, probabilities: FloatArray, base: float, most: float
+    ) -> "Spread":
+        """Return the spread with room for values heavier than all seen: at most so many times its variance."""
+        if most <= 0.0:
+            return self
+        own = added * probabilities
+        below, above = (
+            min(heavier_unseen(np.maximum(side * own, 0.0), probabilities, base), most * self.variance)
+            for side in (-1.0, 1.0)
+        )
+        return replace(self, heavier=(below, above))
+
+
+def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
+    """Return the variance that values larger than all seen would add, if sizes have a power tail.
+
+    parts: what each value adds, before scaling up, and its rate. Hill's estimator over the largest fifth of the
+    values at the base rate; infinite where the tail is too heavy to have a variance, or too few values tell it.
+    """
+    light = np.sort(np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)]))[::-1]
+    if len(light) < 5:
+        return inf
+    top = light[: max(5, len(light) // 5)]
+    mean_log = float(np.log(top[:-1] / top[-1]).mean())
+    if mean_log <= 0.0:
+        return 0.0
+    tail = 1.0 / mean_log
+    if tail <= 2.0:
+        return inf
+    unseen = (1.0 - base) / base  # values above the largest one seen, as expected
+    return float(unseen**2 * top[0] ** 2 * tail / (tail - 2.0))
 
 
 def ends_of_sampled_values(
@@ -132,11 +167,21 @@ def _ends_of_values(spread: Spread, below: float, above: float, confidence: floa
     t = student(confidence, spread.carriers + 1.0)
     shift = t * t * spread.skewness / 2.0
     ends = []
-    for surprise, safety in ((below, _SAFETY_BELOW), (above, _SAFETY_ABOVE)):
-        factor = max(1.0, surprise / 2.0)
-        wide = factor * spread.variance + min(factor, _HEAVIEST) * spread.largest
+    for surprise, safety, heavier in zip(
+        (below, above), (_SAFETY_BELOW, _SAFETY_ABOVE), spread.heavier, strict=True
+    ):
+        factor = _widened(surprise)
+        wide = factor * spread.variance + min(factor, _HEAVIEST) * spread.largest + heavier
         ends.append(sqrt(safety * t * t * wide + shift * shift))
     return max(0.0, ends[0] - shift), max(0.0, ends[1] + shift)
+
+
+def _widened(surprise: float) -> float:
+    """Return how many times the variance counts where exact totals differ so surprisingly from the sample's.
+
+    From one standard error on: what totals fall short by is in values that are not followed.
+    """
+    return max(1.0, min(surprise, max(2.0, surprise / 2.0)))
 
 
 @dataclass(frozen=True)
@@ -204,25 +249,34 @@ def ends_of_unseen_groups(
     return half, half + hidden
 
 
-def ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
+def ends_of_groups(
+    spread: GroupSpread, confidence: float, below: float = 0.0, above: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
     """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values."""
-    ends = _ends_of_groups(spread, confidence)
+    ends = _ends_of_groups(spread, below, above, confidence)
     if confidence <= _CALIBRATED:
         return ends
     quantiles = [
         scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + each / 2) for each in (confidence, _CALIBRATED)
     ]
-    further, near = quantiles[0] / quantiles[1], _ends_of_groups(spread, _CALIBRATED)
+    further, near = (
+        quantiles[0] / quantiles[1],
+        _ends_of_groups(spread, below, above, _CALIBRATED),
+    )
     return np.maximum(ends[0], further * near[0]), np.maximum(ends[1], further * near[1])
 
 
-def _ends_of_groups(spread: GroupSpread, confidence: float) -> tuple[FloatArray, FloatArray]:
+def _ends_of_groups(
+    spread: GroupSpread, below: float, above: float, confidence: float
+) -> tuple[FloatArray, FloatArray]:
     t = scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + confidence / 2)
     shift = t * t * spread.skewness / 2.0
-    wide = t * t * (spread.variance + spread.largest)
-    below = np.sqrt(_SAFETY_BELOW * wide + shift**2) - shift
-    above = np.sqrt(_SAFETY_ABOVE * wide + shift**2) + shift
-    return np.maximum(below, 0.0), np.maximum(above, 0.0)
+    ends = []
+    for surprise, safety in ((below, _SAFETY_BELOW), (above, _SAFETY_ABOVE)):
+        factor = _widened(surprise)
+        wide = t * t * (factor * spread.variance + min(factor, _HEAVIEST) * spread.largest)
+        ends.append(np.sqrt(safety * wide + shift**2))
+    return np.maximum(ends[0] - shift, 0.0), np.maximum(ends[1] + shift, 0.0)
 
 
 def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: float) -> FloatArray:

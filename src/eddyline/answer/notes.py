@@ -9,7 +9,7 @@ FEW_WITNESSES = 30
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
 FEW_LARGE_VALUES = (
     "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
-    "size, the interval may be too narrow."
+    "size, the interval is wide and may still be too narrow; planned, the query is calibrated by exact totals."
 )
 MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""

@@ -73,6 +73,11 @@ class Messages:
         """Return the relations that meet at a link."""
         return [i for i, each in enumerate(self.relations) if variable in each.variables]
 
+    @property
+    def most_members(self) -> int:
+        """The number of relations at the link where most meet."""
+        return max((len(self.members(variable)) for variable in range(len(self.sizes))), default=0)
+
     def passed(self, variable: int, relation: int) -> np.ndarray:
         """Return what a link passes on to a relation: the product of what the others sent, scaled up."""
         key = (variable, relation)

@@ -264,7 +264,9 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
 def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
     """Return the groups of a join that the sample shows, with intervals."""
     planned, confidence = whole_join.planned, whole_join.confidence
-    sampled = SampledGroups(whole_join.grouped, names, own_links(query, whole_join.grouped))
+    sampled = SampledGroups(
+        whole_join.grouped, names, own_links(query, whole_join.grouped), whole_join.missed.surprises
+    )
     shown = sampled.sums[ROWS] > 0
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]

@@ -62,12 +62,16 @@ class _Ratio:
 class SampledGroups:
     """The groups that a sample of a join shows: their sums, and what the followed values add to them.
 
-    own: for each link whether its value is a group, which is then known whole.
+    own: for each link whether its value is a group, which is then known whole. surprises: how surprising the totals of
+    the join's relations are, as `Calibrated` has them: (below, above).
     """
 
-    def __init__(self, grouped: GroupedJoin, names: list[str], own: list[bool]) -> None:
+    def __init__(
+        self, grouped: GroupedJoin, names: list[str], own: list[bool], surprises: tuple[float, float]
+    ) -> None:
         self.names = names
         self.own = own
+        self.surprises = surprises
         self.grouped = grouped
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
@@ -118,7 +122,7 @@ class SampledGroups:
         """Return COUNT or SUM of each group."""
         name = aggregate.quantities[aggregate.function]
         values = self.sums[name]
-        below, above = ends_of_groups(moments.spread.with_typical(moments.sampled), confidence)
+        below, above = self._ends(moments, confidence)
         if self.sampled_links:
             hidden = self._hidden(name, aggregate.whole, moments, confidence)
             above = np.where(moments.sampled == 0, np.maximum(above, hidden), above)
@@ -129,6 +133,10 @@ class SampledGroups:
             floor = self.least[:, self.names.index(name)]
             values, lows, highs = (np.maximum(each, floor) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)
+
+    def _ends(self, moments: Moments, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """Return how far the ends of each group lie from its estimate: (below it, above it)."""
+        return ends_of_groups(moments.spread.with_typical(moments.sampled), confidence, *self.surprises)
 
     def _hidden(self, name: str, whole: tuple[float, float], moments: Moments, confidence: float) -> float:
         """Return what values that are not followed may add to a group of which only certain values are seen."""
@@ -169,7 +177,7 @@ class SampledGroups:
         with np.errstate(divide="ignore", invalid="ignore"):
             below, above = (
                 np.where(few, np.inf, np.maximum(each, least) / ratio.count)
-                for each in ends_of_groups(moments.spread.with_typical(moments.sampled), confidence)
+                for each in self._ends(moments, confidence)
             )
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":

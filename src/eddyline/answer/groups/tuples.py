@@ -69,7 +69,7 @@ def read_tuples(
             "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "
             "larger budget."
         )
-    sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped))
+    sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))
     return _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
 
 

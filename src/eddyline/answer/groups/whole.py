@@ -15,7 +15,7 @@ import numpy as np
 
 from eddyline.answer import notes
 from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.joins.sampled import missed_share, read_quantities
+from eddyline.answer.joins.sampled import Missed, missed_rows, read_quantities
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
@@ -71,13 +71,18 @@ class WholeJoin:
         shown = self._messages is None or _shows_sampled(sampled["count"])
         return found if shown and not self.misses_much else dataclasses.replace(found, low=-inf, high=inf)
 
-    @cached_property
+    @property
     def misses_much(self) -> bool:
         """Whether a heavy value may hold much of the join that the sample does not follow."""
+        return self.missed.share > notes.MOSTLY_MISSED
+
+    @cached_property
+    def missed(self) -> Missed:
+        """What exact totals tell of the joined rows that the sample does not show."""
         assert self.planned.shape is not None
         join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
         totals = [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(ROWS, ())]
-        return missed_share(sampled_quantities(join), {"count": totals}) > notes.MOSTLY_MISSED
+        return missed_rows(sampled_quantities(join), {"count": totals})
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
         """Return the quantities as the sample sees them, of rows that meet the query's conditions."""

@@ -1,13 +1,14 @@
 """What a sampled join may have missed altogether: values of which nothing is followed."""
 
 from collections.abc import Sequence
-from math import inf, log, log1p
+from math import inf, log, log1p, sqrt
 
 import numpy as np
 
+from eddyline.answer.interval import two_sided_z
 from eddyline.answer.joins.calibration import RelationGap
 from eddyline.answer.joins.sampled_values import SampledQuantity
-from eddyline.sample.roster import FloatArray
+from eddyline.sample.roles import Turn
 from eddyline.sample.sorting import distinct
 
 _LEAST_SHARE = 0.05
@@ -58,8 +59,7 @@ def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confi
         base = quantity.values.join.state.rosters[link].base
         if base >= 1.0:
             continue
-        values = log((1.0 - confidence) / 2.0) / log1p(-base) if base > 0.0 else inf
-        most = max(most, values * _partners(quantity, root, sizes))
+        most = max(most, _most_values(base, confidence) * _partners(quantity, root, sizes))
     return min(most, product)
 
 
@@ -87,21 +87,38 @@ def _partners(quantity: SampledQuantity, root: int, sizes: Sequence[float]) -> f
     return product
 
 
-def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
-    """Return the variance that values larger than all seen would add, if sizes have a power tail.
+def most_removed(quantity: SampledQuantity, totals: Sequence[float | None], confidence: float) -> float:
+    """Return how much the anti joins of a query may take off of which the sample shows nothing.
 
-    parts: what each value adds, before scaling up, and its rate. Hill's estimator over the largest fifth of the
-    values at the base rate; infinite where the tail is too heavy to have a variance.
+    Where no sampled value that an anti join takes off is seen, its side may still have rows of values that are not
+    followed: as many as its exact total leaves, and no more values than one of which would have been followed with the
+    chance of the interval's end. Each takes off what the sampled values hold, the larger the likelier.
     """
-    light = np.sort(np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)]))[::-1]
-    if len(light) < 5:
-        return inf
-    top = light[: max(5, len(light) // 5)]
-    mean_log = float(np.log(top[:-1] / top[-1]).mean())
-    if mean_log <= 0.0:
+    most = 0.0
+    for relation, mine in enumerate(quantity.messages.relations):
+        for link, turn in zip(mine.variables, mine.turns, strict=False):
+            if turn in (Turn.ANTI, Turn.ANTI_OF_VALUES):
+                exact = totals[relation] if relation < len(totals) else None
+                left = inf if exact is None else max(exact - float(mine.weights.sum()), 0.0)
+                most += _removed_at(quantity, relation, link, left, confidence)
+    return most
+
+
+def _removed_at(quantity: SampledQuantity, relation: int, link: int, rows: float, confidence: float) -> float:
+    """Return how much so many rows of an anti join's side, all of values that are not followed, may take off."""
+    mine, scales = quantity.messages.relations[relation], quantity.messages.factors[link]
+    sizes = np.abs(quantity.messages.passed(link, relation)) / scales
+    sampled = (scales > 1.0) & (sizes > 0.0)
+    seen = mine.places[mine.variables.index(link)][mine.weights > 0]
+    if np.any(sampled[seen]) or not np.any(sampled):
         return 0.0
-    tail = 1.0 / mean_log
-    if tail <= 2.0:
-        return inf
-    unseen = (1.0 - base) / base  # values above the largest one seen, as expected
-    return float(unseen**2 * top[0] ** 2 * tail / (tail - 2.0))
+    base = quantity.values.join.state.rosters[quantity.values.join.shape.classes[link]].base
+    number = min(rows, _most_values(base, confidence))
+    weights = (sizes * scales)[sampled]
+    mean, square = (float(np.average(sizes[sampled] ** power, weights=weights)) for power in (1, 2))
+    return number * mean + two_sided_z(confidence) * sqrt(number * square)
+
+
+def _most_values(base: float, confidence: float) -> float:
+    """Return how many values there may be of which none is followed at a rate, at an end of an interval."""
+    return log((1.0 - confidence) / 2.0) / log1p(-base) if 0.0 < base < 1.0 else inf

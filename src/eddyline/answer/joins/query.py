@@ -11,7 +11,7 @@ from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.quantities import read_quantities, sides_of
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.sampled import missed_share, read_sample_join
+from eddyline.answer.joins.sampled import missed_rows, read_sample_join
 from eddyline.answer.joins.sketched import aggregate_of
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -55,7 +55,10 @@ def _by_sample(
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
-        if function not in ("count", "sum") and missed_share(sample.quantities, totals) > notes.MOSTLY_MISSED:
+        if (
+            function not in ("count", "sum")
+            and missed_rows(sample.quantities, totals).share > notes.MOSTLY_MISSED
+        ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
         return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
     both = read_residual_join(

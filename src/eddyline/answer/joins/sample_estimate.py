@@ -6,9 +6,8 @@ from math import nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import Spread
+from eddyline.answer.interval import Spread, heavier_unseen
 from eddyline.answer.joins.calibration import Calibrated
-from eddyline.answer.joins.missed import heavier_unseen
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.join import Join
 from eddyline.sample.messages import exact_total

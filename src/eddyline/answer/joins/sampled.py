@@ -6,13 +6,13 @@ AVG, VAR and STDDEV are in sampled_ratios.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
-from eddyline.answer.joins.missed import largest_missed, unseen_join
+from eddyline.answer.joins.missed import largest_missed, most_removed, unseen_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
@@ -20,6 +20,10 @@ from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.sample.join import Join
 
 Totals = Mapping[str, Sequence[float | None]]
+_HEAVIER = 8.0
+"""How many times its variance heavier values may add to a join, for each relation of a link beyond two.
+
+What three and more relations have of one value is multiplied, and such products have heavy tails."""
 
 
 def read_sample_join(join: Join, function: str, totals: Totals, confidence: float) -> SampleEstimate:
@@ -45,16 +49,26 @@ def read_quantities(
     return read_ratio(quantities, function, totals, confidence)
 
 
-def missed_share(quantities: Mapping[str, SampledQuantity], totals: Totals) -> float:
-    """Return which share of a join's rows a heavy value may hold that the sample does not follow, as exact totals tell.
+@dataclass(frozen=True)
+class Missed:
+    """What exact totals tell of the rows of a join that the sample does not show.
 
-    Of such rows nothing else is known: no average, no quantile and no group shows them.
+    share: of the rows, which a heavy value may hold that is not followed; of such rows nothing else is known: no
+    average, no quantile and no group shows them. surprises: as `Calibrated` has them, (below, above).
     """
+
+    share: float
+    surprises: tuple[float, float]
+
+
+def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Missed:
+    """Return what exact totals tell of the rows that the sample does not show."""
     count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(count.added, count.values.probabilities, gaps)
     missed = largest_missed(count, gaps, calibrated.above)
-    return missed / (max(count.total, 0.0) + missed) if missed else 0.0
+    share = missed / (max(count.total, 0.0) + missed) if missed else 0.0
+    return Missed(share, (calibrated.below, calibrated.above))
 
 
 def _unseen(
@@ -75,9 +89,17 @@ def _read_sum(
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(quantity.added, quantity.values.probabilities, gaps)
     value = quantity.total + calibrated.shift
-    spread = Spread.of(calibrated.residuals, quantity.values.probabilities)
+    values = quantity.values
+    spread = Spread.of(calibrated.residuals, values.probabilities).with_heavier(
+        calibrated.residuals,
+        values.probabilities,
+        values.base,
+        _HEAVIER * (quantity.messages.most_members - 2),
+    )
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     above = max(above, largest_missed(quantity, gaps, calibrated.above))
+    removed = most_removed(quantity, totals.get(known, ()), confidence)
+    below = max(below, removed)
     hidden = 0.0
     if not np.any(quantity.values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
@@ -93,6 +115,5 @@ def _read_sum(
             low=max(estimate.low, at_least),
             high=max(estimate.high, at_least),
         )
-    if hidden > 0.0:
-        return replace(estimate, low=min(estimate.low, value - hidden))
-    return estimate
+    low, high = min(estimate.low, value - hidden), max(estimate.high, value + removed)
+    return replace(estimate, low=low, high=high)

@@ -21,6 +21,8 @@ from eddyline.plan.decide.facets import EVERY_ROW
 
 _LEAST_REST = 0.2
 _HIDDEN = 0.3
+_HEAVIER_SQUARES = 4.0
+"""How many times the variance heavier values may add to a sum of squares."""
 _ROUNDING = 1e-9
 """Values whose ratios differ by less than this share agree."""
 
@@ -48,6 +50,8 @@ def read_ratio(
     counted = Spread.of(count.added, rates)
     hidden = _HIDDEN * _differences(quantities, factors) * counted.variance / counted.carriers
     spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
+    if function != "avg":
+        spread = spread.with_heavier(calibrated.residuals, rates, count.values.base, _HEAVIER_SQUARES)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
     value = centre + calibrated.shift / sums["count"]
     size = abs(sums["sum" if function == "avg" else "squares"])
