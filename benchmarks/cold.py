@@ -54,7 +54,7 @@ visits = pa.table({
 plan = w.plan()
 start = time.perf_counter()
 state = plan.empty().update("orders", orders).update("visits", visits)
-state.answers_by_name()
+state.answers()
 print(time.perf_counter() - start)
 """
 

@@ -123,6 +123,53 @@ def test_any_covered_sql_is_answered_and_the_rest_says_what_is_missing(plan, tab
         state.answer("nope")
 
 
+def test_all_answers_are_one_table_groups_and_refusals_among_them():
+    w = (
+        el.Workload(budget="1 MB", seed=1)
+        .stream("t", "k BIGINT, g STRING, d DATE, x BIGINT")
+        .stream("u", "k BIGINT")
+    )
+    w.query("n", "SELECT COUNT(*) FROM t JOIN u ON t.k = u.k")
+    w.query("last", "SELECT MAX(d) FROM t")
+    w.query("groups", "SELECT g, COUNT(*) AS n, AVG(x) AS a FROM t GROUP BY g")
+    days = pa.array([1, 2, 3, 4], pa.int32()).cast(pa.date32())
+    rows = pa.table({"k": [1, 1, 2, 3], "g": ["a", "b", "a", None], "d": days, "x": [4, 8, 6, None]})
+    state = w.plan().empty().update("t", rows).update("u", {"k": np.array([1, 2])})
+    table = state.answers()
+    rows = {(r["query"], tuple(r["group"] or ()), r["aggregate"]): r for r in table.to_pylist()}
+    assert len(rows) == table.num_rows == 2 + 3 * 2
+    only = rows["n", (), None]
+    assert (only["value"], only["low"], only["high"], only["exact"], only["answer"]) == (
+        3,
+        3,
+        3,
+        True,
+        "3 (exact)",
+    )
+    assert rows["last", (), None]["value"] is None
+    assert rows["last", (), None]["answer"] == "1970-01-05 (exact)"
+    assert rows["groups", (("g", "a"),), "a"]["value"] == 5.0
+    assert rows["groups", (("g", "NULL"),), "n"]["value"] == 1
+    assert rows["groups", (("g", "NULL"),), "a"]["value"] is None
+    assert w.plan().empty().answers().schema.equals(table.schema)
+
+
+def test_a_query_that_is_no_longer_answered_is_told_among_all_answers():
+    w = el.Workload(budget="4 KB", seed=1).stream("t", "k BIGINT, x BIGINT").stream("u", "k BIGINT")
+    w.query("n", "SELECT COUNT(*) FROM t JOIN u ON t.k = u.k").query(
+        "most", "SELECT MAX(t.x) FROM t JOIN u ON t.k = u.k"
+    )
+    keys = np.arange(5_000)
+    state = w.plan().empty().update("t", {"k": keys, "x": keys}).update("u", {"k": keys})
+    with pytest.raises(el.PlanError) as refused:
+        state.answer("most")
+    told = {row["query"]: row for row in state.answers().to_pylist()}
+    assert told["most"]["answer"] == "refused"
+    assert told["most"]["notes"] == [str(refused.value)]
+    assert told["n"]["low"] <= 5_000 <= told["n"]["high"]
+    assert not told["n"]["exact"]
+
+
 def test_methods_can_be_compared_on_one_state(plan, tables):
     state = filled(plan, tables)
     assert state.answer("pairs", method="hash").method == "hash"

@@ -49,7 +49,7 @@ def test_after_warming_nothing_is_left_to_compile():
     assert told.kernels == len(before) > 40
     assert min(before.values()) > 0
     for state in (shop("64 KB", samples=True), shop("1 MB", samples=False)):
-        (state + state).answers_by_name()
+        (state + state).answers()
     assert compiled_forms() == before
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.every_query import answers_table
 from eddyline.answer.explain import explain_state
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
@@ -208,8 +209,7 @@ class State:
 
     def explain(self) -> str:
         """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
-        answers = {name: self._answer_or_refusal(name) for name in self.snapshot.layout.query_names}
-        return explain_state(self.snapshot, answers, self.ways)
+        return explain_state(self.snapshot, self._answers(), self.ways)
 
     def _answer_or_refusal(self, query: str) -> Estimate | Groups | PlanError:
         """Return the answer of a query, or why what is kept does not answer it any more."""
@@ -218,9 +218,17 @@ class State:
         except PlanError as error:
             return error
 
-    def answers_by_name(self) -> dict[str, Estimate | Groups]:
-        """Return the answer of every query of the plan."""
-        return {name: self.answer(name) for name in self.snapshot.layout.query_names}
+    def answers(self) -> pa.Table:
+        """Return the answers of all queries of the plan as an Arrow table, groups among them.
+
+        A row for each query, and for each aggregate of each group: query, group, aggregate, value, low, high,
+        confidence, exact, method, answer (as people read it) and notes. A query that what is kept does not answer any
+        more is "refused", with the reason among its notes.
+        """
+        return answers_table(self._answers())
+
+    def _answers(self) -> dict[str, Estimate | Groups | PlanError]:
+        return {name: self._answer_or_refusal(name) for name in self.snapshot.layout.query_names}
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)

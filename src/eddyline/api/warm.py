@@ -109,7 +109,7 @@ def _use(plan: Plan) -> None:
     part = plan.empty().update("r", tables["r"].slice(0, 100))
     state = type(state).from_bytes((state + part - part).to_bytes())
     for each in (state, part):
-        each.answers_by_name()
+        each.answers()
     state.statistics()
     if not plan.layout.samples:
         state.frequent("r", "b", top=5)

@@ -58,16 +58,17 @@ class Groups:
         wanted = group if isinstance(group, tuple) else (group,)
         for row in self:
             if tuple(row[name] for name in self.group_columns) == wanted:
-                return {name: self._estimate(row, name) for name in self.aggregates}
+                return {name: self.estimate(row, name) for name in self.aggregates}
         raise KeyError(group)
 
     def only_estimate(self) -> Estimate:
         """Return the only aggregate of a query without groups."""
         rows, (name,) = self.table.to_pylist(), self.aggregates
         row = rows[0] if rows else dict.fromkeys(self.table.column_names)
-        return replace(self._estimate(row, name), query=self.query, notes=self.notes)
+        return replace(self.estimate(row, name), query=self.query, notes=self.notes)
 
-    def _estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
+    def estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
+        """Return an aggregate of one row of the table."""
         return Estimate(
             f"{self.query}.{name}",
             row[name],
