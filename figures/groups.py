@@ -244,13 +244,62 @@ def write(path: Path, lines: Iterable[dict[str, object]]) -> list[dict[str, obje
     written = []
     with path.open("w", newline="") as file:
         for line in lines:
-            writer = csv.DictWriter(file, list(line))
+            writer = csv.DictWriter(file, list(line), lineterminator="\n")
             if not written:
                 writer.writeheader()
             writer.writerow(line)
             written.append(line)
             print(*line.values(), sep="  ", flush=True)
     return written
+
+
+def summary(lines: list[dict[str, str]]) -> str:
+    """Return the table of docs/reference/measurements.md: all skews together, for each share of the bytes."""
+    made = []
+    for join in JOINS:
+        for size in SIZES:
+            mine = [line for line in lines if (line["join"], line["size"]) == (join, size)]
+            (ours, errors, held), (_, others, theirs) = (
+                _by_share([line for line in mine if line["method"] == method])
+                for method in ("ours", "stratified")
+            )
+            cells = [
+                _joined(ours, 100),
+                _joined(errors),
+                _joined(held, 100),
+                _joined(others),
+                _joined(theirs, 100),
+            ]
+            made.append(f"| {join}, {size} | {' | '.join(cells)} |")
+    together = [float(line["together"]) for line in lines if line["method"] == "ours"]
+    least = min(
+        float(line["coverage"]) for line in lines if line["method"] == "ours" and float(line["shown"])
+    )
+    made.append(
+        f"tables hold together in {min(together):.0%} to {max(together):.0%}; the least of single cells {least:.1%}"
+    )
+    return "\n".join(made)
+
+
+def _by_share(lines: list[dict[str, str]]) -> tuple[list[float], list[float], list[float]]:
+    """Return (share shown, error, coverage) for each share of the bytes, skews weighted by the groups they show."""
+    found: tuple[list[float], list[float], list[float]] = ([], [], [])
+    for share in sorted({float(line["share"]) for line in lines}):
+        mine = [line for line in lines if float(line["share"]) == share]
+        groups = np.array([float(line["groups"]) for line in mine])
+        shown = groups * [float(line["shown"]) for line in mine]
+        found[0].append(float(shown.sum() / groups.sum()))
+        for place, name in ((1, "error"), (2, "coverage")):
+            numbers = np.array([float(line[name]) for line in mine])[shown > 0]
+            found[place].append(
+                float(np.average(numbers, weights=shown[shown > 0])) if len(numbers) else np.nan
+            )
+    return found
+
+
+def _joined(numbers: list[float], times: int = 1) -> str:
+    """Return numbers as the table has them: percents as they are, errors with two digits."""
+    return " / ".join(f"{times * each:.0f}" if times > 1 else f"{each:.2g}".lstrip("0") for each in numbers)
 
 
 def draw(lines: list[dict[str, str]]) -> None:
@@ -288,7 +337,9 @@ def main() -> None:
         settings = ((join, skew, share) for join in JOINS for skew in SKEWS for share in SHARES)
         write(DATA, (vars(line) for setting in settings for line in measure(*setting, options.seeds)))
     with DATA.open() as file:
-        draw(list(csv.DictReader(file)))
+        lines = list(csv.DictReader(file))
+    print(summary(lines))
+    draw(lines)
 
 
 if __name__ == "__main__":

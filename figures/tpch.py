@@ -16,7 +16,9 @@ import csv
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -216,6 +218,15 @@ def _selected(text: str) -> list[str]:
     return parts
 
 
+def row_of(line: Mapping[str, Any]) -> str:
+    """Return a line as the table of docs/reference/tpch.md has it."""
+    start = f"| {line['query'].removeprefix('q')} | {line['budget'].replace('MB', ' MB')} |"
+    if "note" in line:
+        return f"{start} refused: {line['note']} | | | |"
+    error, held = ("exact", "") if line["exact"] else (f"{line['error']:.2%}", f"{line['held']:.0%}")
+    return f"{start} {line['shown']} of {line['groups']:,} | {error} | {held} | {line['seconds']} s |"
+
+
 def main() -> None:
     """Measure and write the file."""
     parser = argparse.ArgumentParser()
@@ -243,9 +254,10 @@ def main() -> None:
         "note",
     ]
     with DATA.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields, restval="")
+        writer = csv.DictWriter(file, fields, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
+    print(*map(row_of, lines), sep="\n")
 
 
 if __name__ == "__main__":
