@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from tests.data.changes import inserted_and_deleted
-from tests.data.cross_conditions import QUERIES, RS, SKEWED, STREAMS, TRIANGLE, plan_of, skewed_tables, tables
-from tests.oracles.duckdb_sql import exact
+from tests.data.cross_conditions import (
+    EDGES,
+    QUERIES,
+    RS,
+    SKEWED,
+    STREAMS,
+    TRIANGLE,
+    plan_of,
+    skewed_tables,
+    tables,
+)
+from tests.oracles.duckdb_sql import exact, exact_answers
 from tests.oracles.grouped import assert_same, exact_groups, intervals
 
 
@@ -142,7 +152,8 @@ def test_explain_says_that_the_conditions_are_held():
     assert "conditions between relations, whose columns the elements hold: r.day < s.day" in text
     assert "s.n < t.m AND r.vip OR s.n = 4; r.a = t.a" in text
     assert "warning" not in text
-    assert "one column stands in two of its links" in plan_of({"q": QUERIES["edges"]}).explain()
+    assert "one column stands in two of its links" in plan_of({"q": FOUR_EDGES}).explain()
+    assert "one column stands in two of its links" not in plan_of({"q": QUERIES["edges"]}).explain()
 
 
 REFUSED = {
@@ -281,11 +292,82 @@ def test_a_ratio_that_few_sampled_values_agree_on_is_not_told_as_certain(functio
     assert (found.low, found.high) == (-np.inf if function == "AVG" else 0, np.inf)
 
 
-def test_a_sampled_cycle_over_one_stream_is_refused_in_a_sentence():
+def graph(seed, budget, loops):
+    """A state of edges of a skewed graph, a fifth of them deleted again, and the edges that are left."""
+    rng = np.random.default_rng(seed)
+    share = np.arange(1, 301) ** -0.6
+    src, dst = rng.choice(300, (2, 4_000), p=share / share.sum())
+    dst = np.where(rng.random(4_000) < loops, src, dst)
+    edges = pa.table({"src": src, "dst": dst, "w": rng.integers(0, 3, 4_000).astype(np.int32)})
+    gone = rng.random(4_000) < 0.2
+    w = el.Workload(budget=budget, seed=seed).stream("e", STREAMS["e"])
+    for name, text in GRAPH.items():
+        w.query(name, text)
+    state = w.plan().empty().update("e", edges)
+    state.update("e", edges.filter(pa.array(gone)), weights=np.full(int(gone.sum()), -1))
+    return state, {"e": edges.filter(pa.array(~gone))}
+
+
+GRAPH = {
+    "triangles": f"SELECT COUNT(*) {EDGES}",
+    "weighed": f"SELECT SUM(x.w) {EDGES}",
+    "by_weight": f"SELECT y.w, COUNT(*) AS n {EDGES} GROUP BY y.w",
+    "paths": "SELECT y.w, COUNT(*) AS n FROM e x JOIN e y ON x.dst = y.src JOIN e z ON y.dst = z.src GROUP BY y.w",
+    "rising": "SELECT COUNT(*) FROM e x JOIN e y ON x.dst = y.src JOIN e z ON y.dst = z.src WHERE x.w < z.w",
+}
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("loops", [0.0, 0.1])
+def test_triangles_and_paths_of_one_stream_of_edges(loops):
+    """40 seeds at 20 KB: `src` and `dst` are sampled as one column, and an edge from a node to itself holds it twice.
+
+    95% intervals hold in 35 of 40 and more (fewer have a chance of 1 in 200 if they are right); the mean of the estimates
+    lies within four standard errors of that of the truths.
+    """
+    held, ratios = dict.fromkeys(GRAPH, 0), {name: [] for name in ("triangles", "weighed", "rising")}
+    for seed in range(40):
+        state, net = graph(seed, "20 KB", loops)
+        for name, found_so_far in ratios.items():
+            found, (truth,) = state.answer(name), exact_answers([GRAPH[name]], net)
+            assert not found.exact
+            held[name] += found.low <= truth <= found.high
+            found_so_far.append(found.value / truth)
+        for name in ("by_weight", "paths"):
+            truths, groups = exact_groups(GRAPH[name], net, 1), state.answer(name)
+            assert not groups.exact
+            held[name] += all(row["n_low"] <= truths[row["w"],][0] <= row["n_high"] for row in groups)
+    assert min(held.values()) >= 35, held
+    for name, found in ratios.items():
+        assert abs(np.mean(found) - 1) < 4 * np.std(found) / np.sqrt(40), (name, np.mean(found))
+
+
+FOUR_EDGES = (
+    "SELECT COUNT(*) FROM e x JOIN e y ON x.dst = y.src JOIN e z ON y.dst = z.src JOIN e u ON z.dst = u.src "
+    "AND u.dst = x.src"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FOUR_EDGES,
+        f"SELECT COUNT(DISTINCT x.w) {EDGES}",
+        "SELECT y.src, COUNT(*) AS n FROM e x JOIN e y ON x.dst = y.src JOIN e z ON y.dst = z.src GROUP BY y.src",
+    ],
+)
+def test_what_one_column_in_two_links_leaves_unknown_is_refused_in_a_sentence(text):
+    """Links that no relation shares, single values, and groups by such a link."""
+    rng = np.random.default_rng(3)
+    w = el.Workload(budget="4 KB", seed=3).stream("e", STREAMS["e"]).query("q", text)
+    columns = {name: rng.integers(0, 500, 4_000) for name in ("src", "dst")}
+    state = w.plan().empty().update("e", columns | {"w": rng.integers(0, 3, 4_000).astype(np.int32)})
+    with pytest.raises(el.PlanError, match="in two links"):
+        state.answer("q")
+
+
+def test_a_comparison_over_one_stream_that_joins_itself():
     made = skewed_tables(np.random.default_rng(3))
-    text = "SELECT COUNT(*) FROM r x JOIN r y ON x.a = y.b JOIN r z ON y.a = z.b AND z.a = x.b"
-    with pytest.raises(el.PlanError, match="one column stands in two links"):
-        sampled(text, made, 3, "4 KB").answer("q")
     text = "SELECT COUNT(*) FROM r x JOIN r y ON x.b = y.b AND x.x < y.x"
     found = sampled(text, made, 3, "4 KB").answer("q")
     assert found.low <= exact(text, made) <= found.high

@@ -216,6 +216,18 @@ class GroupSpread:
             skewness = np.where(variance > 0.0, third / variance, 0.0)
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
 
+    def of_values_with(self, entries: int) -> "GroupSpread":
+        """Return the spread of values that have at most so many parts each, of which it knows the parts alone.
+
+        The square of a sum is at most so many times the sum of the squares.
+        """
+        if entries == 1:
+            return self
+        carriers = np.maximum(self.carriers / entries, 1.0)
+        return GroupSpread(
+            entries * self.variance, entries**2 * self.largest, carriers, entries * self.skewness
+        )
+
     def with_typical(self, sampled: FloatArray) -> "GroupSpread":
         """Return the spread with room for what values add to other groups; sampled: the sampled values of each group.
 

@@ -1,5 +1,7 @@
 """What a stream sample holds, as plain numbers: dictionaries, their columns, and how queries read them."""
 
+from itertools import combinations
+
 import msgspec
 
 COUNT = -1
@@ -101,6 +103,16 @@ class Shape(msgspec.Struct, frozen=True):
     def repeats_classes(self) -> bool:
         """Whether one column stands in two links: its values are followed once, and join twice."""
         return len(set(self.classes)) < len(self.classes)
+
+    @property
+    def has_distant_repeats(self) -> bool:
+        """Whether one column stands in two links that no relation shares."""
+        nodes = next(iter(self.quantities.values())).nodes
+        return any(
+            self.classes[one] == self.classes[other]
+            and not any({one, other} <= set(node.variables) for node in nodes)
+            for one, other in combinations(range(len(self.classes)), 2)
+        )
 
     @property
     def has_deep_sides(self) -> bool:

@@ -104,9 +104,9 @@ class _Moments:
         self._before = self.moments[:, 4:].copy()
         return np.asarray(values)
 
-    def read(self) -> Moments:
-        """Return what was added up."""
-        spread = GroupSpread.of_moments(*self.moments[:, :4].T)
+    def read(self, entries: int) -> Moments:
+        """Return what was added up, where a value has at most so many entries for a group."""
+        spread = GroupSpread.of_moments(*self.moments[:, :4].T).of_values_with(entries)
         typical = float(self.typical[0] / max(self.typical[1], 1.0))
         return Moments(spread, self.moments[:, 4], self.moments[:, 5], typical, self.lonely)
 
@@ -163,11 +163,16 @@ class GroupEntries:
             self._met[link] = start, left, right
 
     def moments(self, *asked: Asked) -> list[Moments]:
-        """Return how sure some sums are, all of them in one pass over the entries."""
+        """Return how sure some sums are, all of them in one pass over the entries.
+
+        A value that stands in several links has an entry for each, all of which are there or missing together.
+        """
         made = [_Moments(each, len(self.groups)) for each in asked]
         for link in self.links:
             self._add(link, made)
-        return [each.read() for each in made]
+        classes = [self.grouped.join.shape.classes[link] for link in self.links]
+        entries = max(map(classes.count, classes), default=1)
+        return [each.read(entries) for each in made]
 
     def _add(self, link: int, made: Sequence["_Moments"]) -> None:
         """Add the entries of a link, and remember how many values show each group."""

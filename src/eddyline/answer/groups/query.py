@@ -27,6 +27,7 @@ from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
+from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray
@@ -232,10 +233,10 @@ def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
     """Raise PlanError where a value is sampled once and stands in two links, and what it adds is not known then."""
     assert planned.shape is not None
     what = "groups" if query.groups else "has conditions between the relations of"
-    if query.needs_single_links and planned.shape.repeats_classes:
+    if is_answered_whole_only(query, planned.shape):
         raise PlanError(
             f"query {planned.name!r} {what} a join in which one column stands in two links; its rows no longer fit the "
-            "stream sample, and such a query is answered only while they do: plan with a larger budget."
+            "stream sample, and of such a query they are all needed: plan with a larger budget."
         )
 
 

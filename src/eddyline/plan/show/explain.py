@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import (
     Demand,
     Elements,
@@ -89,12 +90,7 @@ def _sureness(planned: PlannedQuery) -> Iterator[str]:
         yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
     query = planned.query
-    if (
-        shape is not None
-        and isinstance(query, GroupQuery)
-        and query.needs_single_links
-        and shape.repeats_classes
-    ):
+    if shape is not None and isinstance(query, GroupQuery) and is_answered_whole_only(query, shape):
         yield "  warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
     if isinstance(query, JoinDistinctQuery) and not planned.quantities:
