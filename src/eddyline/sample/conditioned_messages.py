@@ -150,9 +150,12 @@ class ConditionedMessages(GroupedMessages):
         return self._collected(relation, self._through_links(relation, towards), towards)
 
     def _joined(self, variable: int, members: Sequence[int]) -> Carried:
-        """Return what some relations send to a link, multiplied at each of its places."""
-        first, *others = members
+        """Return what some relations send to a link, multiplied at each of its places: 1 where there are none."""
         everywhere = np.arange(self.join.sizes[variable])
+        if not members:
+            ones = np.ones((len(everywhere), len(self.join.quantities)), dtype=self.weights[0].dtype)
+            return Carried(ones, everywhere, np.zeros_like(everywhere))
+        first, *others = members
         reached = [
             _Reached(self.sent(other, variable), everywhere, self._behind(variable, [other]))
             for other in others

@@ -1,5 +1,6 @@
 """Query texts to queries: the whole way, in the order in which a reader would check it."""
 
+import re
 from collections.abc import Mapping
 
 import sqlglot
@@ -56,17 +57,41 @@ def _parse_select(text: str) -> exp.Select:
         raise SqlError(f"the query is {len(text):,} characters long; at most {MAX_LENGTH:,} are read.")
     try:
         statements = sqlglot.parse(spelled_for_parser(text), dialect="spark")
-    except SqlglotError as error:
-        reason = " ".join(str(error).split("\n")[0].split())
-        raise SqlError(f"the query cannot be read as Spark SQL: {reason}.") from error
-    if len(statements) != 1 or statements[0] is None:
+    except (SqlglotError, ValueError) as error:
+        raise SqlError(f"the query cannot be read as Spark SQL: {_reason(error)}.") from error
+    if len(statements) != 1:
         raise SqlError(f"one query is expected and {len(statements)} statements were given.")
     statement = statements[0]
+    if statement is None:
+        raise SqlError("the text has no query: write a SELECT.")
     if sum(1 for _ in statement.walk()) > MAX_NODES:
         raise SqlError(f"the query has more than {MAX_NODES:,} parts; split it.")
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
+    _check_arguments(statement)
     return with_top_k_grouped(_with_plain_spellings(statement))
+
+
+def _reason(error: Exception) -> str:
+    """Return what the parser says in one line, without the names of its own classes."""
+    reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")
+    return re.sub(
+        r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>", r"\1 lacks an argument", reason
+    )
+
+
+def _check_arguments(select: exp.Select) -> None:
+    """Raise SqlError where something is left out that the parser lets pass: COUNT(), x IN (), year()."""
+    for node in select.walk():
+        if isinstance(node, exp.Count) and (
+            node.this is None or (isinstance(node.this, exp.Distinct) and not node.this.expressions)
+        ):
+            raise SqlError(f"{fragment(node)!r} does not say what is counted: write COUNT(*) for all rows.")
+        if isinstance(node, exp.In) and not (node.expressions or node.args.keys() - {"this", "expressions"}):
+            raise SqlError(f"{fragment(node)!r} has no values to compare with: name some.")
+        missing = any(needed and node.args.get(name) is None for name, needed in node.arg_types.items())
+        if missing and not isinstance(node, exp.AggFunc):  # of aggregates their own readers say it better
+            raise SqlError(f"{fragment(node.parent or node)!r} lacks an argument.")
 
 
 def _with_plain_spellings(select: exp.Select) -> exp.Select:

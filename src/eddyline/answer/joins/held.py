@@ -2,6 +2,7 @@
 
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import Join
@@ -19,9 +20,12 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
     shape = planned.shape if shape is None else shape
     join = Join(snapshot.samples[planned.sample], shape, _filled(snapshot, planned))
     if not join.follows_all and shape.has_deep_sides:
+        why, what = "is itself a join", "plan with a larger budget"
+        if isinstance(planned, AdHocQuery):
+            why, what = "is held for a join on other columns, too", "add the query to the workload"
         raise PlanError(
-            f"query {planned.name!r} has an outer, semi or anti join whose optional side is itself a join; its rows no "
-            "longer fit the stream sample, and such a side is answered only while they do: plan with a larger budget."
+            f"query {planned.name!r} has an outer, semi or anti join whose optional side {why}; its rows no longer fit "
+            f"the stream sample, and such a side is answered only while they do: {what}."
         )
     if not join.follows_all and shape.groups_missing_keys:
         raise PlanError(

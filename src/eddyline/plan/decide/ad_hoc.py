@@ -135,7 +135,12 @@ def _with_all_links(
         number += len(more)
     return {
         name: tuple(
-            changed(facet, keys=facet.keys + keys, variables=facet.variables + variables)
+            changed(
+                facet,
+                keys=facet.keys + keys,
+                variables=facet.variables + variables,
+                roles=facet.roles + ("inner",) * len(keys) if facet.roles else (),
+            )
             for facet, (keys, variables) in zip(facets, added, strict=True)
         )
         for name, facets in quantities.items()
