@@ -27,9 +27,10 @@ from eddyline.sample.spec import SampleSpec
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
-from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, SetQuery
+from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Role, SetQuery
 from eddyline.sql.timezones import UTC, depends_on_zone
 
+_INNER: Role = "inner"
 _NOT_COVERED = "what is kept does not cover this query"
 
 
@@ -139,7 +140,7 @@ def _with_all_links(
                 facet,
                 keys=facet.keys + keys,
                 variables=facet.variables + variables,
-                roles=facet.roles + ("inner",) * len(keys) if facet.roles else (),
+                roles=(*facet.roles, *(_INNER for _ in keys)) if facet.roles else (),
             )
             for facet, (keys, variables) in zip(facets, added, strict=True)
         )
