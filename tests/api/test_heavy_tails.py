@@ -115,3 +115,62 @@ def test_answers_are_open_to_a_heavy_value_that_is_not_followed():
         )
         assert groups.rest["n"].low == 0
     assert min(held.values()) >= 10, held
+
+
+JOINED = "FROM a JOIN b ON a.k = b.k"
+CROWDED = f"SELECT a.g, COUNT(*) AS n, AVG(a.x) AS v, AVG(b.y) AS w, MEDIAN(b.u) AS m {JOINED} GROUP BY a.g"
+UNPLANNED = f"SELECT a.g, COUNT(*) AS n, SUM(a.x) AS v, AVG(b.y) AS w {JOINED} GROUP BY a.g"
+
+
+def crowded(seed):
+    """Two streams of Zipf keys whose heaviest value has three quarters of the joined rows."""
+    rng = np.random.default_rng(seed)
+    share = np.arange(1, 1_501) ** -1.1
+    named = np.random.default_rng(99).permutation(1_500)
+    left, right = (named[rng.choice(1_500, rows, p=share / share.sum())] for rows in (2_500, 1_250))
+    groups = (10 * rng.random(2_500) ** 2).astype(np.int64)
+    y, u = (10 * rng.pareto(2.5, 1_250)).astype(np.int64), rng.integers(0, 300, 1_250)
+    a = pa.table({"k": left, "x": rng.integers(0, 100, 2_500), "g": groups})
+    return {"a": a, "b": pa.table({"k": right, "y": y, "u": u})}
+
+
+def held_in_groups(groups, truths):
+    """How many numbers of groups lie in their intervals, by aggregate, and of how many."""
+    rows = [(row, dict(zip(groups.aggregates, truths[row["g"],], strict=True))) for row in groups]
+    held = {
+        name: sum(row[f"{name}_low"] <= truth[name] <= row[f"{name}_high"] for row, truth in rows)
+        for name in groups.aggregates
+    }
+    return held, len(rows)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_groups_that_a_few_values_carry(planned):
+    """40 seeds of ten groups at 8 KB, which the rows of the heaviest value alone would fill.
+
+    The values that are followed make the averages and medians, so that they agree with them: of those planned 77% to
+    82% were held. Not planned, groups knew no exact totals: 76% to 89%. Groups of a seed depend on each other; by
+    seeds, the standard error of these shares is about 2%.
+    """
+    held, number = {}, 0
+    for seed in range(40):
+        made = crowded(seed)
+        w = el.Workload(budget="8 KB", seed=seed).stream("a", "k BIGINT, x BIGINT, g BIGINT")
+        w.stream("b", "k BIGINT, y BIGINT, u BIGINT")
+        if planned:
+            w.query("g", CROWDED).query("cross", f"SELECT COUNT(*) {JOINED} WHERE a.x < b.y")
+            w.query("p", f"SELECT PERCENTILE_APPROX(b.u, 0.9) {JOINED}").query(
+                "m", f"SELECT MEDIAN(a.x) {JOINED}"
+            )
+        else:
+            w.query("p", f"SELECT COUNT(*) {JOINED}").explore("a", "x", "g").explore("b", "y", "u")
+        state = w.plan().empty()
+        for name, table in made.items():
+            state.update(name, table)
+        text = CROWDED if planned else UNPLANNED
+        groups = state.answer("g" if planned else text)
+        assert not groups.exact
+        found, rows = held_in_groups(groups, exact_groups(text, made, 1))
+        number += rows
+        held = {name: held.get(name, 0) + each for name, each in found.items()}
+    assert min(held.values()) >= 0.9 * number, (held, number)

@@ -14,12 +14,13 @@ Factors beside the quantiles were measured: figures/ has the scripts, docs/conce
 
 from dataclasses import dataclass, replace
 from math import exp, inf, pi, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import scipy  # its subpackages are loaded where they are touched
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Number = TypeVar("Number", float, FloatArray)
 
 _ROWS_AT_95, _ROW_VARIANCE = 2.3, 1.5
 _SAFETY_ABOVE, _SAFETY_BELOW, _HEAVIEST = 1.15, 0.9, 4.0
@@ -37,6 +38,8 @@ _NOISE_MEASURED = 1.1
 _SMALLEST_CHOSEN, _WIDEST_FACTOR = 1.25, 8.0
 """Of several estimates of distinct pairs the one of the smallest variance is taken, and variances are estimated."""
 _NEAREST_ONE = 1 - 1e-15
+ALIKE, ALIKE_IN_GROUPS = 0.3, 0.1
+"""The share of what rows differ by in a measure that all rows of a join value are taken to have in common."""
 _FILTERS_COLLIDE = 1.05
 """The variance by filters is that of their counters, not of the values in them."""
 
@@ -120,6 +123,15 @@ class Spread:
             for side in (-1.0, 1.0)
         )
         return replace(self, heavier=(below, above))
+
+
+def hidden_by_few(alike: float, counted: Number, carriers: Number) -> Number:
+    """Return the variance of a sum of deviations from an average that the values carrying it hide.
+
+    They make the average, so that they agree with it. alike: the variance of the measure that rows of one value have in
+    common. counted, carriers: the variance of the number of rows, and how many values carry it.
+    """
+    return alike * counted / carriers
 
 
 def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
@@ -215,6 +227,10 @@ class GroupSpread:
             carriers = np.where(squares > 0.0, variance**2 / squares, 1.0)
             skewness = np.where(variance > 0.0, third / variance, 0.0)
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
+
+    def with_hidden(self, variance: FloatArray, carriers: FloatArray) -> "GroupSpread":
+        """Return the spread with variance that few witnesses hide, carried by at most so many values."""
+        return replace(self, variance=self.variance + variance, carriers=np.minimum(self.carriers, carriers))
 
     def of_values_with(self, entries: int) -> "GroupSpread":
         """Return the spread of values that have at most so many parts each, of which it knows the parts alone.

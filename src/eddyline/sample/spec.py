@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import msgspec
+from msgspec.structs import replace
 
 COUNT = -1
 """In place of a measure: the net number of rows."""
@@ -74,6 +75,11 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     variables: tuple[int, ...]
     roles: tuple[str, ...] = ()
 
+    def of_every_row(self) -> "Node":
+        """Return the relation with all of its rows, each counted once."""
+        kept = None if self.kept is None else replace(self.kept, flags=(), measure=COUNT)
+        return replace(self, exact=replace(self.exact, flags=(), measure=COUNT), kept=kept)
+
     def role(self, variable: int) -> str:
         """Return what the relation is to one of its links."""
         return self.roles[self.variables.index(variable)] if self.roles else "inner"
@@ -83,6 +89,10 @@ class Quantity(msgspec.Struct, frozen=True):
     """A quantity of a query: the sum over the join of the product of its relations' weights."""
 
     nodes: tuple[Node, ...]
+
+    def of_every_row(self) -> "Quantity":
+        """Return the number of all rows, whatever flags they carry."""
+        return Quantity(tuple(each.of_every_row() for each in self.nodes))
 
 
 class Shape(msgspec.Struct, frozen=True):

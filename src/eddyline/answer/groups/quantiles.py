@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 from eddyline.answer.estimate import Number, Scalar
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
-from eddyline.answer.interval import FloatArray, ends_of_groups, two_sided_z, wilson_ends
+from eddyline.answer.interval import (
+    ALIKE_IN_GROUPS,
+    FloatArray,
+    ends_of_groups,
+    hidden_by_few,
+    two_sided_z,
+    wilson_ends,
+)
 from eddyline.plan.decide.facets import ROWS
 from eddyline.sample.sorting import IntArray
 
@@ -170,15 +177,17 @@ def _uncertainty(
     middle = _places(tuples, values, 0.5)
     up_to_middle = _shares(tuples, values, middle)
     is_last = up_to_middle >= 1.0
-    moments, of_middle = sampled.entries.moments(
+    moments, of_middle, counted = sampled.entries.moments(
         _asked(tuples, values, places, np.full(tuples.groups, share)),
         _asked(tuples, values, middle, np.where(is_last, 0.0, up_to_middle)),
+        _asked(tuples, values, np.full(tuples.groups, len(values.order)), np.zeros(tuples.groups)),
     )
     below, above = ends_of_groups(moments.spread, confidence)
     if not sampled.sampled_links:
         return below, above, np.zeros(tuples.groups)
     unit = np.where(is_last, 1.0, up_to_middle * (1.0 - up_to_middle))
-    hidden = two_sided_z(confidence) ** 2 * of_middle.spread.variance / unit
+    by_few = hidden_by_few(ALIKE_IN_GROUPS, counted.spread.variance, counted.spread.carriers)
+    hidden = two_sided_z(confidence) ** 2 * np.maximum(of_middle.spread.variance / unit, by_few)
     wilson_below, wilson_above = wilson_ends(share, hidden)
     tells = (moments.sampled >= _FEWEST) & ~moments.lonely
     return (

@@ -311,7 +311,8 @@ def _asked(
     function = query.aggregates[place].aggregate.function
     own = {name: quantity_of_group(place, name) for name in powers_of(function)}
     if function not in ("count", "sum"):
-        return GroupAggregate(function, own), None
+        differences = whole_join.differences(own) if function == "avg" else 0.0
+        return GroupAggregate(function, own, differences=differences), None
     whole = whole_join.read(function, {function: own[function]})
     return GroupAggregate(function, own, _ends(whole)), whole
 

@@ -1,7 +1,7 @@
 """Groups of a sampled join: what each value adds to each group, and the interval of each group's aggregates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -9,7 +9,14 @@ import numpy as np
 
 from eddyline.answer.groups.entries import GroupEntries, Moments
 from eddyline.answer.groups.table_moments import Asked
-from eddyline.answer.interval import FloatArray, ends_of_groups, least_ends_of_few, most_unsampled
+from eddyline.answer.interval import (
+    ALIKE_IN_GROUPS,
+    FloatArray,
+    ends_of_groups,
+    hidden_by_few,
+    least_ends_of_few,
+    most_unsampled,
+)
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
@@ -33,17 +40,24 @@ class GroupIntervals:
 class GroupAggregate:
     """An aggregate that is asked for; quantities: what those that it is made of are called.
 
-    whole: of COUNT or SUM, the ends of its interval over all groups together.
+    whole: of COUNT or SUM, the ends of its interval over all groups together. differences: of AVG, the variance of the
+    measure between rows.
     """
 
     function: str
     quantities: Mapping[str, str]
     whole: tuple[float, float] = (-inf, inf)
+    differences: float = 0.0
 
     @property
     def is_sum(self) -> bool:
         """Whether it is COUNT or SUM, and not a ratio."""
         return self.function in ("count", "sum")
+
+    @property
+    def counted(self) -> str:
+        """The quantity that COUNT or SUM is, and that others are divided by."""
+        return self.function if self.is_sum else "count"
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class SampledGroups:
         A group of which no sampled value is seen may hold what the whole join leaves (`GroupAggregate.whole`).
         """
         ratios = [None if each.is_sum else self._linearized(each) for each in aggregates]
-        sums = sorted({self.column(each.quantities[each.function]) for each in aggregates if each.is_sum})
+        sums = sorted({self.column(each.quantities[each.counted]) for each in aggregates})
         asked = [Asked({column: np.ones(len(self.groups))}) for column in sums]
         asked += [
             Asked(ratio.factors, (self.column(each.quantities["count"]), ratio.count))
@@ -112,9 +126,11 @@ class SampledGroups:
         moments = self.entries.moments(*asked)
         of_sums, of_ratios = dict(zip(sums, moments, strict=False)), iter(moments[len(sums) :])
         return [
-            self._sum(each, of_sums[self.column(each.quantities[each.function])], confidence)
+            self._sum(each, of_sums[self.column(each.quantities[each.counted])], confidence)
             if ratio is None
-            else self._ratio(each.function, ratio, next(of_ratios), confidence)
+            else self._ratio(
+                each, ratio, next(of_ratios), of_sums[self.column(each.quantities["count"])], confidence
+            )
             for each, ratio in zip(aggregates, ratios, strict=True)
         ]
 
@@ -166,8 +182,18 @@ class SampledGroups:
         size = np.abs(self.sums[names["sum" if function == "avg" else "squares"]])
         return _Ratio(values, count, size, by_column)
 
-    def _ratio(self, function: str, ratio: "_Ratio", moments: Moments, confidence: float) -> GroupIntervals:
-        """Return AVG, a variance or a standard deviation of each group."""
+    def _ratio(
+        self,
+        aggregate: GroupAggregate,
+        ratio: "_Ratio",
+        moments: Moments,
+        counted: Moments,
+        confidence: float,
+    ) -> GroupIntervals:
+        """Return AVG, a variance or a standard deviation of each group; counted: how sure its number of rows is."""
+        function, carriers = aggregate.function, counted.spread.carriers
+        hidden = hidden_by_few(ALIKE_IN_GROUPS * aggregate.differences, counted.spread.variance, carriers)
+        moments = replace(moments, spread=moments.spread.with_hidden(hidden, carriers))
         few = np.False_
         if self.sampled_links:
             few = (moments.values < _FEWEST) | (moments.sampled == 0) | moments.lonely

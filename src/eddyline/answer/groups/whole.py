@@ -16,9 +16,10 @@ import numpy as np
 from eddyline.answer import notes
 from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import Missed, missed_rows, read_quantities
+from eddyline.answer.joins.sampled_ratios import row_differences
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.decide.facets import ROWS
+from eddyline.plan.decide.facets import EVERY_ROW, ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.grouped_join import GroupedJoin
@@ -59,17 +60,21 @@ class WholeJoin:
     def _made(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
         assert self.planned.shape is not None
         own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
-        join = self.grouped.join.only(own)
-        totals = {
-            name: [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
-            for name, quantity in quantities.items()
-        }
-        sampled = self._sampled(join, quantities)
+        totals = {name: self._totals(quantity) for name, quantity in quantities.items()}
+        sampled = self._sampled(self.grouped.join.only(own), quantities)
+        if EVERY_ROW in self.planned.totals:
+            sampled[EVERY_ROW], totals[EVERY_ROW] = self._every_row, self._totals(EVERY_ROW)
         found = read_quantities(sampled, function, totals, self.confidence)
         if function in ("count", "sum"):
             return found
         shown = self._messages is None or _shows_sampled(sampled["count"])
         return found if shown and not self.misses_much else dataclasses.replace(found, low=-inf, high=inf)
+
+    def differences(self, quantities: Mapping[str, str]) -> float:
+        """Return the variance between rows of the measure of an average; quantities: as `read` has them."""
+        assert self.planned.shape is not None
+        own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
+        return row_differences(sampled_quantities(self.grouped.join.only(own)), {"sum": 1.0})
 
     @property
     def misses_much(self) -> bool:
@@ -81,8 +86,21 @@ class WholeJoin:
         """What exact totals tell of the joined rows that the sample does not show."""
         assert self.planned.shape is not None
         join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
-        totals = [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(ROWS, ())]
-        return missed_rows(sampled_quantities(join), {"count": totals})
+        sampled, totals = sampled_quantities(join), {"count": self._totals(ROWS)}
+        if EVERY_ROW in self.planned.totals:
+            sampled[EVERY_ROW], totals[EVERY_ROW] = self._every_row, self._totals(EVERY_ROW)
+        return missed_rows(sampled, totals)
+
+    def _totals(self, quantity: str) -> list[float]:
+        """Return the exact totals of the relations of a quantity, nothing where none is known."""
+        return [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
+
+    @cached_property
+    def _every_row(self) -> SampledQuantity:
+        """All rows that could join, whatever the predicates: what is known of a query that was not planned."""
+        assert self.planned.shape is not None
+        every = self.planned.shape.quantities[ROWS].of_every_row()
+        return sampled_quantities(self.grouped.join.only({EVERY_ROW: every}))[EVERY_ROW]
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
         """Return the quantities as the sample sees them, of rows that meet the query's conditions."""

@@ -12,15 +12,15 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import Spread, ends_of_sampled_values
+from eddyline.answer.interval import ALIKE, Spread, ends_of_sampled_values, hidden_by_few
 from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
+from eddyline.answer.joins.missed import most_removed
 from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.plan.decide.facets import EVERY_ROW
 
 _LEAST_REST = 0.2
-_HIDDEN = 0.3
 _HEAVIER_SQUARES = 4.0
 """How many times the variance heavier values may add to a sum of squares."""
 _ROUNDING = 1e-9
@@ -48,21 +48,28 @@ def read_ratio(
     residuals = calibrated.residuals / np.maximum(rest, _LEAST_REST)
     calibrated = replace(calibrated, residuals=residuals, above=0.0, below=0.0)
     counted = Spread.of(count.added, rates)
-    hidden = _HIDDEN * _differences(quantities, factors) * counted.variance / counted.carriers
+    differences = row_differences(quantities, factors)
+    hidden = hidden_by_few(ALIKE * differences, counted.variance, counted.carriers)
+    removed = most_removed(count, totals.get("count", ()), confidence)
+    hidden += removed**2 * differences  # rows of an anti join that are taken off unseen may differ as rows do
     spread = Spread.of(calibrated.residuals, rates).with_hidden(hidden, counted.carriers)
     if function != "avg":
         spread = spread.with_heavier(calibrated.residuals, rates, count.values.base, _HEAVIER_SQUARES)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
-    value = centre + calibrated.shift / sums["count"]
+    rows = sums["count"] + calibrated_combination(quantities, {"count": 1.0}, totals).shift
+    divisor = (
+        rows if rows > 0.0 else sums["count"]
+    )  # the number of rows is calibrated as what is divided by it is
+    value = centre + calibrated.shift / divisor
     size = abs(sums["sum" if function == "avg" else "squares"])
     if max(below, above) <= _ROUNDING * size and np.count_nonzero(count.added) < FEW_WITNESSES:
         below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
     found = SampleEstimate(
         value,
-        value - below / sums["count"],
-        value + above / sums["count"],
+        value - below / divisor,
+        value + above / divisor,
         centre=centre,
-        divisor=sums["count"],
+        divisor=divisor,
         mean=sums["sum"] / sums["count"],
     )
     found = with_pieces(quantities, factors, calibrated, found)
@@ -107,7 +114,7 @@ def _linear_factors(function: str, sums: Mapping[str, float]) -> dict[str, float
     return {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean - variance}
 
 
-def _differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str, float]) -> float:
+def row_differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[str, float]) -> float:
     """Return the variance, between the elements of the relations, of what a row adds to the linearized quantity.
 
     Of one relation after the other, with the others at their averages.

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, kept_elements
 from eddyline.plan.decide.exploring import explored_class
-from eddyline.plan.decide.facets import EVERY_ROW, Facet, unplanned_facets
+from eddyline.plan.decide.facets import EVERY_ROW, ROWS, Facet, unplanned_facets
 from eddyline.plan.decide.guards import guards_of
 from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
 from eddyline.plan.decide.shapes import classes_of, knows_links, one_class_each, shape_of
@@ -27,7 +27,7 @@ from eddyline.sample.spec import SampleSpec
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
-from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Role, SetQuery
+from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Role, SetQuery
 from eddyline.sql.timezones import UTC, depends_on_zone
 
 _INNER: Role = "inner"
@@ -108,8 +108,10 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
         _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
         for facets in zip(*read, strict=True)
     ]
+    every_row = quantities.get(EVERY_ROW) or _of_every_row(asked.query, quantities)
     if any(sample.kept[source].counted for source in found):
         quantities.pop(EVERY_ROW, None)  # what is held of a relation is not all of its rows
+        every_row = ()
     if not one_class_each(quantities, classes):
         raise _Gap(
             "it joins on columns that no planned query joins with each other: add a query that does to the workload "
@@ -119,8 +121,15 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
     linked = _with_all_links(quantities, [sample.kept[source].links for source in found])
     classes |= {(stream, loosened(key)): link for (stream, key), link in classes.items()} | classes
     made = _derived(sample, asked, linked, found, classes, timezone)
-    totals = tuple(facet.demand().id for facet in quantities.get(EVERY_ROW, ()))
+    totals = tuple(facet.demand().id for facet in every_row)
     return replace(made, totals={EVERY_ROW: totals} if totals and layout.by_id.keys() >= set(totals) else {})
+
+
+def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) -> tuple[Facet, ...]:
+    """Return what the relations of a grouped join read of all their rows that could join."""
+    if not isinstance(query, GroupQuery) or not query.links:
+        return ()
+    return tuple(changed(facet, flags=(), measure=None, groups=()) for facet in quantities[ROWS])
 
 
 def _with_all_links(
