@@ -228,9 +228,9 @@ class GroupSpread:
             skewness = np.where(variance > 0.0, third / variance, 0.0)
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
 
-    def with_hidden(self, variance: FloatArray, carriers: FloatArray) -> "GroupSpread":
-        """Return the spread with variance that few witnesses hide, carried by at most so many values."""
-        return replace(self, variance=self.variance + variance, carriers=np.minimum(self.carriers, carriers))
+    def with_hidden(self, variance: FloatArray) -> "GroupSpread":
+        """Return the spread with variance that few witnesses hide."""
+        return replace(self, variance=self.variance + variance)
 
     def of_values_with(self, entries: int) -> "GroupSpread":
         """Return the spread of values that have at most so many parts each, of which it knows the parts alone.

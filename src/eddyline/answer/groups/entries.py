@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, table_moments
-from eddyline.answer.interval import FloatArray, GroupSpread
+from eddyline.answer.interval import ALIKE_IN_GROUPS, FloatArray, GroupSpread, hidden_by_few
 from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
 from eddyline.sample.conditioned_messages import ConditionedMessages
@@ -39,6 +39,16 @@ class Moments:
     values: FloatArray
     typical: float
     lonely: BoolArray
+
+
+def hidden_in_groups(counted: Moments) -> FloatArray:
+    """Return what a value or two that carry a group hide of what its rows differ by, over their variance between rows.
+
+    counted: how sure the number of rows is. Where all values carry alike, none of them makes the average.
+    """
+    carriers = counted.spread.carriers
+    led = np.clip(1.0 - carriers / np.maximum(counted.values, 1.0), 0.0, 1.0)
+    return np.asarray(led * hidden_by_few(ALIKE_IN_GROUPS, counted.spread.variance, carriers))
 
 
 class _Moments:

@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer.estimate import Number, Scalar
+from eddyline.answer.groups.entries import hidden_in_groups
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
 from eddyline.answer.interval import (
-    ALIKE_IN_GROUPS,
     FloatArray,
     ends_of_groups,
-    hidden_by_few,
     two_sided_z,
     wilson_ends,
 )
@@ -186,8 +185,8 @@ def _uncertainty(
     if not sampled.sampled_links:
         return below, above, np.zeros(tuples.groups)
     unit = np.where(is_last, 1.0, up_to_middle * (1.0 - up_to_middle))
-    by_few = hidden_by_few(ALIKE_IN_GROUPS, counted.spread.variance, counted.spread.carriers)
-    hidden = two_sided_z(confidence) ** 2 * np.maximum(of_middle.spread.variance / unit, by_few)
+    known = np.maximum(of_middle.spread.variance / unit, hidden_in_groups(counted))
+    hidden = two_sided_z(confidence) ** 2 * known
     wilson_below, wilson_above = wilson_ends(share, hidden)
     tells = (moments.sampled >= _FEWEST) & ~moments.lonely
     return (

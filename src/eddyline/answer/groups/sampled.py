@@ -7,13 +7,11 @@ from math import inf
 
 import numpy as np
 
-from eddyline.answer.groups.entries import GroupEntries, Moments
+from eddyline.answer.groups.entries import GroupEntries, Moments, hidden_in_groups
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import (
-    ALIKE_IN_GROUPS,
     FloatArray,
     ends_of_groups,
-    hidden_by_few,
     least_ends_of_few,
     most_unsampled,
 )
@@ -191,9 +189,8 @@ class SampledGroups:
         confidence: float,
     ) -> GroupIntervals:
         """Return AVG, a variance or a standard deviation of each group; counted: how sure its number of rows is."""
-        function, carriers = aggregate.function, counted.spread.carriers
-        hidden = hidden_by_few(ALIKE_IN_GROUPS * aggregate.differences, counted.spread.variance, carriers)
-        moments = replace(moments, spread=moments.spread.with_hidden(hidden, carriers))
+        function, hidden = aggregate.function, aggregate.differences * hidden_in_groups(counted)
+        moments = replace(moments, spread=moments.spread.with_hidden(hidden))
         few = np.False_
         if self.sampled_links:
             few = (moments.values < _FEWEST) | (moments.sampled == 0) | moments.lonely
