@@ -196,6 +196,21 @@ BAD_UPDATES = {
         el.PipelineError,
         "declared INT",
     ),
+    "columns of different length": (
+        lambda s, t: s.update(
+            "visits", {"customer": np.array(["a"]), "seconds": np.arange(3, dtype=np.int32)}
+        ),
+        el.PipelineError,
+        "dict of columns of one length",
+    ),
+    "a row instead of columns": (
+        lambda s, t: s.update("visits", {"customer": "a", "seconds": 3}),
+        el.PipelineError,
+        "dict of columns",
+    ),
+    "no table": (lambda s, t: s.update("visits", None), el.PipelineError, "give a pyarrow.Table"),
+    "no query": (lambda s, t: s.answer(None), el.PlanError, "the name of a query or an SQL text"),
+    "no state": (lambda s, t: s + 3, TypeError, "unsupported operand"),
     "wrong number of weights": (
         lambda s, t: s.update("orders", t[0], np.ones(2, int)),
         el.SketchError,

@@ -18,7 +18,7 @@ from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, freq
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
-from eddyline.errors import EddylineError, PlanError
+from eddyline.errors import EddylineError, PipelineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.sections import from_bytes, to_bytes
@@ -68,11 +68,7 @@ class State:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         of = layout.stream(stream)
-        if isinstance(table, pa.RecordBatch):
-            table = pa.Table.from_batches([table])
-        rows, counts = read_table(
-            of, table if isinstance(table, pa.Table) else pa.table(dict(table)), weights
-        )
+        rows, counts = read_table(of, _as_table(stream, table), weights)
         snapshot = self.snapshot
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
             partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
@@ -100,6 +96,8 @@ class State:
         it is asked over a window that planned queries have. An answer is read once and then remembered, until rows
         are added.
         """
+        if not isinstance(query, str):
+            raise PlanError(f"answer() takes the name of a query or an SQL text, not {query!r}.")
         snapshot, at = self.snapshot, self._confidence(confidence)
         estimate, planned, layout = snapshot.memo.recall(
             ("answer", query, at, method, simultaneous, window, slide),
@@ -238,10 +236,10 @@ class State:
         return checked_confidence(confidence if confidence is not None else self.snapshot.layout.confidence)
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(self.snapshot + other.snapshot)
+        return type(self)(self.snapshot + other.snapshot) if isinstance(other, State) else NotImplemented
 
     def __sub__(self, other: Self) -> Self:
-        return type(self)(self.snapshot - other.snapshot)
+        return type(self)(self.snapshot - other.snapshot) if isinstance(other, State) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         """Return whether both states are of one plan and hold equal counters: the same net rows, in any order.
@@ -273,6 +271,21 @@ class State:
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())
         return f"State(rows: {rows}; {self.nbytes:,} bytes)"
+
+
+def _as_table(stream: str, rows: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray]) -> pa.Table:
+    """Return rows as a table, or raise PipelineError where they are none."""
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        return rows
+    try:
+        return pa.table(dict(rows))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        raise PipelineError(
+            f"the rows of stream {stream!r} are no table: give a pyarrow.Table, or a dict of columns of one length "
+            f"({error})."
+        ) from error
 
 
 def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
