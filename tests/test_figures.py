@@ -33,6 +33,7 @@ SMOKE = {
         {"groups": {"ROWS": 3000, "GROUPS": 30, "SKEWS": (1.0,), "SHARES": (1 / 8,)}},
     ),
     "groups_flights": ("--seeds 2", {"groups_flights": {"DEPARTURES": 3000, "BUDGETS": ("8 KB", "1 MB")}}),
+    "hard_cases": ("--seeds 2", {}),
     "join_distinct": (
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
         {"join_distinct": SMALL_JOIN_DISTINCT},

@@ -60,10 +60,10 @@ class WholeJoin:
     def _made(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
         assert self.planned.shape is not None
         own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
-        totals = {name: self._totals(quantity) for name, quantity in quantities.items()}
-        sampled = self._sampled(self.grouped.join.only(own), quantities)
-        if EVERY_ROW in self.planned.totals:
-            sampled[EVERY_ROW], totals[EVERY_ROW] = self._every_row, self._totals(EVERY_ROW)
+        sampled = self._sampled(self.grouped.join.only(own), quantities) | self._every_row
+        totals = {name: self._totals(quantity) for name, quantity in quantities.items()} | {
+            EVERY_ROW: self._totals(EVERY_ROW)
+        }
         found = read_quantities(sampled, function, totals, self.confidence)
         if function in ("count", "sum"):
             return found
@@ -86,21 +86,21 @@ class WholeJoin:
         """What exact totals tell of the joined rows that the sample does not show."""
         assert self.planned.shape is not None
         join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
-        sampled, totals = sampled_quantities(join), {"count": self._totals(ROWS)}
-        if EVERY_ROW in self.planned.totals:
-            sampled[EVERY_ROW], totals[EVERY_ROW] = self._every_row, self._totals(EVERY_ROW)
-        return missed_rows(sampled, totals)
+        totals = {"count": self._totals(ROWS), EVERY_ROW: self._totals(EVERY_ROW)}
+        return missed_rows(sampled_quantities(join) | self._every_row, totals)
 
     def _totals(self, quantity: str) -> list[float]:
         """Return the exact totals of the relations of a quantity, nothing where none is known."""
         return [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
 
     @cached_property
-    def _every_row(self) -> SampledQuantity:
-        """All rows that could join, whatever the predicates: what is known of a query that was not planned."""
+    def _every_row(self) -> dict[str, SampledQuantity]:
+        """All rows that could join, whatever the predicates, where only their number is known: of unplanned queries."""
         assert self.planned.shape is not None
+        if EVERY_ROW not in self.planned.totals:
+            return {}
         every = self.planned.shape.quantities[ROWS].of_every_row()
-        return sampled_quantities(self.grouped.join.only({EVERY_ROW: every}))[EVERY_ROW]
+        return sampled_quantities(self.grouped.join.only({EVERY_ROW: every}))
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
         """Return the quantities as the sample sees them, of rows that meet the query's conditions."""

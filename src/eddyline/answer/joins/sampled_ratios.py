@@ -21,7 +21,7 @@ from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.plan.decide.facets import EVERY_ROW
 
 _LEAST_REST = 0.2
-_HEAVIER_SQUARES = 4.0
+_HEAVIER_SQUARES = 8.0
 """How many times the variance heavier values may add to a sum of squares."""
 _ROUNDING = 1e-9
 """Values whose ratios differ by less than this share agree."""
@@ -140,4 +140,4 @@ def row_differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[
 
 def _mean(quantity: SampledQuantity, count: SampledQuantity, relation: int) -> float:
     rows = float(count.scaled_weights[relation].sum())
-    return float(quantity.scaled_weights[relation].sum()) / rows if rows else 0.0
+    return float(quantity.scaled_weights[relation].sum()) / rows if rows else 1.0  # none seen: of an anti join, say
