@@ -140,4 +140,6 @@ def row_differences(quantities: Mapping[str, SampledQuantity], factors: Mapping[
 
 def _mean(quantity: SampledQuantity, count: SampledQuantity, relation: int) -> float:
     rows = float(count.scaled_weights[relation].sum())
-    return float(quantity.scaled_weights[relation].sum()) / rows if rows else 1.0  # none seen: of an anti join, say
+    return (
+        float(quantity.scaled_weights[relation].sum()) / rows if rows else 1.0
+    )  # none seen: of an anti join, say
