@@ -13,7 +13,7 @@ from eddyline.plan.layout import (
     SketchedQuantity,
 )
 from eddyline.plan.show.asking import askable
-from eddyline.plan.show.picture import could_not_share
+from eddyline.plan.show.picture import could_not_share, readers_of
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
@@ -37,7 +37,7 @@ def explain(
             "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
             "wider intervals"
         )
-    readers = _readers(layout)
+    readers = readers_of(layout)
     for stream in layout.streams:
         lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
         lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
@@ -166,11 +166,3 @@ def _shape(kept: KeptSynopsis) -> str:
 def _reads(quantity: SketchedQuantity) -> str:
     """Return the synopses of a quantity: sketches multiplied, parts added."""
     return " + ".join(" x ".join(part) for part in quantity.sketches)
-
-
-def _readers(layout: Layout) -> dict[str, list[str]]:
-    readers: dict[str, list[str]] = {}
-    for planned in layout.queries:
-        for identifier in planned.ids:
-            readers.setdefault(identifier, []).append(planned.name)
-    return readers
