@@ -8,6 +8,7 @@ from html import escape
 from math import inf, isnan
 
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.plain import Plain, plain, plain_end
 
 Number = int | float
 Scalar = Number | Decimal | date | str | bytes
@@ -52,6 +53,38 @@ class Estimate:
         if not isinstance(self.low, Number | Decimal) or not isinstance(self.high, Number | Decimal):
             return inf
         return (float(self.high) - float(self.low)) / 2 / abs(float(self.value))
+
+    def numbers(self) -> dict[str, Plain]:
+        """Return value, low, high and whether they are exact, as JSON has them; an end without a bound is None.
+
+        Beside them the same as people read it: `shown`, and `shown_interval` where it is not exact.
+        """
+        known = self.value is not None
+        return {
+            "value": plain(self.value),
+            "low": plain_end(self.low),
+            "high": plain_end(self.high),
+            "exact": self.exact,
+            "shown": show(self.value) if known or self.exact else "not known",
+            "shown_interval": self._ends(" .. ") if known and not self.exact else None,
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain values with all their digits, ready for JSON."""
+        return {
+            "query": self.query,
+            **self.numbers(),
+            "confidence": self.confidence,
+            "method": self.method,
+            "notes": list(self.notes),
+            "freshness": self.freshness.to_dict() if self.freshness else None,
+        }
+
+    def __float__(self) -> float:
+        """Return the value as a float, or raise TypeError where it is no number."""
+        if not isinstance(self.value, Number | Decimal):
+            raise TypeError(f"the answer of {self.query} is no number: {self}.")
+        return float(self.value)
 
     def __str__(self) -> str:
         if self.value is None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate, show, show_end
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.plain import plain
 from eddyline.sql.query import RESERVED
 
 EXACT, SELECTED = RESERVED
@@ -46,6 +47,30 @@ class Groups:
     def to_pandas(self) -> object:
         """Return the groups as a pandas DataFrame."""
         return self.table.to_pandas()
+
+    def to_dict(self, limit: int | None = None) -> dict[str, object]:
+        """Return the groups (at most `limit` of them) as plain values with all their digits, ready for JSON."""
+        rows = self.table.slice(0, limit).to_pylist()
+        return {
+            "query": self.query,
+            "group_columns": list(self.group_columns),
+            "aggregates": list(self.aggregates),
+            "groups": [self._plain_row(row) for row in rows],
+            "number_of_groups": len(self),
+            "rest": {name: estimate.numbers() for name, estimate in self.rest.items()},
+            "exact": self.exact,
+            "confidence": self.confidence,
+            "method": self.method,
+            "notes": list(self.notes),
+            "freshness": self.freshness.to_dict() if self.freshness else None,
+        }
+
+    def _plain_row(self, row: Mapping[str, Any]) -> dict[str, object]:
+        return {
+            "group": {name: plain(row[name]) for name in self.group_columns},
+            "aggregates": {name: self.estimate(row, name).numbers() for name in self.aggregates},
+            **({SELECTED: row[SELECTED]} if SELECTED in row else {}),
+        }
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

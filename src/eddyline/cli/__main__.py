@@ -1,0 +1,5 @@
+"""`python -m eddyline.cli`: the command line without its script."""
+
+from eddyline.cli import app
+
+app()
