@@ -17,6 +17,7 @@ AT_HOME = {
     "eddyline.papers": {"eddyline.papers"},
     "pyspark": {"eddyline.spark"},
     "sqlglot": {"eddyline.sql"},
+    "starlette": {"eddyline.serve"},
     "numba": {"eddyline.kernels", "eddyline.papers"},
 }
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
 from html import escape
-from math import inf, isnan
+from math import floor, inf, isfinite, isnan, log10
 
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.plain import Plain, plain, plain_end
@@ -13,6 +13,9 @@ from eddyline.answer.plain import Plain, plain, plain_end
 Number = int | float
 Scalar = Number | Decimal | date | str | bytes
 """What an answer may be: a number (BOOLEAN among them), or a value of a column that MIN, MAX or a quantile tells."""
+
+
+_WHOLE = 1e16  # from here on floats are written with an exponent
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,14 @@ class Estimate:
 
         Beside them the same as people read it: `shown`, and `shown_interval` where it is not exact.
         """
-        known = self.value is not None
+        value, low, high = self.shown
         return {
             "value": plain(self.value),
             "low": plain_end(self.low),
             "high": plain_end(self.high),
             "exact": self.exact,
-            "shown": show(self.value) if known or self.exact else "not known",
-            "shown_interval": self._ends(" .. ") if known and not self.exact else None,
+            "shown": value,
+            "shown_interval": None if self.exact or self.value is None else f"{low} .. {high}",
         }
 
     def to_dict(self) -> dict[str, object]:
@@ -86,15 +89,27 @@ class Estimate:
             raise TypeError(f"the answer of {self.query} is no number: {self}.")
         return float(self.value)
 
-    def __str__(self) -> str:
-        if self.value is None:
-            return "NULL (no rows)" if self.exact else "not known"
-        if self.exact:
-            return f"{show(self.value)} (exact)"
-        return f"{show(self.value)}  [{self._ends(' .. ')}] at {self.confidence:.0%}, {self.method}"
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """Value, low and high as people read them: exact ones in full, others to the digits that the interval supports.
 
-    def _ends(self, between: str) -> str:
-        return f"{show_end(self.low, low=True)}{between}{show_end(self.high)}"
+        The ends are rounded outwards.
+        """
+        if self.value is None:
+            return ("NULL" if self.exact else "not known"), "", ""
+        places = None if self.exact else _places(self.value, self.low, self.high)
+        if places is None:
+            return show(self.value), show_end(self.low, low=True), show_end(self.high)
+        low = show_end(_rounded(self.low, places, ROUND_FLOOR), low=True)
+        return show(_rounded(self.value, places)), low, show_end(_rounded(self.high, places, ROUND_CEILING))
+
+    def __str__(self) -> str:
+        value, low, high = self.shown
+        if self.value is None:
+            return "NULL (no rows)" if self.exact else value
+        if self.exact:
+            return f"{value} (exact)"
+        return f"{value}  [{low} .. {high}] at {self.confidence:.0%}, {self.method}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -105,9 +120,11 @@ class Estimate:
         if self.value is None or self.exact:
             interval = "exact" if self.exact else ""
         else:
-            interval = f"{escape(self._ends(' to '))} at {self.confidence:.0%} ({escape(self.method)})"
+            interval = (
+                f"{escape(' to '.join(self.shown[1:]))} at {self.confidence:.0%} ({escape(self.method)})"
+            )
         notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = escape(show(self.value)) if self.value is not None else "NULL" if self.exact else "not known"
+        value = escape(self.shown[0])
         return (
             f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
             f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
@@ -115,7 +132,7 @@ class Estimate:
 
 
 def show(value: Scalar | None) -> str:
-    """Return a value as people read it: thousands grouped, no digits that mean nothing; others as SQL writes them."""
+    """Return a value as people read it: in full, thousands grouped; what is no number as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -123,7 +140,7 @@ def show(value: Scalar | None) -> str:
     if isinstance(value, Number):
         return _show_number(value)
     if isinstance(value, Decimal):
-        return f"{value:,}"
+        return f"{value:,f}"
     if isinstance(value, datetime):
         return value.isoformat(" ")
     return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else str(value)
@@ -143,6 +160,23 @@ def _show_number(number: Number) -> str:
         return "NaN"
     if number in (inf, -inf):
         return "Infinity" if number > 0 else "-Infinity"
-    if abs(number) >= 1000 or number == int(number):
-        return f"{number:,.0f}"
-    return f"{number:,.4g}"
+    return f"{number:,.0f}" if number == int(number) and abs(number) < _WHOLE else f"{number:,}"
+
+
+def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | None:
+    """Return how many places behind the point an interval supports: two digits of its width; None for no numbers."""
+    ends = [float(end) for end in (low, high) if isinstance(end, Number | Decimal) and isfinite(end)]
+    if not isinstance(value, Number | Decimal) or isinstance(value, bool) or not isfinite(value) or not ends:
+        return None
+    width = max(*ends, float(value)) - min(*ends, float(value))
+    return max(0, min(1 - floor(log10(width)), 17)) if width > 0 else None
+
+
+def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:
+    """Return a number with so many places behind the point; what is none stays as it is."""
+    if isinstance(number, int) or not isinstance(number, float | Decimal) or not isfinite(number):
+        return number
+    with localcontext(prec=400):
+        return Decimal(repr(number) if isinstance(number, float) else number).quantize(
+            Decimal(1).scaleb(-places), how
+        )

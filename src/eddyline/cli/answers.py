@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
 
-from eddyline.answer.estimate import Estimate, Number, show, show_end
+from eddyline.answer.estimate import Estimate, Number, show
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.plain import plain
 from eddyline.cli.console import err
@@ -22,8 +22,7 @@ def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | Non
     for heading in ("query", "estimate", "low", "high", *(("exact", "error") if exact else ()), "method"):
         table.add_column(heading, justify="left" if heading in ("query", "method") else "right")
     for estimate in estimates:
-        ends = show_end(estimate.low, low=True), show_end(estimate.high)
-        cells = [estimate.query, show(estimate.value), *(ends if estimate.value is not None else ("", ""))]
+        cells = [estimate.query, *estimate.shown]
         if exact:
             truth, value = exact[estimate.query], estimate.value
             error = abs((value if isinstance(value, Number) else 0) - truth) / (abs(truth) or 1)

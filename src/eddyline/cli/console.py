@@ -1,11 +1,14 @@
 """What all commands share: the application, its two consoles, and how errors and long work are told."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from threading import Event
 from time import perf_counter
+from types import FrameType
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -71,6 +74,27 @@ def working(what: str) -> Iterator[None]:
     with err.status(what):
         yield
     err.print(f"[dim]{what} ({perf_counter() - start:.1f} s)[/dim]")
+
+
+@contextmanager
+def until_told() -> Iterator[Event]:
+    """Yield an event that Ctrl-C and SIGTERM set; the second Ctrl-C ends the process at once.
+
+    The first one raises nothing, because it may come in the middle of a call into the JVM.
+    """
+    told = Event()
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            signal.default_int_handler(number, frame)
+        told.set()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def session() -> Any:

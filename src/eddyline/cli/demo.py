@@ -1,6 +1,5 @@
 """`demo`: two generated change streams, estimates beside the exact answers; once, or live in a browser."""
 
-import signal
 import tempfile
 from pathlib import Path
 from threading import Thread
@@ -13,7 +12,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.workload import Workload
 from eddyline.cli import console
 from eddyline.cli.answers import answer_table, show_notes
-from eddyline.cli.console import app, err, out, tells_errors, working
+from eddyline.cli.console import app, err, out, tells_errors, until_told, working
 from eddyline.cli.serving import PORT, server_for
 
 _BUDGET, _LIVE_BUDGET = "256 KB", "96 KB"
@@ -88,30 +87,22 @@ def _live(spark: Any, folder: Path, budget: str, port: int) -> None:
         for name, schema in schemas.items()
     }
     store = str(folder / "state")
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with working("the first batch of both streams"):
         run = made.start(spark, frames, store=store)
 
     def exact(freshness: Freshness) -> dict[str, float]:
         return written.exact({each.stream: each.rows for each in freshness.streams})
 
-    server = server_for(store, port=port, history=folder / "history.json", exact=exact)
-    serving = Thread(target=server.run, name="eddyline-serve", daemon=True)
-    serving.start()
-    written.start()
-    out.print(
-        f"Open {server.address} and watch estimates follow the exact answers; Ctrl-C ends it.",
-        highlight=False,
-    )
-    try:
-        with run:
-            while not run.await_termination(1.0) and serving.is_alive():
-                pass
-    except KeyboardInterrupt:
+    with run, until_told() as told:
+        server = server_for(store, port=port, history=folder / "history.json", exact=exact)
+        serving = Thread(target=server.run, name="eddyline-serve", daemon=True)
+        serving.start()
+        written.start()
+        where = f"Open {server.address} and watch estimates follow the exact answers; Ctrl-C ends it."
+        out.print(where, highlight=False)
+        while not told.is_set() and not run.await_termination(1.0):
+            pass
         err.print("stopping after the batches that were begun")
-    finally:
         written.stop()
         server.should_exit = True
-        run.stop()
         serving.join()
-        signal.signal(signal.SIGTERM, before)

@@ -1,6 +1,5 @@
 """Commands of stores: `run` keeps one current, `verify` reads every byte of one."""
 
-import signal
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run_job import HowToRun, run_pipeline
 from eddyline.cli import console
-from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, working
+from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, until_told, working
 from eddyline.store import Reader, verify
 
 
@@ -33,19 +32,19 @@ def run(
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
     loaded = load_pipeline(pipeline)
     loaded.build()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
     with working("starting Spark"):
         spark = console.session()
-    how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
-    with run_pipeline(spark, loaded, how) as running, err.status("running") as status:
-        try:
-            while not running.await_termination(1.0):
-                status.update(f"running: {running.freshness}")
-        except KeyboardInterrupt:
-            status.update("stopping after the batches that were begun")
-            running.stop()
+    with (
+        until_told() as told,
+        run_pipeline(spark, loaded, how) as running,
+        err.status("running") as status,
+    ):
+        while not told.is_set() and not running.await_termination(1.0):
+            status.update(f"running: {running.freshness}")
+        status.update("stopping after the batches that were begun")
+        running.stop()
         err.print(f"stopped at {running.freshness}", highlight=False)
-    signal.signal(signal.SIGTERM, before)
     spark.stop()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, show, show_end
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.plain import plain
 from eddyline.sql.query import RESERVED
@@ -114,12 +114,8 @@ class Groups:
         return lines
 
     def _cell(self, row: Mapping[str, Any], name: str) -> str:
-        value = row[name]
-        if value is None:
-            return "NULL" if row[EXACT] else "not known"
-        if row[EXACT]:
-            return show(value)
-        return f"{show(value)} [{show_end(row[f'{name}_low'], low=True)} .. {show_end(row[f'{name}_high'])}]"
+        value, low, high = self.estimate(row, name).shown
+        return value if row[EXACT] or row[name] is None else f"{value} [{low} .. {high}]"
 
     def _rest_line(self) -> list[str]:
         if self.exact:

@@ -49,15 +49,24 @@ function scale(points, width, height, left) {
 
 const path = (run, at, cell) => run.map((point, i) => `${i ? "L" : "M"}${at.x(point[1]).toFixed(1)} ${at.y(point[cell]).toFixed(1)}`).join("");
 
-// Draws the history of an estimate into a figure; label: what a screen reader says.
-export function draw(figure, points, label) {
+// Round numbers between two ends, about three of them.
+function ticks(low, high) {
+  const rough = (high - low) / 3, size = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((times) => times * size).find((each) => each >= rough);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high; value += step) found.push(Math.abs(value) < step / 1e6 ? 0 : value);
+  return found;
+}
+
+// Draws the history of an estimate into a figure; label: what a screen reader says; unit: of the numbers at the side.
+export function draw(figure, points, label, unit = "") {
   const width = Math.max(figure.clientWidth, 160), height = 150, left = 58;
   const at = scale(points, width, height, left);
   const parts = [];
-  for (const part of [0.1, 0.5, 0.9]) {
-    const value = at.low + part * (at.high - at.low), y = at.y(value);
+  for (const value of ticks(at.low, at.high)) {
+    const y = at.y(value);
     parts.push(svg("line", { class: "grid", x1: left, x2: width - 8, y1: y, y2: y }));
-    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, compact(value)));
+    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, `${compact(value)}${unit}`));
   }
   for (const run of runs(points, [3, 4])) {
     const back = [...run].reverse();

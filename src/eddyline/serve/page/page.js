@@ -125,11 +125,20 @@ function cardOf(query) {
 }
 
 function drawChart(query) {
-  const { figure } = cards.get(query), points = history.get(query) ?? [];
-  figure.hidden = points.length === 0;
-  if (points.length === 0 || figure.clientWidth === 0) return;
+  const { figure } = cards.get(query), all = history.get(query) ?? [];
+  figure.hidden = all.length === 0;
+  if (all.length === 0 || figure.clientWidth === 0) return;
+  const from = all.at(-1)[1] - Number(at("span").value), points = all.filter((point) => point[1] >= from);
   const last = points.at(-1), span = last[1] - points[0][1];
-  draw(figure, points, `${query} over the last ${ago(span)}: from ${points[0][2].toLocaleString()} to ${last[2].toLocaleString()}`);
+  const label = `${query} over the last ${ago(span)}: from ${points[0][2].toLocaleString()} to ${last[2].toLocaleString()}`;
+  if (at("scale").value === "percent") draw(figure, points.map(inPercent), `${label}, its interval in percent of it`, "%");
+  else draw(figure, points, label);
+}
+
+// A point whose numbers are percent of its estimate: the estimate is 0, and the exact answer shows the error.
+function inPercent([epoch, time, value, ...others]) {
+  const share = (other) => typeof other === "number" && value !== 0 ? 100 * (other / value - 1) * Math.sign(value) : null;
+  return [epoch, time, 0, ...others.map(share)];
 }
 
 function remember(view) {
@@ -237,5 +246,6 @@ function follow() {
 
 at("ask").addEventListener("submit", ask);
 at("sql").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("ask").requestSubmit(); });
+for (const id of ["span", "scale"]) at(id).addEventListener("change", () => { for (const query of cards.keys()) drawChart(query); });
 setInterval(tellFreshness, 1000);
 follow();
