@@ -30,7 +30,7 @@ def open_state(store: str | os.PathLike[str]) -> State:
 
 
 def state_of(epoch: Epoch) -> State:
-    """Return the state of an epoch of a store."""
+    """Return the state that an epoch of a store holds."""
     snapshot = from_epoch(epoch)
     return State(snapshot, origin_of(epoch, snapshot.layout))
 

@@ -209,24 +209,34 @@ class State:
         """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
         return explain_state(self.snapshot, self._answers(), self.ways)
 
-    def _answer_or_refusal(self, query: str) -> Estimate | Groups | PlanError:
-        """Return the answer of a query, or why what is kept does not answer it any more."""
-        try:
-            return self.answer(query)  # type: ignore[no-any-return]  # either of the two: see `answer`
-        except PlanError as error:
-            return error
-
-    def answers(self) -> pa.Table:
+    def answers(self, *queries: str, confidence: float | None = None) -> pa.Table:
         """Return the answers of all queries of the plan as an Arrow table, groups among them.
 
         A row for each query, and for each aggregate of each group: query, group, aggregate, value, low, high,
-        confidence, exact, method, answer (as people read it) and notes. A query that what is kept does not answer any
-        more is "refused", with the reason among its notes.
+        confidence, exact, method, answer (as people read it), notes, and freshness for states from a store (NULL for
+        others). A query of the plan that what is kept does not answer any more is "refused", with the reason among its
+        notes. queries: only these, by name or as SQL text.
         """
-        return answers_table(self._answers())
+        freshness = None if self.origin is None else self.origin.freshness
+        return answers_table(self._answers(*queries, confidence=confidence), freshness)
 
-    def _answers(self) -> dict[str, Estimate | Groups | PlanError]:
-        return {name: self._answer_or_refusal(name) for name in self.snapshot.layout.query_names}
+    def _answers(
+        self, *queries: str, confidence: float | None = None
+    ) -> dict[str, Estimate | Groups | PlanError]:
+        self._confidence(confidence)  # a wrong one is the caller's error, and no query's refusal
+        asked = queries or self.snapshot.layout.query_names
+        return {query: self._answer_or_refusal(query, confidence) for query in asked}
+
+    def _answer_or_refusal(
+        self, query: str, confidence: float | None = None
+    ) -> Estimate | Groups | PlanError:
+        """Return the answer of a query, or why what is kept does not answer it any more if it is one of the plan's."""
+        try:
+            return self.answer(query, confidence=confidence)  # type: ignore[no-any-return]  # either of the two: see `answer`
+        except PlanError as error:
+            if query not in self.snapshot.layout.query_names:
+                raise
+            return error
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
