@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from html import escape
 from math import inf, isnan
 
+from eddyline.answer.drawing import draw_answer
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.markup import Markup, block, heading, listed, muted
 from eddyline.answer.plain import Plain, plain, plain_end
 
 Number = int | float
@@ -102,16 +103,14 @@ class Estimate:
         return f"Estimate({self.query}: {self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        if self.value is None or self.exact:
-            interval = "exact" if self.exact else ""
-        else:
-            interval = f"{escape(self._ends(' to '))} at {self.confidence:.0%} ({escape(self.method)})"
-        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = escape(show(self.value)) if self.value is not None else "NULL" if self.exact else "not known"
-        return (
-            f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
-            f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
-        )
+        value = show(self.value) if self.value is not None else "NULL" if self.exact else "not known"
+        interval, drawing = "exact" if self.exact else "", ""
+        if self.value is not None and not self.exact:
+            interval = f"{self._ends(' to ')} at {self.confidence:.0%} ({self.method})"
+            drawing = draw_answer(self.value, self.low, self.high, f"{self.query}: {self}")
+        fresh = muted(f"as of {self.freshness}") if self.freshness else ""
+        told = Markup(f"{heading(value)} {muted(interval)}")
+        return block(muted(self.query), told, drawing, listed(self.notes), fresh)
 
 
 def show(value: Scalar | None) -> str:
