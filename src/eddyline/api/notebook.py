@@ -102,7 +102,7 @@ def plan_html(layout: Layout, explained: str) -> Markup:
         Markup(f"{bold(f'Plan {layout.digest[:12]}')} {muted(counts)}"),
         draw_shares(named, label),
         table(
-            ("what is held", "of", "bytes", "", "read by"),
+            ("what is held", "of", "bytes", "share", "read by"),
             [_share_line(place, share, layout.nbytes) for place, share in enumerate(shares)],
             numbers=(2, 3),
         ),
