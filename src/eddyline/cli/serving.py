@@ -89,12 +89,28 @@ def watch(
         out.print(_shown(follower.look(), query))
         return
     try:
-        with Live(_shown(follower.look(), query), console=out, auto_refresh=False) as live:
-            while True:
-                time.sleep(every)
-                live.update(_shown(follower.look(), query), refresh=True)
+        (_watch_live if out.is_terminal else _watch_lines)(follower, query, every)
     except KeyboardInterrupt:
         err.print("stopped watching; the store goes on", highlight=False)
+
+
+def _watch_live(follower: Follower, queries: list[str] | None, every: float) -> None:
+    """Show the newest answers in place of the last, until interrupted."""
+    with Live(_shown(follower.look(), queries), console=out, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            live.update(_shown(follower.look(), queries), refresh=True)
+
+
+def _watch_lines(follower: Follower, queries: list[str] | None, every: float) -> None:
+    """Print the answers whenever there is something new, until interrupted: for files and pipes."""
+    before = Sighting()
+    while True:
+        seen = follower.look()
+        if seen.is_news_after(before):
+            out.print(_shown(seen, queries))
+        before = seen
+        time.sleep(every)
 
 
 def _shown(seen: Sighting, queries: list[str] | None) -> Group:
