@@ -13,7 +13,7 @@ from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
 from eddyline.ingest.snapshot import Snapshot, Tally
-from eddyline.plan.layout import Layout
+from eddyline.plan.layout import Layout, check_measures
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
@@ -43,6 +43,7 @@ def from_epoch(epoch: Epoch) -> Snapshot:
         layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
     except (msgspec.DecodeError, ValueError) as error:
         raise CorruptState(f"the plan of epoch {epoch.number} cannot be read: {error}.") from error
+    check_measures(layout)
     tallies = {stream.name: Tally() for stream in layout.streams}
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)

@@ -26,6 +26,18 @@ def check_headroom(counters: Int64Array, weights: Int64Array) -> None:
         raise _overflow("adding these weights")
 
 
+def checked_words(counters: Int64Array, weights: Int64Array) -> list[tuple[Int64Array, Int64Array]]:
+    """Return (counters, weights) of each word of the weights, or raise where one might overflow.
+
+    weights: (n,), or (words, n) where each takes several; the counters of a word are one block.
+    """
+    rows = np.atleast_2d(weights)
+    found = list(zip(counters.reshape(len(rows), -1), rows, strict=True))
+    for block, row in found:
+        check_headroom(block, row)
+    return found
+
+
 def _fits(left: Int64Array, right: Int64Array) -> bool:
     """Return whether no sum or difference can overflow, by the largest counters: no arrays as large are made for it."""
     return _highest(left) + _highest(right) < 1 << 63
@@ -53,7 +65,9 @@ def subtract(left: Int64Array, right: Int64Array) -> Int64Array:
 
 
 def multiply(left: Int64Array, right: Int64Array) -> Int64Array:
-    """Return left * right elementwise, or raise where a product would overflow."""
+    """Return left * right elementwise, or raise where a product would overflow; right may have rows of words."""
+    if right.ndim > 1:
+        return np.stack([multiply(left, row) for row in right])
     out = np.empty(left.shape, dtype=np.int64)
     if not checked_product(left, right, out):
         raise _overflow("the product of a row's weight and measure")

@@ -10,7 +10,7 @@ from eddyline.plan.demands import DecidedQuery, QuantityDemands
 from eddyline.plan.layout import Decision, Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.allocation import Bundle, Reader, share_words
-from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for
+from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, number_words, spec_for
 
 
 def kept_for(
@@ -68,7 +68,8 @@ def _members(quantity: QuantityDemands, index: int, decision: Decision) -> list[
     """Return the sketches of one relation, one for each part, with their words per unit of size."""
     parts: dict[Demand, float] = {}
     for row, share in zip(quantity.parts, decision.shares, strict=True):
-        parts[row[index]] = max(parts.get(row[index], 0.0), share)
+        words = share * number_words(row[index])
+        parts[row[index]] = max(parts.get(row[index], 0.0), words)
     return list(parts.items())
 
 
