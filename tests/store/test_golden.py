@@ -53,3 +53,11 @@ def test_golden_rows_still_have_these_answers():
     assert {name: state.answer(name).value for name in EXACT} == EXACT
     assert set(QUERIES) >= set(EXACT)
     assert len(TABLES) == 3
+
+
+def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
+    folder = FOLDER / "rounded"
+    with pytest.raises(el.FormatVersion, match="sums of `x`, a DOUBLE, rounded to a few digits.*build it anew"):
+        el.State.from_bytes((folder / "doubles.state").read_bytes())
+    with pytest.raises(el.FormatVersion, match="rounded to a few digits"):
+        el.open(folder / "store").answer("total")

@@ -195,9 +195,9 @@ def _words(array: pa.Array, measure: Measure) -> Int64Array:
     values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     limit = doubles.LARGEST if measure.power == 1 else doubles.LARGEST_SQUARED
     if not np.all(np.abs(values) < limit):
-        what = "sum" if measure.power == 1 else "variance"
+        most, what = ("4e18", "sum") if measure.power == 1 else ("2e9", "variance")
         raise PipelineError(
-            f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond {limit:.0e}, which has no "
+            f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond {most}, which has no "
             f"{what} here: exclude such rows in WHERE, sum CASE WHEN ... THEN ... END, or CAST the measure to a "
             "DECIMAL."
         )

@@ -91,8 +91,8 @@ class GroupedJoin:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
 
         In units of 2^lowest of each quantity. Below 2^53 floats are exact, and fastest; up to 2^62 machine integers
-        are. of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two such
-        of two relations would join to rows that neither has.
+        are. of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two
+        such of two relations would join to rows that neither has.
         """
         digits = [quantity.digits for quantity in self.asked]
         if any(len(each) > 1 for each in digits):

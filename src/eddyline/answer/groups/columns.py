@@ -46,12 +46,18 @@ def column_of_numbers(values: Sequence[Any]) -> pa.Array:
 def exact_column(query: Query, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
     """Return an aggregate of every group from its exact totals, as `told_exactly` has it of one."""
     values = _exact_values(query, totals)
-    if not rounded:
-        return values, values, values
-    found = values.fill_null(0.0).to_numpy()
-    lows, highs = widened_ends(query, found, found, totals["count"].astype(np.float64))
-    nothing = np.asarray(values.is_null())
-    return values, pa.array(lows, mask=nothing), pa.array(highs, mask=nothing)
+    column = values, values, values
+    return widened_column(query, column, totals["count"].astype(np.float64)) if rounded else column
+
+
+def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
+    """Return an aggregate of every group, of so many rows at most, whose ends allow for digits cut off."""
+    if not may_be_cut_off(query):
+        return column
+    nothing = np.asarray(column[0].is_null())
+    ends = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
+    low, high = (pa.array(end, mask=nothing) for end in widened_ends(query, *ends, rows))
+    return column[0], low, high
 
 
 def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
@@ -90,14 +96,12 @@ def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
 
 
 def sampled_column(
-    query: Query, read: GroupIntervals, unit: float, shown: np.ndarray, none: np.ndarray, rows: FloatArray
+    read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
 ) -> Column:
-    """Return an aggregate of the groups that are shown, of so many rows at most; NULL where no row has a measure."""
+    """Return an aggregate of the groups that are shown; NULL where no row has a measure."""
     value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
     nothing = none[shown] | np.isnan(value)
-    if may_be_cut_off(query):
-        low, high = widened_ends(query, low, high, rows[shown])
-    if query.aggregate.function == "count":
+    if function == "count":
         value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
         return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)
     return pa.array(value, mask=nothing), pa.array(low, mask=nothing), pa.array(high, mask=nothing)

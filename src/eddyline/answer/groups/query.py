@@ -12,7 +12,7 @@ from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column
+from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column, widened_column
 from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
@@ -150,7 +150,7 @@ def _exact_rows(
         exact_column(
             query.single(each.aggregate),
             _own(query, i, totals),
-            rounded=rounded and may_be_cut_off(query.single(each.aggregate)),
+            rounded=rounded,
         )
         for i, each in enumerate(query.aggregates)
     )
@@ -301,12 +301,13 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     if missed:
         read = [_open_to_missed(each, whole) for each, (_, whole) in zip(read, asked, strict=True)]
         counted = _open_to_missed(counted, whole_join.read("count", {"count": ROWS}))
-    columns, rest, joined = [], {}, counted.highs
+    columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
         unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
-        columns.append(sampled_column(query.single(each.aggregate), found, unit, shown, none, joined))
+        column = sampled_column(found, function, unit, shown, none)
+        columns.append(widened_column(query.single(each.aggregate), column, counted.highs[shown]))
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
