@@ -32,7 +32,9 @@ def test_words_of_squares_add_up_to_the_sum_of_squares(values):
     squares = doubles.squared(words)
     assert np.all((squares[1:-1] >= 0) & (squares[1:-1] < 1 << doubles.BITS))
     assert squares[0].tolist() == words[0].tolist()
-    assert doubles.whole(squares.astype(object).sum(axis=1)) * UNIT**2 == sum((cut(v) ** 2 for v in values), Fraction(0))
+    assert doubles.whole(squares.astype(object).sum(axis=1)) * UNIT**2 == sum(
+        (cut(v) ** 2 for v in values), Fraction(0)
+    )
 
 
 def test_the_largest_numbers_have_squares():

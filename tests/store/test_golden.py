@@ -55,7 +55,9 @@ def test_a_golden_store_is_read(folder):
 def test_fields_that_came_later_do_not_change_what_stores_know_of_a_plan():
     old, new = Reader(FOLDER / "format-3" / "store").latest().commit.plan, stamp(plan("600 KB").layout)
     assert "number_words" not in str(new.describe)
-    assert {name: new.describe[name] for name in ("rows", "total")} == {name: old.describe[name] for name in ("rows", "total")}
+    assert {name: new.describe[name] for name in ("rows", "total")} == {
+        name: old.describe[name] for name in ("rows", "total")
+    }
     same = {name for name, text in old.describe.items() if new.describe.get(name) == text}
     assert all(name in same for name in old.describe if "TotalSpec" in old.describe[name])
 
@@ -69,7 +71,9 @@ def test_golden_rows_still_have_these_answers():
 
 def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
     folder = FOLDER / "rounded"
-    with pytest.raises(el.FormatVersion, match="sums of `x`, a DOUBLE, rounded to a few digits.*build it anew"):
+    with pytest.raises(
+        el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*build it anew"
+    ):
         el.State.from_bytes((folder / "doubles.state").read_bytes())
     with pytest.raises(el.FormatVersion, match="rounded to a few digits"):
         el.open(folder / "store").answer("total")
@@ -82,5 +86,5 @@ def test_no_run_goes_on_with_rounded_floats(tmp_path):
     layout = made.query("mean", "SELECT AVG(a.x) FROM a JOIN b ON a.k = b.k").plan().layout
     with pytest.raises(el.WrongRun, match="another plan"):
         open_store(layout, str(where), StartOptions())
-    with pytest.raises(el.FormatVersion, match="rounded to a few digits.*build it anew"):
+    with pytest.raises(el.FormatVersion, match=r"rounded to a few digits.*build it anew"):
         open_store(layout, str(where), StartOptions(change_plan=True))

@@ -3,8 +3,8 @@
 A synopsis that was added to a store with rows has a section `<id>/since` that says where it began.
 """
 
-import time
 import re
+import time
 from collections.abc import Collection
 
 import msgspec

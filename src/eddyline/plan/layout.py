@@ -234,7 +234,8 @@ class Elements(msgspec.Struct, frozen=True, order=True):
         links = tuple(-1 if key in self.groups else classes.get((self.stream, key), -1) for key in self.keys)
         labelled = tuple(self.keys.index(key) for key in self.labelled)
         sums = sum(measure.words for measure in self.measures)
-        return DictionarySpec(links, len(self.flags), sums, labelled, self.counted)
+        wide = tuple((self.columns(each).start, each.words) for each in self.measures if each.is_wide)
+        return DictionarySpec(links, len(self.flags), sums, labelled, self.counted, wide)
 
 
 class PlannedSample(msgspec.Struct, frozen=True):
@@ -403,6 +404,7 @@ _CAME_LATER: dict[str, object] = {
     "conditions": [],
     "number_words": 1,
     "lowest": 0,
+    "wide": [],
 }
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
@@ -438,5 +440,4 @@ def _held_measures(layout: Layout) -> Iterator[tuple[Measure, int]]:
             yield kept.demand.measure, kept.number_words
     for sample in layout.samples:
         for elements, spec in zip(sample.exact, sample.spec.exact, strict=True):
-            narrow = len(elements.measures) == spec.measures
-            yield from ((m, 1 if narrow else m.words) for m in elements.measures if m.is_wide)
+            yield from ((m, m.words if spec.wide else 1) for m in elements.measures if m.is_wide)

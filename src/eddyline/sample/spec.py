@@ -16,7 +16,8 @@ class DictionarySpec(msgspec.Struct, frozen=True):
 
     classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
     measures: the sums beside the count. labelled: keys whose values are kept beside their codes. counted: rows are held
-    that carry all flags of one of these; all rows where there are none.
+    that carry all flags of one of these; all rows where there are none. wide: (first sum, words) of each number that
+    takes several sums: see `kernels.doubles`.
     """
 
     classes: tuple[int, ...]
@@ -24,6 +25,7 @@ class DictionarySpec(msgspec.Struct, frozen=True):
     measures: int = 0
     labelled: tuple[int, ...] = ()
     counted: tuple[tuple[int, ...], ...] = ()
+    wide: tuple[tuple[int, int], ...] = ()
 
     @property
     def keys(self) -> int:

@@ -12,7 +12,13 @@ from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column, widened_column
+from eddyline.answer.groups.columns import (
+    Column,
+    column_of_values,
+    exact_column,
+    sampled_column,
+    widened_column,
+)
 from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
@@ -147,11 +153,7 @@ def _exact_rows(
     totals = {name: sums[kept, place] for place, name in enumerate(names)}
     rounded = grouped.is_rounded
     columns = tuple(
-        exact_column(
-            query.single(each.aggregate),
-            _own(query, i, totals),
-            rounded=rounded,
-        )
+        exact_column(query.single(each.aggregate), _own(query, i, totals), rounded=rounded)
         for i, each in enumerate(query.aggregates)
     )
     return groups[kept], columns, totals, int((rows < 0).sum())
