@@ -128,6 +128,55 @@ def test_groups_that_fit_are_exact(left, right):
         assert {group["k"] for group in found} == keys
 
 
+def test_every_kind_of_join_is_exact():
+    rng = np.random.default_rng(1)
+    size = 80
+    keys, others, days, ends = (rng.integers(0, top, size).tolist() for top in (15, 25, 8, 8))
+    x, y = ((rng.standard_normal(size) * 10.0 ** rng.integers(-15, 8, size)).tolist() for _ in "xy")
+    pairs = [(i, j) for i in range(size) for j in range(size) if keys[i] == others[j]]
+    met, reached = {i for i, _ in pairs}, {j for _, j in pairs}
+    later = [(i, j) for i, j in pairs if days[i] < ends[j]]
+    truths = {
+        "SELECT SUM(s.x) FROM s JOIN t ON s.k = t.k WHERE s.d < t.e": [x[i] for i, _ in later],
+        "SELECT SUM(s.x) FROM s LEFT JOIN t ON s.k = t.k": [x[i] for i, _ in pairs]
+        + [x[i] for i in range(size) if i not in met],
+        "SELECT STDDEV_SAMP(t.y) FROM s LEFT JOIN t ON s.k = t.k": [y[j] for _, j in pairs],
+        "SELECT VAR_POP(t.y) FROM s FULL JOIN t ON s.k = t.k": [y[j] for _, j in pairs]
+        + [y[j] for j in range(size) if j not in reached],
+        "SELECT AVG(s.x) FROM s LEFT ANTI JOIN t ON s.k = t.k": [x[i] for i in range(size) if i not in met],
+        "SELECT SUM(x) FROM s WHERE k IN (SELECT k FROM t)": [x[i] for i in met],
+        "SELECT VAR_SAMP(s.x * t.e) FROM s JOIN t ON s.k = t.k": [Fraction(x[i]) * ends[j] for i, j in pairs],
+        "SELECT SUM(a.x * b.x) FROM s a JOIN s b ON a.k = b.k": [
+            Fraction(x[i]) * Fraction(x[j]) for i, j in product(range(size), repeat=2) if keys[i] == keys[j]
+        ],
+        "SELECT SUM(a.x) FROM s a JOIN t ON a.k = t.k JOIN s b ON t.e = b.d": [
+            x[i] for i, j in pairs for day in days if ends[j] == day
+        ],
+    }
+    made = (
+        el.Workload(seed=3)
+        .stream("s", "k BIGINT, d BIGINT, x DOUBLE")
+        .stream("t", "k BIGINT, e BIGINT, y DOUBLE")
+    )
+    for text in truths:
+        made.query(named(text), text)
+    state = made.plan().empty().update("s", pa.table({"k": keys, "d": days, "x": x}))
+    state.update("t", pa.table({"k": others, "e": ends, "y": y}))
+    for text, values in truths.items():
+        function = text.removeprefix("SELECT ").partition("(")[0]
+        assert_exactly(state.answer(named(text)), aggregates([(1, value) for value in values])[function])
+
+
+def test_windows_are_exact():
+    text = "SELECT SUM(x) FROM s"
+    made = el.Workload(seed=3).stream("s", "x DOUBLE, at TIMESTAMP", event_time="at")
+    state = made.query("q", text, window="10 minutes", slide="5 minutes").plan().empty()
+    values = [0.1 * i for i in range(60)]
+    at = pa.array([60_000_000 * i for i in range(60)], pa.timestamp("us", tz="UTC"))
+    found = state.update("s", pa.table({"x": values, "at": at})).answer("q")
+    assert_exactly(found, aggregates([(1, value) for value in values[45:55]])["SUM"])
+
+
 def test_floats_and_texts_that_nobody_planned_are_exact():
     values = np.float32([0.1, 1e-7, 3.3, -2.5e6])
     state = one_stream("SELECT SUM(x) FROM s", kind="FLOAT").update(

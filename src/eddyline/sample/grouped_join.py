@@ -94,8 +94,8 @@ class GroupedJoin:
         are. of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two
         such of two relations would join to rows that neither has.
         """
-        digits = [quantity.digits for quantity in self.asked]
-        if any(len(each) > 1 for each in digits):
+        if any(len(quantity.digits) > 1 for quantity in self.asked):
+            digits = [self.join.digits(quantity) for quantity in self.asked]
             parts = copy(self)
             parts.ask([part for each in digits for part, _ in each])
             return _joined_digits(*parts.exact(of_rows_there=of_rows_there), digits)

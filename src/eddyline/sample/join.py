@@ -216,6 +216,16 @@ class Join:
             self._weights[view, node.roles] = np.where(self.rows(node), totals, 0)
         return self._weights[view, node.roles]
 
+    def digits(self, quantity: Quantity) -> list[tuple[Quantity, int]]:
+        """Return the quantities that one is the sum of, each times 2 to an exponent: without digits that are all 0."""
+        wide = [k for k, node in enumerate(quantity.nodes) if node.exact.number_words > 1]
+        first, *others = quantity.digits
+        return [first] + [
+            (part, exponent)
+            for part, exponent in others
+            if all(self._weights_of(part.nodes[k]).any() for k in wide)
+        ]
+
     def is_rounded(self, quantity: Quantity) -> bool:
         """Return whether a row that counts has digits beyond the lowest that a measure of several words holds."""
         return any(

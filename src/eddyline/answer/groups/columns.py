@@ -55,9 +55,9 @@ def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
     if not may_be_cut_off(query):
         return column
     nothing = np.asarray(column[0].is_null())
-    ends = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
-    low, high = (pa.array(end, mask=nothing) for end in widened_ends(query, *ends, rows))
-    return column[0], low, high
+    low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
+    low, high = widened_ends(query, low, high, rows)
+    return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
 
 
 def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:

@@ -306,16 +306,18 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
-        unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
+        single = query.single(each.aggregate)
+        unit, about = unit_of(single), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
         column = sampled_column(found, function, unit, shown, none)
-        columns.append(widened_column(query.single(each.aggregate), column, counted.highs[shown]))
+        columns.append(widened_column(single, column, counted.highs[shown]))
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
-            rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
+            unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))
+            rest[each.name] = _rest(about, unseen, function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
     groups, exact = sampled.groups[shown], sampled.whole_groups

@@ -56,6 +56,15 @@ def number_words(demand: Demand) -> int:
     return 1 if demand.measure is None else demand.measure.sketched_words
 
 
+def words_per_size(demand: Demand, *, skimmed: bool) -> float:
+    """Return how many times the words of a sketch of counts one takes: its counters for each word, candidates once.
+
+    So equal sizes have equal shapes and equal candidates, whatever is added up, and errors of a quotient cancel.
+    """
+    words = number_words(demand)
+    return words - (words - 1) / HINT_SHARE if skimmed and demand.kind == "hash" else words
+
+
 @lru_cache(maxsize=64)
 def step_words(kind: SynopsisKind, most: int) -> tuple[int, ...]:
     """Return the sizes in words, rising, that a kind in steps comes in."""
@@ -118,4 +127,5 @@ def _uses(functions: list[tuple[int, Use]]) -> tuple[Use, ...]:
 def candidates_for(demand: Demand, words: int, settings: PlanSettings) -> CandidateSpec:
     """Return the candidate table of a skimmed sketch that may take so many words together."""
     seed = derive_seed(settings.seed, "candidates")
-    return CandidateSpec.within(words // HINT_SHARE, seed, len(demand.keys))
+    size = int(words / words_per_size(demand, skimmed=True))
+    return CandidateSpec.within(size // HINT_SHARE, seed, len(demand.keys))
