@@ -70,6 +70,7 @@ def test_golden_rows_still_have_these_answers():
 
 
 def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
+    """The files in rounded/ are of the last version that kept six digits of a DOUBLE: SUM(x) and a join's AVG(a.x)."""
     folder = FOLDER / "rounded"
     with pytest.raises(
         el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*build it anew"
