@@ -17,7 +17,9 @@ AT_HOME = {
     "eddyline.papers": {"eddyline.papers"},
     "pyspark": {"eddyline.spark"},
     "sqlglot": {"eddyline.sql"},
+    "starlette": {"eddyline.serve"},
     "numba": {"eddyline.kernels", "eddyline.papers"},
+    "matplotlib": set(),  # its home is one module, which the contract names
 }
 
 

@@ -1,7 +1,7 @@
 """SQL aggregates over streams of inserts and deletes, from kilobytes of sketch state, with honest intervals.
 
 Importing eddyline imports nothing but the standard library; each name below loads what it needs when it is first
-touched. numba is loaded by the first row that is counted, pyspark by `Plan.sketch` and `Plan.start`.
+touched. numba is loaded by the first row that is counted, pyspark by `Plan.sketch`, `Plan.start` and `register`.
 """
 
 from importlib import import_module
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
     from eddyline.api.state import State
+    from eddyline.api.store_tables import register
     from eddyline.api.workload import Workload
     from eddyline.plan.statistics import RelationStatistics, Statistics
 
@@ -60,6 +61,7 @@ __all__ = [
     "Workload",
     "WrongRun",
     "open",
+    "register",
 ]
 
 _HOMES = {
@@ -72,6 +74,7 @@ _HOMES = {
     "State": "eddyline.api.state",
     "Statistics": "eddyline.plan.statistics",
     "Workload": "eddyline.api.workload",
+    "register": "eddyline.api.store_tables",
 }
 
 if not TYPE_CHECKING:  # type checkers see the imports above

@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
-from html import escape
-from math import inf, isnan
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
+from math import floor, inf, isfinite, isnan, log10
 
+from eddyline.answer.drawing import draw_answer
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.markup import Markup, block, heading, listed, muted
+from eddyline.answer.plain import Plain, finite, plain, plain_end
 
 Number = int | float
 Scalar = Number | Decimal | date | str | bytes
 """What an answer may be: a number (BOOLEAN among them), or a value of a column that MIN, MAX or a quantile tells."""
+
+
+_WHOLE = 1e16  # from here on floats are written with an exponent
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,59 @@ class Estimate:
             return inf
         return (float(self.high) - float(self.low)) / 2 / abs(float(self.value))
 
-    def __str__(self) -> str:
-        if self.value is None:
-            return "NULL (no rows)" if self.exact else "not known"
-        if self.exact:
-            return f"{show(self.value)} (exact)"
-        return f"{show(self.value)}  [{self._ends(' .. ')}] at {self.confidence:.0%}, {self.method}"
+    def numbers(self) -> dict[str, Plain]:
+        """Return value, low, high and whether they are exact, as JSON has them; an end without a bound is None.
 
-    def _ends(self, between: str) -> str:
-        return f"{show_end(self.low, low=True)}{between}{show_end(self.high)}"
+        Beside them the same as people read it: `shown`, and `shown_interval` where it is not exact.
+        """
+        value, low, high = self.shown
+        return {
+            "value": plain(self.value),
+            "low": plain_end(self.low),
+            "high": plain_end(self.high),
+            "exact": self.exact,
+            "shown": value,
+            "shown_interval": None if self.exact or self.value is None else f"{low} .. {high}",
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain values with all their digits, ready for JSON."""
+        return {
+            "query": self.query,
+            **self.numbers(),
+            "confidence": self.confidence,
+            "method": self.method,
+            "notes": list(self.notes),
+            "freshness": self.freshness.to_dict() if self.freshness else None,
+        }
+
+    def __float__(self) -> float:
+        """Return the value as a float, or raise TypeError where it is no number."""
+        if not isinstance(self.value, Number | Decimal):
+            raise TypeError(f"the answer of {self.query} is no number: {self}.")
+        return float(self.value)
+
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """Value, low and high as people read them: exact ones in full, others to the digits that the interval supports.
+
+        The ends are rounded outwards.
+        """
+        if self.value is None:
+            return ("NULL" if self.exact else "not known"), "", ""
+        places = None if self.exact else _places(self.value, self.low, self.high)
+        if places is None:
+            return show(self.value), show_end(self.low, low=True), show_end(self.high)
+        low = show_end(_rounded(self.low, places, ROUND_FLOOR), low=True)
+        return show(_rounded(self.value, places)), low, show_end(_rounded(self.high, places, ROUND_CEILING))
+
+    def __str__(self) -> str:
+        value, low, high = self.shown
+        if self.value is None:
+            return "NULL (no rows)" if self.exact else value
+        if self.exact:
+            return f"{value} (exact)"
+        return f"{value}  [{low} .. {high}] at {self.confidence:.0%}, {self.method}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -69,20 +118,18 @@ class Estimate:
         return f"Estimate({self.query}: {self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        if self.value is None or self.exact:
-            interval = "exact" if self.exact else ""
-        else:
-            interval = f"{escape(self._ends(' to '))} at {self.confidence:.0%} ({escape(self.method)})"
-        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = escape(show(self.value)) if self.value is not None else "NULL" if self.exact else "not known"
-        return (
-            f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
-            f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
-        )
+        value, low, high = self.shown
+        interval, drawing = "exact" if self.exact else "", ""
+        if self.value is not None and not self.exact:
+            interval = f"{low} to {high} at {self.confidence:.0%} ({self.method})"
+            drawing = draw_answer(self.value, self.low, self.high, f"{self.query}: {self}")
+        fresh = muted(f"as of {self.freshness}") if self.freshness else ""
+        told = Markup(f"{heading(value)} {muted(interval)}")
+        return block(muted(self.query), told, drawing, listed(self.notes), fresh)
 
 
 def show(value: Scalar | None) -> str:
-    """Return a value as people read it: thousands grouped, no digits that mean nothing; others as SQL writes them."""
+    """Return a value as people read it: in full, thousands grouped; what is no number as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -90,7 +137,7 @@ def show(value: Scalar | None) -> str:
     if isinstance(value, Number):
         return _show_number(value)
     if isinstance(value, Decimal):
-        return f"{value:,}"
+        return f"{value:,f}"
     if isinstance(value, datetime):
         return value.isoformat(" ")
     return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else str(value)
@@ -110,6 +157,24 @@ def _show_number(number: Number) -> str:
         return "NaN"
     if number in (inf, -inf):
         return "Infinity" if number > 0 else "-Infinity"
-    if abs(number) >= 1000 or number == int(number):
-        return f"{number:,.0f}"
-    return f"{number:,.4g}"
+    return f"{number:,.0f}" if number == int(number) and abs(number) < _WHOLE else f"{number:,}"
+
+
+def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | None:
+    """Return how many places behind the point an interval supports: two digits of its width; None for no numbers."""
+    middle = finite(value)
+    ends = [end for end in (finite(low), finite(high)) if end is not None]
+    if middle is None or not ends:
+        return None
+    width = max(*ends, middle) - min(*ends, middle)
+    return max(0, min(1 - floor(log10(width)), 17)) if 0 < width < inf else None
+
+
+def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:
+    """Return a number with so many places behind the point; what is none stays as it is."""
+    if isinstance(number, int) or not isinstance(number, float | Decimal) or not isfinite(number):
+        return number
+    with localcontext(prec=400):
+        return Decimal(repr(number) if isinstance(number, float) else number).quantize(
+            Decimal(1).scaleb(-places), how
+        )

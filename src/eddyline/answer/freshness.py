@@ -1,11 +1,12 @@
 """Freshness: how far the streams behind an answer have come."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
 from eddyline.answer import notes
+from eddyline.answer.plain import plain_time
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class StreamFreshness:
     late: int = 0
     batch: int | None = None
     last_batch_time: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the numbers as plain values, ready for JSON; times are ISO 8601 in UTC."""
+        return {**asdict(self), "last_batch_time": plain_time(self.last_batch_time)}
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,19 @@ class Freshness:
             if each.late:
                 told.append(notes.late_rows(each.stream, each.late))
         return tuple(told)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the numbers as plain values, ready for JSON; times are ISO 8601 in UTC, the lag is in seconds."""
+        return {
+            "epoch": self.epoch,
+            "rows": self.rows,
+            "deletes": self.deletes,
+            "bad": self.bad,
+            "late": self.late,
+            "last_batch_time": plain_time(self.last_batch_time),
+            "lag": self.lag,
+            "streams": [each.to_dict() for each in self.streams],
+        }
 
     def __str__(self) -> str:
         rows = f"epoch {self.epoch}, {self.rows:,} rows ({self.deletes:,} deletes, {self.bad:,} bad)"

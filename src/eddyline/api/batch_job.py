@@ -13,7 +13,7 @@ from eddyline.errors import WrongRun
 from eddyline.ingest.sections import to_sections
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
-from eddyline.store import Reader, SourcePosition, Store, difference
+from eddyline.store import Epoch, Reader, SourcePosition, Store, difference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,11 @@ def open_state(store: str | os.PathLike[str]) -> State:
 
     It does not change when a run commits more; open the store again for that.
     """
-    epoch = Reader(store).latest()
+    return state_of(Reader(store).latest())
+
+
+def state_of(epoch: Epoch) -> State:
+    """Return the state that an epoch of a store holds."""
     snapshot = from_epoch(epoch)
     return State(snapshot, origin_of(epoch, snapshot.layout))
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal, get_args
 
+from eddyline.api.notebook import plan_html
 from eddyline.api.run import OnBad, Run
 from eddyline.api.start import StartOptions, start_run
 from eddyline.api.state import State
@@ -122,3 +123,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.layout.digest[:12]}, {len(self.layout.queries)} queries, {self.nbytes:,} bytes)"
+
+    def _repr_html_(self) -> str:
+        return plan_html(self.layout, self.explain())

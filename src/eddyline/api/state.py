@@ -1,8 +1,9 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, freq
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
+from eddyline.api.notebook import state_html
 from eddyline.errors import EddylineError, PipelineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.pane_set import PaneSet
@@ -34,6 +36,9 @@ from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
 from eddyline.sql.contributors import contributors_text
 from eddyline.types import SqlType
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
@@ -209,24 +214,49 @@ class State:
         """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
         return explain_state(self.snapshot, self._answers(), self.ways)
 
-    def _answer_or_refusal(self, query: str) -> Estimate | Groups | PlanError:
-        """Return the answer of a query, or why what is kept does not answer it any more."""
-        try:
-            return self.answer(query)  # type: ignore[no-any-return]  # either of the two: see `answer`
-        except PlanError as error:
-            return error
-
-    def answers(self) -> pa.Table:
+    def answers(self, *queries: str, confidence: float | None = None) -> pa.Table:
         """Return the answers of all queries of the plan as an Arrow table, groups among them.
 
         A row for each query, and for each aggregate of each group: query, group, aggregate, value, low, high,
-        confidence, exact, method, answer (as people read it) and notes. A query that what is kept does not answer any
-        more is "refused", with the reason among its notes.
+        confidence, exact, method, answer (as people read it), notes, and freshness for states from a store (NULL for
+        others). A query of the plan that what is kept does not answer any more is "refused", with the reason among its
+        notes. queries: only these, by name or as SQL text.
         """
-        return answers_table(self._answers())
+        freshness = None if self.origin is None else self.origin.freshness
+        return answers_table(self._answers(*queries, confidence=confidence), freshness)
 
-    def _answers(self) -> dict[str, Estimate | Groups | PlanError]:
-        return {name: self._answer_or_refusal(name) for name in self.snapshot.layout.query_names}
+    def plot(self, query: str | None = None, *, aggregate: str | None = None, top: int = 20) -> "Figure":
+        """Return a matplotlib figure of the answers, which a notebook shows: `pip install "eddyline[plot]"`.
+
+        Without a query all of them: points with their intervals, relative to the value. Of a GROUP BY query, by its
+        name or as SQL, bars with intervals: its first `top` groups, and one `aggregate` or all of them.
+        """
+        from eddyline.api.plots import plot_answers, plot_groups  # noqa: PLC0415 - matplotlib only where it is used
+
+        if query is None:
+            return plot_answers(self._answers())
+        found = self.answer(query)
+        return (
+            plot_groups(found, aggregate, top) if isinstance(found, Groups) else plot_answers({query: found})
+        )
+
+    def _answers(
+        self, *queries: str, confidence: float | None = None
+    ) -> dict[str, Estimate | Groups | PlanError]:
+        self._confidence(confidence)  # a wrong one is the caller's error, and no query's refusal
+        asked = queries or self.snapshot.layout.query_names
+        return {query: self._answer_or_refusal(query, confidence) for query in asked}
+
+    def _answer_or_refusal(
+        self, query: str, confidence: float | None = None
+    ) -> Estimate | Groups | PlanError:
+        """Return the answer of a query, or why what is kept does not answer it any more if it is one of the plan's."""
+        try:
+            return self.answer(query, confidence=confidence)  # type: ignore[no-any-return]  # either of the two: see `answer`
+        except PlanError as error:
+            if query not in self.snapshot.layout.query_names:
+                raise
+            return error
 
     def _sketch_of(self, stream: str, columns: tuple[str, ...], where: str | None) -> KeptSynopsis:
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
@@ -271,6 +301,10 @@ class State:
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())
         return f"State(rows: {rows}; {self.nbytes:,} bytes)"
+
+    def _repr_html_(self) -> str:
+        fresh = replace(self.origin.freshness, read_at=time.time()) if self.origin is not None else None
+        return state_html(self.snapshot, self._answers(), fresh)
 
 
 def _as_table(stream: str, rows: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray]) -> pa.Table:

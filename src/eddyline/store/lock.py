@@ -107,7 +107,9 @@ class FileLock:
             raise Locked(f"the lock of the store {self._where} was removed under its writer: open it again.")
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Let the next writer in, and leave no name behind."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
 
 
@@ -154,6 +156,21 @@ class ClaimLock:
 
 
 Lock = FileLock | ClaimLock
+
+
+def writer_of(files: Files) -> Holder | None:
+    """Return who writes to a store now, as far as its readers can know; None where nobody does.
+
+    A reader takes no lock, not even for a moment: it could keep a writer out. It reads the name that a writer leaves,
+    and knows of a killed one only on the same machine.
+    """
+    names = [LOCK] if isinstance(files, LocalFiles) else [n for n in files.names() if n.endswith(CLAIM)]
+    for name in names:
+        with contextlib.suppress(OSError):
+            holder = _parse(files.read(name))
+            if holder is not None and not _dead(holder):
+                return holder
+    return None
 
 
 def acquire(files: Files, *, break_lock: bool = False) -> Lock:

@@ -12,6 +12,7 @@ from eddyline.errors import CorruptState, FormatVersion, StoreError
 from eddyline.store.commit import Epoch, decode
 from eddyline.store.filesystem import Where, open_files
 from eddyline.store.layout import CURRENT, decode_pointer, epoch_name, epoch_numbers
+from eddyline.store.lock import Holder, writer_of
 
 _PAUSES = (0.0, 0.01, 0.05, 0.25)  # seconds; HDFS overwrites a file in more than one step
 
@@ -41,6 +42,10 @@ class Reader:
         """Return the numbers of the epochs that are kept, the newest first, none past the current one."""
         current = self.current()
         return [number for number in epoch_numbers(self.names()) if number <= current]
+
+    def writer(self) -> Holder | None:
+        """Return who writes to the store now, as far as a reader can know; None where nobody does."""
+        return writer_of(self.files)
 
     def current(self) -> int:
         """Return the number of the current epoch."""

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any
 
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, show, show_end
+from eddyline.answer.drawing import draw_column
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
+from eddyline.answer.plain import plain
 from eddyline.sql.query import RESERVED
 
 EXACT, SELECTED = RESERVED
@@ -46,6 +48,30 @@ class Groups:
     def to_pandas(self) -> object:
         """Return the groups as a pandas DataFrame."""
         return self.table.to_pandas()
+
+    def to_dict(self, limit: int | None = None) -> dict[str, object]:
+        """Return the groups (at most `limit` of them) as plain values with all their digits, ready for JSON."""
+        rows = self.table.slice(0, limit).to_pylist()
+        return {
+            "query": self.query,
+            "group_columns": list(self.group_columns),
+            "aggregates": list(self.aggregates),
+            "groups": [self._plain_row(row) for row in rows],
+            "number_of_groups": len(self),
+            "rest": {name: estimate.numbers() for name, estimate in self.rest.items()},
+            "exact": self.exact,
+            "confidence": self.confidence,
+            "method": self.method,
+            "notes": list(self.notes),
+            "freshness": self.freshness.to_dict() if self.freshness else None,
+        }
+
+    def _plain_row(self, row: Mapping[str, Any]) -> dict[str, object]:
+        return {
+            "group": {name: plain(row[name]) for name in self.group_columns},
+            "aggregates": {name: self.estimate(row, name).numbers() for name in self.aggregates},
+            **({SELECTED: row[SELECTED]} if SELECTED in row else {}),
+        }
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -89,12 +115,8 @@ class Groups:
         return lines
 
     def _cell(self, row: Mapping[str, Any], name: str) -> str:
-        value = row[name]
-        if value is None:
-            return "NULL" if row[EXACT] else "not known"
-        if row[EXACT]:
-            return show(value)
-        return f"{show(value)} [{show_end(row[f'{name}_low'], low=True)} .. {show_end(row[f'{name}_high'])}]"
+        value, low, high = self.estimate(row, name).shown
+        return value if row[EXACT] or row[name] is None else f"{value} [{low} .. {high}]"
 
     def _rest_line(self) -> list[str]:
         if self.exact:
@@ -116,9 +138,12 @@ class Groups:
         ]
         if len(self) > _SHOWN:
             told.append(f"... {len(self) - _SHOWN:,} more groups")
+        return "\n".join([*told, f"({self._certainty()})"])
+
+    def _certainty(self) -> str:
+        """Return how many groups there are, and how sure their numbers."""
         certainty = "exact" if self.exact else f"{self.confidence:.0%} intervals, {self.method}"
-        number = "1 group" if len(self) == 1 else f"{len(self):,} groups"
-        return "\n".join([*told, f"({number}, {certainty})"])
+        return f"1 group, {certainty}" if len(self) == 1 else f"{len(self):,} groups, {certainty}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -126,8 +151,18 @@ class Groups:
         return f"Groups({self.query}:\n{self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.group_columns, *self.aggregates))
-        rows = [*self._lines(), *([self._rest_line()] if self._rest_line() and self.group_columns else [])]
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        return f"<div><b>{escape(self.query)}</b><table><tr>{head}</tr>{body}</table>{notes}</div>"
+        head = [*self.group_columns, *self.aggregates]
+        rows: list[list[str]] = self._lines()
+        for place, name in enumerate(self.aggregates, len(self.group_columns)):
+            for row, drawing in zip(rows, self._drawings(name, [row[place] for row in rows]), strict=True):
+                row[place] = Markup(f"{drawing} {escaped(row[place])}")
+        rest = [self._rest_line()] if self._rest_line() and self.group_columns else []
+        told = self._certainty() + (f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else "")
+        fresh = muted(f"as of {self.freshness}") if self.freshness else ""
+        return block(bold(self.query), table(head, [*rows, *rest]), muted(told), listed(self.notes), fresh)
+
+    def _drawings(self, name: str, told: list[str]) -> list[Markup]:
+        """Return an aggregate of the groups that are shown, drawn on one axis."""
+        shown = self.table.slice(0, _SHOWN).select([name, f"{name}_low", f"{name}_high"])
+        answers = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
+        return draw_column(answers, [f"{name}: {text}" for text in told])

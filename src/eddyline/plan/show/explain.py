@@ -13,7 +13,7 @@ from eddyline.plan.layout import (
     SketchedQuantity,
 )
 from eddyline.plan.show.asking import askable
-from eddyline.plan.show.picture import could_not_share
+from eddyline.plan.show.picture import could_not_share, readers_of
 from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
@@ -38,7 +38,7 @@ def explain(
             "no statistics: expected errors are those of joins as concentrated as self-joins; sparser joins will show "
             "wider intervals"
         )
-    readers = _readers(layout)
+    readers = readers_of(layout)
     for stream in layout.streams:
         lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
         lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
@@ -76,7 +76,7 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
         met = "; ".join(condition.written for condition in planned.query.conditions)
         yield f"  conditions between relations, whose columns the elements hold: {met}"
     if not pane:
-        yield from _sureness(planned)
+        yield from (f"  {line}" for line in sureness_of(planned))
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
     if parts > 1:
         gain = planned.decision.gain
@@ -84,26 +84,26 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
         yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
 
 
-def _sureness(planned: PlannedQuery) -> Iterator[str]:
+def sureness_of(planned: PlannedQuery) -> Iterator[str]:
     """Yield how large an error is expected."""
     error, shape = planned.expected_error, planned.shape
     if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
-        yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
+        yield "warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
     query = planned.query
     if shape is not None and isinstance(query, GroupQuery) and is_answered_whole_only(query, shape):
-        yield "  warning: not answered once the data no longer fit, for one column stands in two of its links"
+        yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
     if isinstance(query, JoinDistinctQuery) and not planned.quantities:
-        yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
+        yield "warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
-        yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
+        yield "expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
     elif error > 0 and planned.sample is not None:
-        yield f"  a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
+        yield f"a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
     elif error > 0:
-        yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
+        yield f"expected error: {_percent(error)} of the answer, less where values are dense"
     if error is not None and error > 1:
-        yield "  warning: the interval is expected to be wider than the answer; give it more memory"
+        yield "warning: the interval is expected to be wider than the answer; give it more memory"
 
 
 def _percent(error: float) -> str:
@@ -170,11 +170,3 @@ def _shape(kept: KeptSynopsis) -> str:
 def _reads(quantity: SketchedQuantity) -> str:
     """Return the synopses of a quantity: sketches multiplied, parts added."""
     return " + ".join(" x ".join(part) for part in quantity.sketches)
-
-
-def _readers(layout: Layout) -> dict[str, list[str]]:
-    readers: dict[str, list[str]] = {}
-    for planned in layout.queries:
-        for identifier in planned.ids:
-            readers.setdefault(identifier, []).append(planned.name)
-    return readers

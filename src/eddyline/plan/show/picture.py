@@ -62,12 +62,9 @@ class Picture(msgspec.Struct, frozen=True):
 
 def picture_of(layout: Layout) -> Picture:
     """Return the picture of a plan; windows are not in it."""
-    readers: dict[str, list[str]] = {}
-    for each in layout.queries:
-        for name in each.ids:
-            readers.setdefault(name, []).append(each.name)
+    readers = readers_of(layout)
     synopses = tuple(
-        Shown(kept.id, kept.stream, _holds(kept), kept.nbytes, tuple(readers.get(kept.id, ())))
+        Shown(kept.id, kept.stream, holds_of(kept), kept.nbytes, tuple(readers.get(kept.id, ())))
         for kept in layout.by_id.values()
         if kept.id in readers or kept.demand.sample
     )
@@ -75,6 +72,15 @@ def picture_of(layout: Layout) -> Picture:
     costs = {stream.name: layout.update_cost(stream.name) for stream in layout.streams}
     drawn = tuple(_asking(each) for each in layout.queries)
     return Picture(drawn, synopses, could_not_share(layout), costs)
+
+
+def readers_of(layout: Layout) -> dict[str, list[str]]:
+    """Return the queries that read each synopsis, by its id."""
+    readers: dict[str, list[str]] = {}
+    for planned in layout.queries:
+        for identifier in planned.ids:
+            readers.setdefault(identifier, []).append(planned.name)
+    return readers
 
 
 def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
@@ -86,7 +92,8 @@ def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
         yield Shown(f"{sample.id}-{elements.stream}", elements.stream, f"sample by {keys}", share, readers)
 
 
-def _holds(kept: KeptSynopsis) -> str:
+def holds_of(kept: KeptSynopsis) -> str:
+    """Return what a synopsis holds, with its hash slots, as a picture has room for."""
     slots = sorted({place.slot for place in kept.demand.places})
     by = f", slot {', '.join(map(str, slots))}" if slots else ""
     return f"{kept.demand.kind} {held_of(kept.demand)}{by}".replace("  ", " ").strip()

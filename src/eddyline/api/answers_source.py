@@ -1,0 +1,21 @@
+"""The data source "eddyline": the Spark side of spark/answers_source.py with the questions of api/store_tables.py.
+
+Spark loads this module in every session that looks for Python data sources, so it loads little before it is asked.
+"""
+
+from typing import TYPE_CHECKING
+
+from eddyline.spark.answers_source import AnswersSource
+
+if TYPE_CHECKING:
+    from eddyline.api.store_tables import StoreQuestion
+
+
+class EddylineAnswers(AnswersSource):
+    """Answers of an eddyline store: options path, query, confidence, form."""
+
+    def question(self) -> "StoreQuestion":
+        """Return what the options ask, or raise PipelineError."""
+        from eddyline.api.store_tables import StoreQuestion  # noqa: PLC0415 - see above
+
+        return StoreQuestion.from_options(self.options)

@@ -1,0 +1,71 @@
+"""Answers on paper: as a table for people, as JSON and as CSV for programs."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from rich.table import Table
+
+from eddyline.answer.estimate import Estimate, Number, show
+from eddyline.answer.groups.table import Groups
+from eddyline.answer.plain import plain
+from eddyline.cli.console import err
+
+Answer = Estimate | Groups
+_COLUMNS = ("query", "group", "aggregate", "value", "low", "high", "exact", "confidence", "method", "notes")
+
+
+def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | None = None) -> Table:
+    """Return the table of estimates, beside the exact answers where they are known."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("query", "estimate", "low", "high", *(("exact", "error") if exact else ()), "method"):
+        table.add_column(heading, justify="left" if heading in ("query", "method") else "right")
+    for estimate in estimates:
+        cells = [estimate.query, *estimate.shown]
+        if exact:
+            truth, value = exact[estimate.query], estimate.value
+            error = abs((value if isinstance(value, Number) else 0) - truth) / (abs(truth) or 1)
+            cells += [show(truth), f"{error:.2%}"]
+        table.add_row(*cells, estimate.method)
+    return table
+
+
+def show_notes(answer: Answer) -> None:
+    """Print what a careful reader should know of an answer."""
+    for note in answer.notes:
+        err.print(f"[yellow]{answer.query}[/yellow]: ", end="")
+        err.print(note, markup=False, highlight=False)
+
+
+def as_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+    """Return answers as a JSON list of objects with all digits; a question that was refused has the reason."""
+    told: list[dict[str, object]] = [answer.to_dict() for answer in answers]
+    told += [{"query": query, "refused": reason} for query, reason in refused.items()]
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def as_csv(answers: Iterable[Answer]) -> str:
+    """Return answers as CSV with all digits: a line for each estimate, and for each aggregate of each group."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for answer in answers:
+        writer.writerows(_lines(answer))
+    return written.getvalue()
+
+
+def _lines(answer: Answer) -> Iterator[list[object]]:
+    about = [answer.confidence, answer.method, " ".join(answer.notes)]
+    if isinstance(answer, Estimate):
+        yield [answer.query, "", "", *_numbers(answer), *about]
+        return
+    for row in answer:
+        group = "; ".join(f"{name}={plain(row[name])}" for name in answer.group_columns)
+        for name in answer.aggregates:
+            yield [answer.query, group, name, *_numbers(answer.estimate(row, name)), *about]
+
+
+def _numbers(estimate: Estimate) -> list[object]:
+    numbers = estimate.numbers()
+    return [numbers["value"], numbers["low"], numbers["high"], str(numbers["exact"]).lower()]

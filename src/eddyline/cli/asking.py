@@ -1,0 +1,96 @@
+"""`ask`: the answers of a pipeline's queries, or of a store's."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.table import Groups
+from eddyline.api.batch_job import build_state, open_state, stored_layout, stored_state
+from eddyline.api.pipeline import Pipeline, load_pipeline
+from eddyline.api.state import State
+from eddyline.cli import console
+from eddyline.cli.answers import Answer, answer_table, as_csv, as_json, show_notes
+from eddyline.cli.console import app, out, print_error, tells_errors, working
+from eddyline.errors import EddylineError
+from eddyline.store import Store
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+@app.command()
+@tells_errors
+def ask(
+    pipeline: Annotated[str, typer.Argument(help="The pipeline file (TOML), or a store to ask.")],
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
+    ] = None,
+    confidence: Annotated[float | None, typer.Option(help="The intervals' confidence.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read the sources again even if the store has answers.")
+    ] = False,
+    form: Annotated[
+        Format, typer.Option("--format", help="A table for people; JSON or CSV with all digits for programs.")
+    ] = Format.table,
+) -> None:
+    """Answer a pipeline's queries: from its store if it has one, else by one pass over its sources.
+
+    A store answers while `eddyline run` keeps it current; so does its directory, given in place of the file. A question
+    that cannot be answered leaves the others answered, and the exit code is 1.
+    """
+    if not pipeline.endswith(".toml") and Store.exists(pipeline):
+        state = open_state(pipeline)
+        names = state.snapshot.layout.query_names
+    else:
+        loaded = load_pipeline(Path(pipeline))
+        state, names = _state_of(loaded, refresh=refresh), list(loaded.queries)
+    answers: list[Answer] = []
+    refused: dict[str, EddylineError] = {}
+    for each in query or names:
+        try:
+            answers.append(state.answer(each, confidence=confidence))
+        except EddylineError as error:
+            refused[each] = error
+    if form is Format.table:
+        _print_table(state, answers)
+    else:
+        reasons = {each: str(error) for each, error in refused.items()}
+        print(as_json(answers, reasons) if form is Format.json else as_csv(answers), end="")
+    for each, reason in refused.items():
+        print_error(reason, f"{each}: " if len(query or names) > 1 else "")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _print_table(state: State, answers: list[Answer]) -> None:
+    estimates = [each for each in answers if isinstance(each, Estimate)]
+    for estimate in estimates:
+        show_notes(estimate)
+    if estimates:
+        out.print(answer_table(estimates))
+    for groups in (each for each in answers if isinstance(each, Groups)):
+        show_notes(groups)
+        out.print(f"\n{groups.query}\n{groups}", markup=False, highlight=False, soft_wrap=True)
+    fresh = f", {state.origin.freshness}" if state.origin else ""
+    out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
+
+
+def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
+    made = pipeline.plan(keep=None if refresh else stored_layout(pipeline))
+    state = None if refresh else stored_state(pipeline, made)
+    if state is not None:
+        return state
+    with working("starting Spark"):
+        spark = console.session()
+    with working("one pass over the sources"):
+        state = build_state(spark, pipeline, made)
+    spark.stop()
+    return state

@@ -1,0 +1,34 @@
+"""Commands about the machine: `warm` compiles the kernels, `doctor` checks what Spark needs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eddyline.api import doctor as checks
+from eddyline.api.warm import warm as warm_kernels
+from eddyline.cli.console import app, out, tells_errors, working
+
+
+@app.command()
+@tells_errors
+def warm() -> None:
+    """Compile all kernels ahead, so that no first pass waits for it: at set-up, or when an image is built."""
+    with working("compiling kernels"):
+        warmed = warm_kernels()
+    out.print(f"{warmed.kernels} kernels, {warmed.compiled} of them compiled now, kept in ", end="")
+    out.print(str(warmed.folder), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def doctor(
+    folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
+) -> None:
+    """Check Java, Python, Spark, its workers and write access, and say what to do about what is missing."""
+    failed = False
+    for check in checks.checks(folder):
+        failed |= not check.fine
+        out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
+        out.print(check.found, markup=False, highlight=False)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,140 @@
+"""Commands that show a store as it moves: `serve` in a browser, `watch` in the terminal."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from eddyline.answer.groups.table import Groups
+from eddyline.api.follow import Follower, Sighting
+from eddyline.cli.answers import answer_table
+from eddyline.cli.console import StorePath, app, err, out, tells_errors
+from eddyline.errors import EddylineError, PipelineError
+from eddyline.store import Reader
+
+if TYPE_CHECKING:
+    from eddyline.answer.estimate import Estimate
+    from eddyline.serve.app import Server
+    from eddyline.serve.view import ExactAnswers
+
+PORT = 8321
+
+
+@app.command()
+@tells_errors
+def serve(
+    store: StorePath,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; any other demands a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="The port to listen on, 0 for any that is free.", min=0, max=65535)
+    ] = PORT,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with the token that clients have to send.")
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file that the history of estimates is kept in; by default with the user's state."
+        ),
+    ] = None,
+) -> None:
+    """Serve a store's answers: a live page, a JSON API and Prometheus metrics, while a run writes the store or not."""
+    Reader(store).current()
+    server = server_for(store, host, port, token_file, history)
+    out.print(f"{store} is served at {server.address} (Ctrl-C ends it)", highlight=False, soft_wrap=True)
+    server.run()
+
+
+def server_for(
+    store: str,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    token_file: Path | None = None,
+    history: Path | None = None,
+    exact: "ExactAnswers | None" = None,
+) -> "Server":
+    """Return a server of a store that listens already; `run()` serves until it is told to end."""
+    try:
+        from eddyline.serve.app import server_of  # noqa: PLC0415 - an extra, only where it is used
+        from eddyline.serve.history import default_path  # noqa: PLC0415
+        from eddyline.serve.security import read_token  # noqa: PLC0415
+        from eddyline.serve.watcher import Watcher  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise PipelineError(f'serving needs {error.name}: pip install "eddyline[serve]".') from error
+    token = read_token(token_file, host)
+    watcher = Watcher(store, history or default_path(store), exact=exact)
+    return server_of(watcher, host, port, token)
+
+
+@app.command()
+@tells_errors
+def watch(
+    store: StorePath,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
+    ] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, then end.")] = False,
+) -> None:
+    """Show a store's answers in the terminal as they move, until Ctrl-C."""
+    Reader(store).current()
+    follower = Follower(store)
+    if once:
+        out.print(_shown(follower.look(), query))
+        return
+    try:
+        (_watch_live if out.is_terminal else _watch_lines)(follower, query, every)
+    except KeyboardInterrupt:
+        err.print("stopped watching; the store goes on", highlight=False)
+
+
+def _watch_live(follower: Follower, queries: list[str] | None, every: float) -> None:
+    """Show the newest answers in place of the last, until interrupted."""
+    with Live(_shown(follower.look(), queries), console=out, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            live.update(_shown(follower.look(), queries), refresh=True)
+
+
+def _watch_lines(follower: Follower, queries: list[str] | None, every: float) -> None:
+    """Print the answers whenever there is something new, until interrupted: for files and pipes."""
+    before = Sighting()
+    while True:
+        seen = follower.look()
+        if seen.is_news_after(before):
+            out.print(_shown(seen, queries))
+        before = seen
+        time.sleep(every)
+
+
+def _shown(seen: Sighting, queries: list[str] | None) -> Group:
+    """Return what the terminal shows of a sighting: estimates, groups, refusals, and how fresh they are."""
+    state = seen.state
+    if state is None:
+        return Group(Text(seen.problem or "the store has no epoch yet"))
+    estimates: list[Estimate] = []
+    below: list[Text] = []
+    for query in queries or state.snapshot.layout.query_names:
+        try:
+            answer = state.answer(query)
+        except EddylineError as error:
+            below.append(Text(f"{query}: {error}", style="red"))
+            continue
+        if isinstance(answer, Groups):
+            below.append(Text(f"\n{query}\n{answer}"))
+        else:
+            estimates.append(answer)
+        below += [Text(f"{query}: {note}", style="yellow") for note in answer.notes]
+    fresh = (
+        state.origin.freshness.of(each.name for each in state.snapshot.layout.streams)
+        if state.origin
+        else None
+    )
+    status = seen.problem or (f"written by {seen.writer}" if seen.writer else "no run writes this store now")
+    return Group(answer_table(estimates), *below, Text(f"{fresh}\n{status}", style="dim"))

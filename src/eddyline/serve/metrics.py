@@ -1,0 +1,121 @@
+"""Metrics for Prometheus: every estimate with its interval, how fresh they are, and how the server is doing."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.groups.table import Groups
+from eddyline.answer.plain import finite
+from eddyline.errors import EddylineError
+from eddyline.serve.events import Events
+from eddyline.serve.view import SHOWN_GROUPS, View
+from eddyline.serve.watcher import Watcher
+
+_ESTIMATE = {
+    "eddyline_estimate_value": "The estimate of a query.",
+    "eddyline_estimate_low": "The lower end of its interval.",
+    "eddyline_estimate_high": "The upper end of its interval.",
+    "eddyline_estimate_exact": "1 if the estimate is exact.",
+}
+_LABELS = ("query", "aggregate", "group")
+_SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class StoreCollector(Collector):
+    """What Prometheus is told of a store at the moment that it asks."""
+
+    def __init__(self, watcher: Watcher, events: Events) -> None:
+        self._watcher = watcher
+        self._events = events
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield all metrics of the newest view."""
+        view = self._watcher.view
+        yield from _estimates(view)
+        yield from _freshness(view)
+        yield _gauge(
+            "eddyline_running", "1 while a writer holds the store.", float(view.sighting.writer is not None)
+        )
+        yield _gauge(
+            "eddyline_store_readable", "0 if the store could not be read.", float(not view.sighting.problem)
+        )
+        yield _gauge("eddyline_event_clients", "Clients that follow the events.", self._events.clients)
+        taken = GaugeMetricFamily(
+            "eddyline_planned_answer_seconds", "Seconds that an answer took.", labels=["query"]
+        )
+        for query, seconds in view.seconds.items():
+            taken.add_metric([query], seconds)
+        yield taken
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _estimates(view: View) -> Iterator[Metric]:
+    """Yield the value and both ends of every number; of groups, those that the page shows."""
+    value, low, high, exact = (
+        GaugeMetricFamily(name, about, labels=_LABELS) for name, about in _ESTIMATE.items()
+    )
+    for labels, estimate in _labelled(view):
+        numbers = map(finite, (estimate.value, estimate.low, estimate.high))
+        for family, number in zip((value, low, high), numbers, strict=True):
+            if number is not None:
+                family.add_metric(labels, number)
+        exact.add_metric(labels, float(estimate.exact))
+    answered = GaugeMetricFamily(
+        "eddyline_query_answered", "0 if what is kept no longer answers it.", labels=["query"]
+    )
+    for query, answer in view.answers.items():
+        answered.add_metric([query], float(not isinstance(answer, EddylineError)))
+    yield from (value, low, high, exact, answered)
+
+
+def _labelled(view: View) -> Iterator[tuple[list[str], Estimate]]:
+    """Yield every estimate with its labels: the query, the aggregate and the group, empty where there is none."""
+    for query, answer in view.answers.items():
+        if isinstance(answer, Estimate):
+            yield [query, "", ""], answer
+        elif isinstance(answer, Groups):
+            for row in answer.table.slice(0, SHOWN_GROUPS).to_pylist():
+                group = ", ".join(f"{name}={show(row[name])}" for name in answer.group_columns)
+                for name in answer.aggregates:
+                    yield [query, name, group], answer.estimate(row, name)
+
+
+def _freshness(view: View) -> Iterator[Metric]:
+    state, fresh = view.state, view.freshness
+    if state is None or fresh is None:
+        return
+    yield _gauge("eddyline_epoch", "The epoch that answers are read from.", fresh.epoch)
+    yield _gauge("eddyline_state_bytes", "Bytes of counters, hints and samples.", state.nbytes)
+    about = {
+        "rows": "Rows applied, deletes among them.",
+        "deletes": "Rows applied that took rows away.",
+        "bad": "Rows skipped because their change could not be read.",
+        "late": "Rows that came after the panes of their windows were dropped.",
+        "last_batch_time": "When the last batch was committed, in seconds since 1970.",
+    }
+    for name, sentence in about.items():
+        unit = "_seconds" if name == "last_batch_time" else ""
+        family = GaugeMetricFamily(f"eddyline_stream_{name}{unit}", sentence, labels=["stream"])
+        for stream in fresh.streams:
+            if getattr(stream, name) is not None:
+                family.add_metric([stream.stream], getattr(stream, name))
+        yield family
+
+
+def registry_of(watcher: Watcher, events: Events) -> tuple[CollectorRegistry, Histogram]:
+    """Return the registry of a server, and the histogram of the seconds that unplanned questions take."""
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(watcher, events))
+    took = Histogram(
+        "eddyline_answer_seconds",
+        "Seconds that a question over HTTP took.",
+        buckets=_SECONDS,
+        registry=registry,
+    )
+    return registry, took

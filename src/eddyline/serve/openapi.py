@@ -1,0 +1,237 @@
+"""The OpenAPI document of the HTTP API, written as it is sent."""
+
+import eddyline
+from eddyline.plan.size.shapes import HIGHEST_CONFIDENCE
+from eddyline.serve.parameters import DEFAULT_GROUPS, LEAST_GROUPS, MOST_GROUPS
+
+Json = dict[str, object]
+_ANY: Json = {"type": ["number", "string", "boolean", "null"]}
+_END: Json = {"type": ["number", "string", "boolean", "null"], "description": "null: without a bound"}
+_TEXT: Json = {"type": "string"}
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_MAYBE_TEXT: Json = {"type": ["string", "null"]}
+_MAYBE_NUMBER: Json = {"type": ["number", "null"]}
+
+
+def _object(properties: Json, *, optional: tuple[str, ...] = ()) -> Json:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+def _named(schema: str) -> Json:
+    return {"$ref": f"#/components/schemas/{schema}"}
+
+
+_NUMBERS: Json = {
+    "value": _ANY,
+    "low": _END,
+    "high": _END,
+    "exact": {"type": "boolean"},
+    "shown": _TEXT,
+    "shown_interval": _MAYBE_TEXT,
+}
+_ABOUT: Json = {
+    "confidence": {"type": "number"},
+    "method": _TEXT,
+    "notes": _list(_TEXT),
+    "freshness": {"anyOf": [_named("Freshness"), {"type": "null"}]},
+}
+_STREAM_COUNTS: Json = dict.fromkeys(("rows", "deletes", "bad", "late"), _COUNT)
+_GROUP = _object(
+    {
+        "group": {"type": "object", "additionalProperties": _ANY},
+        "aggregates": {"type": "object", "additionalProperties": _named("Numbers")},
+        "selected": {"enum": ["in", "undecided"]},
+    },
+    optional=("selected",),
+)
+_SCHEMAS: Json = {
+    "Numbers": _object(_NUMBERS),
+    "Estimate": _object(
+        {"query": _TEXT, **_NUMBERS, **_ABOUT, "exact_answer": {"type": "number"}}, optional=("exact_answer",)
+    ),
+    "Groups": _object(
+        {
+            "query": _TEXT,
+            "group_columns": _list(_TEXT),
+            "aggregates": _list(_TEXT),
+            "groups": _list(_GROUP),
+            "number_of_groups": _COUNT,
+            "rest": {"type": "object", "additionalProperties": _named("Numbers")},
+            "exact": {"type": "boolean"},
+            **_ABOUT,
+        }
+    ),
+    "Refusal": _object({"query": _TEXT, "refused": _TEXT}),
+    "Answer": {"anyOf": [_named("Estimate"), _named("Groups"), _named("Refusal")]},
+    "StreamFreshness": _object(
+        {
+            "stream": _TEXT,
+            **_STREAM_COUNTS,
+            "batch": {"type": ["integer", "null"]},
+            "last_batch_time": _MAYBE_TEXT,
+        }
+    ),
+    "Freshness": _object(
+        {
+            "epoch": _COUNT,
+            **_STREAM_COUNTS,
+            "last_batch_time": _MAYBE_TEXT,
+            "lag": _MAYBE_NUMBER,
+            "streams": _list(_named("StreamFreshness")),
+        }
+    ),
+    "Status": _object(
+        {
+            "running": {"type": "boolean"},
+            "writer": _MAYBE_TEXT,
+            "problem": _MAYBE_TEXT,
+            "state_bytes": {"type": ["integer", "null"]},
+            "plan": _MAYBE_TEXT,
+            "freshness": {"anyOf": [_named("Freshness"), {"type": "null"}]},
+        }
+    ),
+    "Query": _object(
+        {
+            "name": _TEXT,
+            "sql": _TEXT,
+            "streams": _list(_TEXT),
+            "window": {
+                "anyOf": [
+                    _object({"seconds": {"type": "number"}, "slide": {"type": "number"}}),
+                    {"type": "null"},
+                ]
+            },
+            "expected_error": _MAYBE_NUMBER,
+        }
+    ),
+    "Point": {
+        "type": "array",
+        "description": "epoch, time in seconds since 1970, value, low, high, exact answer if it is known",
+        "prefixItems": [_COUNT, {"type": "number"}, *(_MAYBE_NUMBER for _ in range(4))],
+    },
+    "Plan": _object(
+        {
+            "digest": _TEXT,
+            "confidence": {"type": "number"},
+            "bytes": _COUNT,
+            "memory": _list(
+                _object(
+                    {"id": _TEXT, "holds": _TEXT, "stream": _TEXT, "nbytes": _COUNT, "readers": _list(_TEXT)}
+                )
+            ),
+            "streams": _list(_object({"name": _TEXT, "changes": _MAYBE_TEXT})),
+        }
+    ),
+    "Error": _object({"error": _object({"type": _TEXT, "message": _TEXT})}),
+}
+
+
+def _parameter(name: str, schema: Json, about: str, *, required: bool = False) -> Json:
+    return {"name": name, "in": "query", "description": about, "required": required, "schema": schema}
+
+
+_CONFIDENCE = _parameter(
+    "confidence",
+    {"type": "number", "minimum": 0.5, "maximum": HIGHEST_CONFIDENCE},
+    "The confidence of the intervals; by default the plan's.",
+)
+_LIMIT = _parameter(
+    "limit",
+    {"type": "integer", "minimum": LEAST_GROUPS, "maximum": MOST_GROUPS, "default": DEFAULT_GROUPS},
+    "How many groups of an answer to tell.",
+)
+_SQL = _parameter("sql", {"type": "string", "minLength": 1}, "An SQL text, or a query's name.", required=True)
+_WINDOW = _parameter("window", _TEXT, 'Of a text: the window to ask over, such as "1 hour".')
+_SLIDE = _parameter("slide", _TEXT, "Of a text: by how much the window moves on.")
+_TOGETHER = _parameter(
+    "simultaneous", {"type": "boolean"}, "Whether the intervals of all groups hold together."
+)
+_FORM = _parameter("form", {"enum": ["json", "text", "mermaid", "svg"], "default": "json"}, "In which form.")
+_NAME: Json = {
+    "name": "query",
+    "in": "path",
+    "required": True,
+    "schema": _TEXT,
+    "description": "A query's name.",
+}
+_SENTENCES = {
+    "400": "The request is malformed; the sentence says where.",
+    "401": "A token is needed.",
+    "404": "There is no such query.",
+    "422": "The text can be read, and what is kept does not answer it; the sentence says why.",
+    "503": "The store cannot be read, or too many questions are being answered.",
+    "504": "The answer takes too long.",
+}
+
+
+def _get(
+    about: str,
+    schema: Json | None,
+    *parameters: Json,
+    fails: str = "400 503",
+    media: str = "application/json",
+) -> Json:
+    """Return the description of an address that is read with GET."""
+    content: Json = {media: {"schema": schema} if schema is not None else {}}
+    responses: Json = {"200": {"description": about, "content": content}}
+    for code in (*fails.split(), "401"):
+        error = {"application/json": {"schema": _named("Error")}}
+        responses[code] = {"description": _SENTENCES[code], "content": error}
+    return {"get": {"summary": about, "parameters": list(parameters), "responses": responses}}
+
+
+def document() -> Json:
+    """Return the document."""
+    asked = "400 422 503 504"
+    plan = _get("What is kept, who shares it.", _named("Plan"), _FORM)
+    plan["get"]["responses"]["200"]["content"] |= {"text/plain": {}, "image/svg+xml": {}}  # type: ignore[index]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "eddyline",
+            "version": eddyline.__version__,
+            "description": "Answers with intervals from a store that a run keeps current. Nothing is written.",
+        },
+        "servers": [{"url": "/api/v1"}],
+        "security": [{}, {"token": []}],
+        "paths": {
+            "/queries": _get("The queries of the plan.", _list(_named("Query"))),
+            "/answers": _get(
+                "The answers of all queries.", _list(_named("Answer")), _CONFIDENCE, _LIMIT, fails=asked
+            ),
+            "/answers/{query}": _get(
+                "The answer of one query.", _named("Answer"), _NAME, _CONFIDENCE, _LIMIT, fails=f"404 {asked}"
+            ),
+            "/answer": _get(
+                "The answer of an SQL text from what is kept.",
+                _named("Answer"),
+                _SQL,
+                _CONFIDENCE,
+                _LIMIT,
+                _WINDOW,
+                _SLIDE,
+                _TOGETHER,
+                fails=asked,
+            ),
+            "/history": _get(
+                "How the estimates moved.", {"type": "object", "additionalProperties": _list(_named("Point"))}
+            ),
+            "/plan": plan,
+            "/freshness": _get(
+                "How far the streams have come, and how the store is doing.", _named("Status")
+            ),
+            "/events": _get(
+                "The answers as they move, as server-sent events.", None, media="text/event-stream"
+            ),
+            "/openapi.json": _get("This document.", {"type": "object"}),
+        },
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }

@@ -1,0 +1,251 @@
+// The live page: every query with its estimate and interval, moving as the store does.
+// Everything is made of elements and text nodes: nothing from data is ever read as markup.
+
+import { draw, interval, svg } from "./chart.js";
+
+const MOST_POINTS = 1500;
+const history = new Map();  // a query's points: [epoch, time, value, low, high, exact]
+const cards = new Map();    // a query's elements
+let texts = new Map();      // a query's SQL
+let plan = null;            // which plan is shown
+let latest = null;          // the newest view
+
+const at = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+async function get(address) {
+  const response = await fetch(`api/v1/${address}`);
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error.message);
+  return body;
+}
+
+// Status and freshness -------------------------------------------------------------------------------------------
+
+function say(kind, sentence) {
+  const status = at("status");
+  if (status.textContent !== sentence) status.textContent = sentence;
+  status.dataset.kind = kind;
+}
+
+function ago(seconds) {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} days`;
+}
+
+function tellStatus(view) {
+  if (view.problem) say("trouble", `The store cannot be read now: ${view.problem} ${view.answers.length ? "What is shown is what was read last." : ""}`);
+  else if (view.running) say("running", "Running: a run keeps this store current.");
+  else say("stopped", "No run writes this store now. The answers are those of its last commit.");
+}
+
+function tellFreshness() {
+  const fresh = latest?.freshness;
+  if (!fresh) return;
+  const count = (number) => number.toLocaleString();
+  const facts = [["epoch", count(fresh.epoch)], ["rows", count(fresh.rows)], ["deletes", count(fresh.deletes)]];
+  if (fresh.bad) facts.push(["bad rows", count(fresh.bad), "warn"]);
+  if (fresh.late) facts.push(["late rows", count(fresh.late), "warn"]);
+  const times = fresh.streams.map((stream) => stream.last_batch_time && Date.parse(stream.last_batch_time));
+  if (times.some(Boolean)) facts.push(["last batch", `${ago(Math.max(0, Date.now() - Math.max(...times.filter(Boolean))) / 1000)} ago`]);
+  if (times.length > 1 && times.every(Boolean)) facts.push(["slowest stream", `${ago(Math.max(0, Date.now() - Math.min(...times)) / 1000)} ago`]);
+  facts.push(["state", `${count(latest.state_bytes)} bytes`]);
+  at("freshness").replaceChildren(...facts.map(([name, value, kind]) => make("div", kind ? { class: kind } : {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+// Answers --------------------------------------------------------------------------------------------------------
+
+function intervalLine(answer) {
+  if (answer.exact) return make("span", { class: "chip exact" }, "exact");
+  if (answer.value === null) return make("span", { class: "quiet" }, "");
+  return make("span", {}, make("span", { class: "interval" }, `${answer.shown_interval} at ${Math.round(answer.confidence * 1000) / 10}%`), " ", make("span", { class: "chip" }, answer.method));
+}
+
+function notesOf(answer) {
+  return answer.notes?.length ? make("ul", { class: "notes", "aria-label": "Notes" }, ...answer.notes.map((note) => make("li", {}, note))) : null;
+}
+
+function truthLine(answer) {
+  if (typeof answer.exact_answer !== "number") return null;
+  const inside = answer.exact || (answer.low <= answer.exact_answer && answer.exact_answer <= answer.high);
+  return make("div", { class: "truth" }, `exact answer ${answer.exact_answer.toLocaleString(undefined, { maximumFractionDigits: 4 })}, ${inside ? "inside" : "outside"} the interval`);
+}
+
+function groupTable(answer) {
+  const head = make("tr", {}, ...answer.group_columns.map((name) => make("th", { scope: "col" }, name)),
+    ...answer.aggregates.flatMap((name) => [make("th", { scope: "col" }, name), make("td", {}, "")]));
+  const bounds = new Map(answer.aggregates.map((name) => {
+    const seen = answer.groups.flatMap((row) => [row.aggregates[name].low, row.aggregates[name].high, row.aggregates[name].value]).filter((value) => typeof value === "number");
+    return [name, [seen.reduce((a, b) => Math.min(a, b), 0), seen.reduce((a, b) => Math.max(a, b), 0)]];
+  }));
+  const rows = answer.groups.map((row) => make("tr", {},
+    ...answer.group_columns.map((name, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, row.group[name] === null ? "NULL" : String(row.group[name]))),
+    ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name)))));
+  const table = make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const more = answer.number_of_groups > answer.groups.length ? `${answer.number_of_groups.toLocaleString()} groups, the first ${answer.groups.length} shown. ` : "";
+  const rest = answer.exact || !answer.group_columns.length ? "" : answer.aggregates.filter((name) => answer.rest[name]).map((name) => `Groups not seen: ${name} ${answer.rest[name].shown}${answer.rest[name].shown_interval ? ` [${answer.rest[name].shown_interval}]` : ""}. `).join("");
+  return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Groups of ${answer.query}` }, table), make("p", { class: "quiet" }, `${more}${rest}`));
+}
+
+function groupCells(numbers, [least, most]) {
+  const text = numbers.exact || numbers.shown_interval === null ? numbers.shown : `${numbers.shown} [${numbers.shown_interval}]`;
+  const drawn = typeof numbers.value === "number" ? interval(numbers, least, most) : "";
+  return [make("td", {}, text), make("td", {}, drawn)];
+}
+
+// Fills a card's body with an answer; the chart is drawn beside it.
+function fill(body, answer) {
+  if (answer.refused !== undefined) {
+    body.replaceChildren(make("p", { class: "refused" }, answer.refused));
+  } else if (answer.groups !== undefined) {
+    const certain = make("div", {}, make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : `${Math.round(answer.confidence * 100)}% intervals, ${answer.method}`));
+    body.replaceChildren(certain, groupTable(answer), ...[notesOf(answer)].filter(Boolean));
+  } else {
+    body.replaceChildren(...[make("div", { class: "value" }, answer.shown), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
+  }
+}
+
+function cardOf(query) {
+  if (!cards.has(query)) {
+    const title = make("h3", { id: `query-${cards.size}-${Date.now()}` }, query);
+    const sql = make("code", { class: "sql" }), body = make("div"), figure = make("figure", { class: "chart", hidden: "" });
+    const card = make("article", { class: "card", "aria-labelledby": title.id }, title, sql, body, figure);
+    cards.set(query, { card, sql, body, figure });
+    new ResizeObserver(() => drawChart(query)).observe(figure);
+  }
+  return cards.get(query);
+}
+
+function drawChart(query) {
+  const { figure } = cards.get(query), all = history.get(query) ?? [];
+  figure.hidden = all.length === 0;
+  if (all.length === 0 || figure.clientWidth === 0) return;
+  const from = all.at(-1)[1] - Number(at("span").value), points = all.filter((point) => point[1] >= from);
+  const last = points.at(-1), span = last[1] - points[0][1];
+  const label = `${query} over the last ${ago(span)}: from ${points[0][2].toLocaleString()} to ${last[2].toLocaleString()}`;
+  if (at("scale").value === "percent") draw(figure, points.map(inPercent), `${label}, its interval in percent of it`, "%");
+  else draw(figure, points, label);
+}
+
+// A point whose numbers are percent of its estimate: the estimate is 0, and the exact answer shows the error.
+function inPercent([epoch, time, value, ...others]) {
+  const share = (other) => typeof other === "number" && value !== 0 ? 100 * (other / value - 1) * Math.sign(value) : null;
+  return [epoch, time, 0, ...others.map(share)];
+}
+
+function remember(view) {
+  const fresh = view.freshness;
+  if (!fresh) return;
+  for (const answer of view.answers) {
+    if (typeof answer.value !== "number") continue;
+    const points = history.get(answer.query) ?? [];
+    const number = (value) => typeof value === "number" ? value : null;
+    if (points.length && points.at(-1)[0] >= fresh.epoch) continue;
+    points.push([fresh.epoch, Date.parse(fresh.last_batch_time ?? new Date()) / 1000, answer.value, number(answer.low), number(answer.high), number(answer.exact_answer)]);
+    if (points.length > MOST_POINTS) points.splice(0, points.length, ...points.filter((_, i) => i % 2 === 0));
+    history.set(answer.query, points);
+  }
+}
+
+const numbersFirst = (answers) => [...answers].sort((a, b) => (a.groups !== undefined) - (b.groups !== undefined));
+
+function show(view) {
+  latest = view;
+  tellStatus(view);
+  tellFreshness();
+  remember(view);
+  const names = new Set(view.answers.map((answer) => answer.query));
+  for (const [name, { card }] of cards) if (!names.has(name)) { card.remove(); cards.delete(name); history.delete(name); }
+  for (const [place, answer] of numbersFirst(view.answers).entries()) {
+    const { card, sql, body } = cardOf(answer.query);
+    if (at("queries").children[place] !== card) at("queries").insertBefore(card, at("queries").children[place] ?? null);
+    sql.textContent = texts.get(answer.query) ?? "";
+    card.classList.toggle("wide", answer.groups !== undefined);
+    fill(body, answer);
+    drawChart(answer.query);
+  }
+}
+
+// Plan and memory ------------------------------------------------------------------------------------------------
+
+async function showPlan(digest) {
+  const [queries, kept, text] = await Promise.all([get("queries"), get("plan"), fetch("api/v1/plan?form=text").then((answer) => answer.text())]);
+  texts = new Map(queries.map((query) => [query.name, query.sql]));
+  at("plan-text").textContent = text;
+  at("picture").src = `api/v1/plan?form=svg#${digest}`;
+  at("picture").hidden = false;
+  showMemory(kept);
+  plan = digest;
+  if (latest) show(latest);
+}
+
+function showMemory(kept) {
+  const shares = kept.memory.filter((share) => share.nbytes > 0).sort((a, b) => b.nbytes - a.nbytes);
+  at("memory-total").textContent = `${kept.bytes.toLocaleString()} bytes are kept for ${texts.size} queries on ${kept.streams.length} streams.`;
+  let left = 0;
+  const parts = shares.map((share, i) => {
+    const width = 1000 * share.nbytes / kept.bytes, part = svg("rect", { class: `share-${i % 6}`, x: left, y: 0, width: Math.max(width - 1, 0.5), height: 26 });
+    left += width;
+    return part;
+  });
+  at("memory-bar").replaceChildren(svg("svg", { viewBox: "0 0 1000 26", preserveAspectRatio: "none", "aria-hidden": "true" }, ...parts));
+  at("memory-bar").setAttribute("aria-label", `Memory of the plan: ${shares.slice(0, 5).map((share) => `${share.holds} ${share.nbytes.toLocaleString()} bytes`).join(", ")}`);
+  at("memory").tBodies[0].replaceChildren(...shares.map((share, i) => make("tr", {},
+    make("th", { scope: "row" }, make("span", { class: "swatch" }, svg("svg", { viewBox: "0 0 11 11", "aria-hidden": "true" }, svg("rect", { class: `share-${i % 6}`, width: 11, height: 11 }))), share.holds),
+    make("td", {}, share.stream), make("td", { class: "number" }, share.nbytes.toLocaleString()),
+    make("td", {}, share.readers.length > 1 ? `${share.readers.join(", ")} (shared)` : share.readers.join(", ")))));
+}
+
+// Asking ---------------------------------------------------------------------------------------------------------
+
+async function ask(event) {
+  event.preventDefault();
+  const button = at("ask").querySelector("button"), asked = at("asked");
+  const sql = at("sql").value.trim();
+  if (!sql) { at("sql").focus(); return; }
+  button.disabled = true;
+  try {
+    const answer = await get(`answer?${new URLSearchParams({ sql, confidence: at("confidence").value, limit: 200 })}`);
+    const body = make("div");
+    fill(body, answer);
+    asked.replaceChildren(make("article", { class: "card", "aria-label": "The answer" }, make("code", { class: "sql" }, sql), body));
+  } catch (error) {
+    asked.replaceChildren(make("p", { class: "refused", role: "alert" }, error.message));
+  } finally {
+    button.disabled = false;
+  }
+}
+
+// Following ------------------------------------------------------------------------------------------------------
+
+async function takeHistory() {
+  for (const [query, points] of Object.entries(await get("history"))) history.set(query, points);
+}
+
+function follow() {
+  const events = new EventSource("api/v1/events");
+  events.addEventListener("open", () => takeHistory().then(() => latest && show(latest)).catch(() => {}));
+  events.addEventListener("view", (event) => {
+    const view = JSON.parse(event.data);
+    show(view);
+    if (view.plan && view.plan !== plan) showPlan(view.plan).catch((error) => say("trouble", error.message));
+  });
+  events.addEventListener("error", () => {
+    say("trouble", "The server cannot be reached; trying again. What is shown is what it said last.");
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
+  });
+}
+
+at("ask").addEventListener("submit", ask);
+at("sql").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("ask").requestSubmit(); });
+for (const id of ["span", "scale"]) at(id).addEventListener("change", () => { for (const query of cards.keys()) drawChart(query); });
+setInterval(tellFreshness, 1000);
+follow();

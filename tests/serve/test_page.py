@@ -1,0 +1,162 @@
+"""The live page in a real browser: right numbers, bands that move, questions, dark and narrow, nothing unescaped."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+import eddyline as el
+from eddyline.serve.app import server_of
+from eddyline.serve.watcher import Watcher
+from tests.data.moving_store import QUERIES, MovingStore, orders, plan
+from tests.serve.browser import Page, browser, needs_chromium
+from tests.serve.conftest import serving
+
+pytestmark = [needs_chromium, pytest.mark.timeout(300)]
+NASTY = "<img src=x onerror=alert(1)>"
+EPOCH_IS = (
+    "at => document.querySelector('#freshness').innerText.replace(/\\s+/g, ' ').includes(`epoch ${at}`)"
+)
+IS_TOLD = "words => document.querySelector('#status').innerText.includes(words)"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    store = MovingStore(tmp_path_factory.mktemp("page") / "state")
+    store.move(6_000)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def address(moving):
+    with serving(moving.where) as client:
+        yield str(client.base_url)
+
+
+def opened(chromium, address, **settings):
+    page = Page(chromium, address, **settings)
+    page.page.wait_for_selector("#queries .value")
+    page.page.wait_for_selector("#memory tbody tr")
+    return page
+
+
+def test_the_page_shows_the_librarys_numbers_and_its_bands_move_with_commits(chromium, moving, address):
+    page = opened(chromium, address)
+    for _ in range(2):
+        epoch = el.open(moving.where).origin.freshness.epoch
+        page.until(EPOCH_IS, epoch)
+        state = el.open(moving.where)
+        for query in ("orders_kept", "money", "buyers", "visits_by_buyers"):
+            value, low, high = state.answer(query).shown
+            assert page.told(query, ".value") == value
+            if not state.answer(query).exact:
+                assert page.told(query, ".interval") == f"{low} .. {high} at 95%"
+            assert page.told(query, ".sql") == QUERIES[query]
+        rows = page.card("by_region").locator("tbody tr").all_inner_texts()
+        assert {tuple(row.split("\t")[:2]) for row in rows} == {
+            (row["region"], f"{row['n']:,}") for row in state.answer("by_region")
+        }
+        bands = [page.card("money").locator("path.band").get_attribute("d")]
+        moving.move(6_000)
+    page.until(EPOCH_IS, epoch + 2)
+    bands.append(page.card("money").locator("path.band").get_attribute("d"))
+    assert bands[0] != bands[1]
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_a_question_is_answered_from_the_keyboard_and_a_refusal_says_why(chromium, moving, address):
+    page = opened(chromium, address)
+    box = page.page.get_by_label("SQL, or a query's name")
+    box.fill("SELECT COUNT(*) FROM visits")
+    box.press("Control+Enter")
+    answered = page.page.locator("#asked .value")
+    answered.wait_for()
+    assert answered.inner_text() == str(el.open(moving.where).answer("SELECT COUNT(*) FROM visits").shown[0])
+    box.fill("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
+    page.page.get_by_role("button", name="Answer").click()
+    page.page.locator("#asked table.groups").wait_for()
+    for text, words in (
+        ("SELECT COUNT(*) FROM orders o, visits v", "cross"),
+        ("SELECT COUNT(*) FROM elsewhere", "there is no stream 'elsewhere'"),
+        (f"SELECT {NASTY}", ""),
+    ):
+        box.fill(text)
+        page.page.get_by_role("button", name="Answer").click()
+        page.until("words => document.querySelector('#asked [role=alert]')?.innerText.includes(words)", words)
+    page.errors = [error for error in page.errors if "the server responded with a status of 4" not in error]
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_accessible_in_both_schemes_and_on_a_phone(chromium, address, scheme, width):
+    page = opened(chromium, address, scheme=scheme, width=width)
+    found = Axe().run(page.page).response["violations"]
+    assert not found, [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    ground = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(ground[4:-1].split(",")[0]) < 128) == (scheme == "dark")
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_time_and_scale_of_the_charts_can_be_chosen(chromium, address):
+    page = opened(chromium, address)
+    page.page.get_by_label("Scale").select_option("percent")
+    texts = page.card("money").locator("svg text").all_text_contents()
+    assert any(text.endswith("%") for text in texts)
+    page.page.get_by_label("Time").select_option("60")
+    assert page.card("money").locator("path.line").count() == 1
+    assert page.is_clean()
+
+
+def test_texts_and_values_stay_text(chromium, tmp_path):
+    queries = {
+        "nasty": f"SELECT COUNT(*) FROM orders WHERE region = '{NASTY}'",
+        "by_region": "SELECT region, COUNT(*) AS `<b>n</b>` FROM orders GROUP BY region",
+    }
+    store = MovingStore(tmp_path / "state", plan(queries))
+    store.commit("orders", orders(1, 500, (NASTY, "<script>alert(3)</script>", "&lt;b&gt;", "'\"")), bad=3)
+    with serving(store.where) as client:
+        page = opened(chromium, str(client.base_url))
+        assert page.told("nasty", ".sql") == queries["nasty"]
+        assert "<b>n</b>" in page.told("by_region", "thead")
+        cells = page.card("by_region").locator("tbody th").all_inner_texts()
+        assert set(cells) == {NASTY, "<script>alert(3)</script>", "&lt;b&gt;", "'\""}
+        assert page.page.locator("main img[src=x], main b, main script").count() == 0
+        assert "3 rows of stream" in page.told("nasty", ".notes")
+        assert page.is_clean(), (page.errors, page.elsewhere)
+        assert client.get("metrics").status_code == 200
+    store.close()
+
+
+def test_a_stopped_run_and_a_restarted_server_are_told_and_the_page_goes_on(chromium, tmp_path):
+    import threading
+
+    store = MovingStore(tmp_path / "state")
+    store.move()
+
+    def start(port):
+        server = server_of(Watcher(store.where, tmp_path / "history.json", every=0.05), "127.0.0.1", port)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        return server, thread
+
+    server, thread = start(0)
+    page = opened(chromium, server.address)
+    page.until(IS_TOLD, "Running")
+    store.close()
+    page.until(IS_TOLD, "No run writes this store now")
+    port = int(server.address.rstrip("/").rsplit(":", 1)[1])
+    server.should_exit = True
+    thread.join()
+    page.until(IS_TOLD, "The server cannot be reached")
+    server, thread = start(port)
+    page.until(IS_TOLD, "No run writes this store now")
+    assert page.told("money", ".value") == el.open(store.where).answer("money").shown[0]
+    server.should_exit = True
+    thread.join()
