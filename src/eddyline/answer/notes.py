@@ -6,6 +6,7 @@ from math import inf
 FEW_WITNESSES = 30
 """Fewer sampled values than this are few to rest an answer on."""
 
+TINY_VALUES = "digits below 2^-120 were cut off some numbers: the interval says how far that may matter."
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
 FEW_LARGE_VALUES = (
     "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "

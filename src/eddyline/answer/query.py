@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import aggregate_value
+from eddyline.answer.aggregates import told_exactly
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.query import answer_groups
@@ -73,11 +73,10 @@ def _one_stream(
     snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
-    totals = {
-        name: int(snapshot.counters[quantity.sketches[0][0]][0])
-        for name, quantity in planned.quantities.items()
-    }
-    return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
+    ids = {name: quantity.sketches[0][0] for name, quantity in planned.quantities.items()}
+    totals = {name: snapshot.total(each) for name, each in ids.items()}
+    rounded = any(map(snapshot.is_rounded, ids.values()))
+    return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
 
 
 def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
@@ -85,7 +84,7 @@ def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
     found = []
     for name in planned.streams:
         rows = next(k for k in snapshot.layout.kept_for(name) if k.demand == Demand(name, "total"))
-        net = int(snapshot.counters[rows.id][0])
+        net = snapshot.total(rows.id)
         if net < 0:
             found.append(notes.negative_stream(name, net))
     return found

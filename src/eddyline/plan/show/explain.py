@@ -18,6 +18,7 @@ from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
+from eddyline.sketch.total import TotalSpec
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
 
 
@@ -159,7 +160,10 @@ def _shape(kept: KeptSynopsis) -> str:
         return "one exact counter"
     if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
         return f"{spec.levels} levels of {spec.cells:,} cells"
+    if isinstance(spec, TotalSpec):
+        return f"one exact sum in {spec.words} words"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
+    shape += f" of {spec.number_words} words" if spec.number_words > 1 else ""
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
 
 
