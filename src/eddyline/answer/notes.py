@@ -44,6 +44,11 @@ UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not see
 UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
 
 
+def nothing_counted(stream: str) -> str:
+    """Return the note on a stream of which no batch was committed."""
+    return f"nothing of stream {stream} was counted yet: no batch of it was committed."
+
+
 def negative_groups(number: int) -> str:
     """Return the note on groups with more deletes than inserts."""
     return f"{number:,} groups have a negative net count and are left out: more deletes than inserts."

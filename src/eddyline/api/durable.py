@@ -18,6 +18,10 @@ from eddyline.plan.layout import KeptSynopsis, Layout, check_measures
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
+BATCH_QUERY = "batch"
+"""The query id under which a batch frame is taken, once, as batch 0."""
+BATCH_RUN = "batch"
+"""The run id of a store that one pass over the sources made: `eddyline ask` on a pipeline file."""
 _SINCE = "/since"
 
 
@@ -111,7 +115,14 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
         fresh = StreamFreshness(stream.name)
         if at is not None:
             fresh = StreamFreshness(
-                stream.name, at.rows, at.deletes, at.bad, at.late, at.batch_id, at.last_commit_time
+                stream.name,
+                at.rows,
+                at.deletes,
+                at.bad,
+                at.late,
+                at.batch_id,
+                at.last_commit_time,
+                at.query_id == BATCH_QUERY,
             )
         streams.append(fresh)
     named = [(kept.id, kept.stream) for kept in layout.kept]

@@ -15,7 +15,7 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
-from eddyline.api.durable import from_epoch, origin_of
+from eddyline.api.durable import BATCH_QUERY, from_epoch, origin_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError
 from eddyline.ingest.sections import to_sections
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 OnBad = Literal["fail", "skip", "dead-letter"]
 TRACK = 1_000
 """Answers of each query that a run remembers for its plot, the last ones."""
-BATCH_QUERY = "batch"
-"""The query id under which a batch frame is taken, once, as batch 0."""
 
 
 @dataclass(frozen=True)
