@@ -37,6 +37,9 @@ ROWS_NOT_SEEN = (
     "tuples, or a few rows may be repeated very often; more memory narrows the interval."
 )
 
+_SNAPSHOT = (
+    "Answers over it are those of no table: take the rows that its table held at the start as inserts first."
+)
 GROUPS_NOT_SEEN = (
     "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
 )
@@ -74,7 +77,13 @@ def groups_near_the_limit(number: int) -> str:
 
 def negative_stream(stream: str, net: int) -> str:
     """Return the note on a stream with more deletes than inserts."""
-    return f"stream {stream!r} has a net count of {net:,}: rows were deleted whose inserts are not in it."
+    return f"stream {stream!r} has a net count of {net:,}: rows were deleted whose inserts are not in it. {_SNAPSHOT}"
+
+
+def unseen_deletes(stream: str, rows: int, *, exact: bool) -> str:
+    """Return the note on a stream that deletes rows which never came."""
+    number = f"{rows:,}" if exact else f"about {rows:,}"
+    return f"{number} rows of stream {stream!r} were deleted whose inserts are not in it. {_SNAPSHOT}"
 
 
 def negative_elements(number: int) -> str:

@@ -12,9 +12,10 @@ from eddyline.answer.groups.table import Groups
 from eddyline.answer.joins.query import answer_join
 from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
+from eddyline.answer.unseen_deletes import unseen_deletes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
-from eddyline.plan.layout import Demand, PlannedQuery
+from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 
@@ -22,7 +23,7 @@ def answer(
     snapshot: Snapshot, planned: PlannedQuery, confidence: float, *, simultaneous: bool = False
 ) -> Estimate | Groups:
     """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
-    about = _negative_streams(snapshot, planned)
+    about = _unseen_deletes(snapshot, planned)
     if isinstance(planned, AdHocQuery):
         about = [notes.NOT_PLANNED, *about]
     if isinstance(planned.query, GroupQuery):
@@ -79,12 +80,10 @@ def _one_stream(
     return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
 
 
-def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
-    """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
-    found = []
-    for name in planned.streams:
-        rows = next(k for k in snapshot.layout.kept_for(name) if k.demand == Demand(name, "total"))
-        net = snapshot.total(rows.id)
-        if net < 0:
-            found.append(notes.negative_stream(name, net))
-    return found
+def _unseen_deletes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
+    """Return a note for each stream of which rows were deleted that never came."""
+
+    def found(stream: str) -> str | None:
+        return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+
+    return [note for stream in planned.streams if (note := found(stream)) is not None]

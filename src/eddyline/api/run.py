@@ -15,9 +15,10 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.unseen_deletes import unseen_deletes
 from eddyline.api.durable import BATCH_QUERY, from_epoch, origin_of
 from eddyline.api.state import State
-from eddyline.errors import EddylineError
+from eddyline.errors import ChangeError, EddylineError
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from eddyline.spark.stream import StreamFeed
 
 OnBad = Literal["fail", "skip", "dead-letter"]
+OnUnseenDelete = Literal["note", "fail"]
 TRACK = 1_000
 """Answers of each query that a run remembers for its plot, the last ones."""
 
@@ -59,13 +61,20 @@ class Run:
     """Streams that keep a store current; made by `Plan.start`. As a context manager it stops at the end."""
 
     def __init__(
-        self, spark: "SparkSession", layout: Layout, store: Store, on_bad: OnBad, dead_letter: str | None
+        self,
+        spark: "SparkSession",
+        layout: Layout,
+        store: Store,
+        on_bad: OnBad,
+        dead_letter: str | None,
+        on_unseen_delete: OnUnseenDelete = "note",
     ) -> None:
         self._spark = spark
         self._layout = layout
         self._store = store
         self._on_bad = on_bad
         self._dead_letter = dead_letter
+        self._on_unseen_delete = on_unseen_delete
         self._feeds: dict[str, StreamFeed] = {}
         self._ways: dict[str, str] = {}
         self._turn = threading.Lock()
@@ -90,7 +99,11 @@ class Run:
         from eddyline.spark.dead_letters import write_dead_letters  # noqa: PLC0415
 
         def change(epoch: Epoch) -> dict[str, bytes]:
-            return to_sections(self._snapshot(epoch).plus_stream(stream, added))
+            after = self._snapshot(epoch).plus_stream(stream, added)
+            note = unseen_deletes(after, stream) if self._on_unseen_delete == "fail" else None
+            if note is not None:
+                raise ChangeError(f"batch {batch_id} of stream {stream} is not taken: {note}")
+            return to_sections(after)
 
         if self._store.seen(stream, query_id, batch_id):
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eddyline.api.durable import BATCH_RUN, fresh_sections, stamp
-from eddyline.api.run import OnBad, Run
+from eddyline.api.run import OnBad, OnUnseenDelete, Run
 from eddyline.errors import PipelineError
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
@@ -38,10 +38,13 @@ class StartOptions:
     refresh: Collection[str] = ()
     keep: int = 3
     break_lock: bool = False
+    on_unseen_delete: OnUnseenDelete = "note"
 
     def __post_init__(self) -> None:
         if self.on_bad not in ("fail", "skip", "dead-letter"):
             raise PipelineError(f"on_bad={self.on_bad!r} is not fail, skip or dead-letter.")
+        if self.on_unseen_delete not in ("note", "fail"):
+            raise PipelineError(f"on_unseen_delete={self.on_unseen_delete!r} is neither note nor fail.")
         if (self.on_bad == "dead-letter") != (self.dead_letter is not None):
             raise PipelineError(
                 'on_bad="dead-letter" and dead_letter=, the path to write bad rows to, go together.'
@@ -63,7 +66,7 @@ def start_run(
     folder = _checkpoint_folder(where, settings.checkpoint)
     store = open_store(layout, where, settings)
     _forget_checkpoints(folder, settings.refresh)
-    run = Run(spark, layout, store, settings.on_bad, settings.dead_letter)
+    run = Run(spark, layout, store, settings.on_bad, settings.dead_letter, settings.on_unseen_delete)
     try:
         for name in sorted(frames, key=lambda name: frames[name].isStreaming):
             run.feed(name, frames[name], f"{folder}/{name}", settings.trigger)
