@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import eddyline
 from eddyline.cli import app
-from tests.data.moving_store import MovingStore
+from tests.data.moving_store import MovingStore, orders, plan
 
 PIPELINE = """
 [workload]
@@ -177,7 +177,9 @@ def test_ask_as_csv_has_a_line_for_each_estimate_and_each_aggregate_of_each_grou
         for line in lines
         if line["aggregate"] == "n" and "region" in line["group"]
     }
-    assert regions == {f"region={row['region']}": str(row["n"]) for row in state.answer("by_region")}
+    assert regions == {
+        json.dumps({"region": row["region"]}): str(row["n"]) for row in state.answer("by_region")
+    }
 
 
 def test_one_bad_question_leaves_the_others_answered(store):
@@ -223,7 +225,7 @@ def test_watch_follows_commits_until_it_is_interrupted(tmp_path):
         (["serve", "STORE", "--host", "0.0.0.0"], "can be reached from other machines: give --token-file"),
         (["serve", "STORE", "--token-file", "nowhere"], "the token file 'nowhere' cannot be read"),
         (["serve", "STORE", "--host", "256.1.1.1", "--token-file", "TOKEN"], "cannot listen on 256.1.1.1"),
-        (["serve", "STORE", "--port", "BUSY"], "name another one with --port"),
+        (["serve", "STORE", "--port", "BUSY"], "name another --host or --port"),
     ],
 )
 def test_what_cannot_be_served_is_told_in_a_sentence(store, tmp_path, arguments, sentence):
@@ -243,3 +245,24 @@ def test_serve_without_its_extra_says_what_to_install(store, monkeypatch):
     result = run("serve", store.where)
     assert result.exit_code == 1
     assert 'pip install "eddyline[serve]"' in result.stderr.replace("\n", "")
+
+
+def test_markup_and_control_characters_in_data_are_shown_as_they_are(tmp_path):
+    nasty = ["[/red]", "[bold red]free money[/]", "\x1b]0;title\x07", "b'x'"]
+    queries = {
+        "least": "SELECT MIN(region) FROM orders",
+        "by_region": "SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) > 0",
+    }
+    moving = MovingStore(tmp_path / "state", plan(queries))
+    moving.commit("orders", orders(1, 400, nasty))
+    moving.close()
+    for command in ("ask", "watch"):
+        result = run(command, moving.where, *(["--once"] if command == "watch" else []))
+        assert result.exit_code == 0, result.output
+        assert "[bold red]free money[/]" in result.output
+        assert "\\x1b]0;title\\x07" in result.output
+        assert "\x1b" not in result.output
+        assert re.search(r"region\s+n\s+selected", result.output)
+    lines = list(csv.DictReader(io.StringIO(run("ask", moving.where, "--format", "csv").stdout)))
+    assert {line["selected"] for line in lines if line["group"]} == {"in"}
+    assert {json.loads(line["group"])["region"] for line in lines if line["group"]} == set(nasty)

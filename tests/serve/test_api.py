@@ -127,7 +127,7 @@ def test_metrics_are_read_by_prometheus_parser_and_tell_the_estimates(store, cli
         for s in families["eddyline_estimate_value"].samples
         if (s.labels["query"], s.labels["aggregate"]) == ("by_region", "n")
     }
-    assert by_region == {f"region={row['region']}": row["n"] for row in state.answer("by_region")}
+    assert by_region == {f"region='{row['region']}'": row["n"] for row in state.answer("by_region")}
     rows = {s.labels["stream"]: s.value for s in families["eddyline_stream_rows"].samples}
     assert rows == {"orders": 2_000, "visits": 2_000}
     assert families["eddyline_epoch"].samples[0].value == 2

@@ -189,3 +189,12 @@ def test_casts_make_types_meet():
 def test_bad_schemas_are_refused(ddl, reason):
     with pytest.raises(PlanError, match=reason):
         parse_schema("s", ddl)
+
+
+def test_numbers_of_any_length_are_read_or_refused():
+    """Python reads no integer of more than 4,300 digits from a text."""
+    streams = {"s": parse_schema("s", "k BIGINT")}
+    parse_query(f"SELECT COUNT(*) FROM s WHERE k = {'9' * 20}", streams)
+    for digits in (39, 5_000):
+        with pytest.raises(SqlError):
+            parse_query(f"SELECT COUNT(*) FROM s WHERE k = {'9' * digits}", streams)

@@ -1,6 +1,7 @@
 """SQL's aggregates from their quantities: count, sum and sum of squares, as integers in units of the measures."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, floor, inf, isnan, isqrt, prod
 
@@ -26,6 +27,11 @@ def weighed_unit(query: Query, quantity: str) -> float:
     return float(prod((measure.unit for measure in narrow), start=Fraction(1)) ** _POWERS[quantity])
 
 
+def _is_decimal(query: Query) -> bool:
+    """Return whether a query's measure is made of decimals and integers alone."""
+    return not any(Measure(factor.expression).is_wide for factor in query.aggregate.factors)
+
+
 def unit_of(query: Query) -> float:
     """Return what 1 of an aggregate is as joins weigh rows."""
     function = query.aggregate.function
@@ -34,7 +40,15 @@ def unit_of(query: Query) -> float:
     return weighed_unit(query, "squares" if function.startswith("var") else "sum")
 
 
-def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | None:
+def exact_number(value: Fraction) -> int | float | Decimal:
+    """Return a sum of decimals with all its digits: a float where it has them, else a Decimal."""
+    near = float(value)
+    with localcontext(prec=100):
+        whole = Decimal(value.numerator) / Decimal(value.denominator)
+    return near if Decimal(repr(near)) == whole else whole
+
+
+def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | Decimal | None:
     """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate.
 
     All is computed in integers, and rounded to a float once, at the end.
@@ -46,7 +60,8 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | No
         return None
     unit = whole_unit(query)
     if function == "sum":
-        return totals["sum"] if unit == 1 else float(totals["sum"] * unit)
+        whole = totals["sum"] * unit
+        return totals["sum"] if unit == 1 else exact_number(whole) if _is_decimal(query) else float(whole)
     if function == "avg":
         return float(totals["sum"] * unit / count)
     return spread_of(function, count, totals["sum"], totals["squares"], unit)
@@ -86,7 +101,8 @@ def told_exactly(
     value = aggregate_value(query, totals)
     if value is None or not rounded:
         return Estimate.exactly(name, value, confidence, about)
-    _, low, high = widened(query, Interval(value, value, value), totals["count"])
+    middle = float(value)
+    _, low, high = widened(query, Interval(middle, middle, middle), totals["count"])
     return Estimate(name, value, low, high, confidence, ROUNDED, notes=(*about, notes.TINY_VALUES))
 
 

@@ -17,6 +17,7 @@ Scalar = Number | Decimal | date | str | bytes
 
 
 _WHOLE = 1e16  # from here on floats are written with an exponent
+_TINY = -7  # decimals below ten to this power, too
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Estimate:
         value, low, high = self.shown
         return {
             "value": plain(self.value),
-            "low": plain_end(self.low),
-            "high": plain_end(self.high),
+            "low": plain(self.low) if self.exact else plain_end(self.low),
+            "high": plain(self.high) if self.exact else plain_end(self.high),
             "exact": self.exact,
             "shown": value,
             "shown_interval": None if self.exact or self.value is None else f"{low} .. {high}",
@@ -98,7 +99,9 @@ class Estimate:
         """
         if self.value is None:
             return ("NULL" if self.exact else "not known"), "", ""
-        places = None if self.exact else _places(self.value, self.low, self.high)
+        if self.exact:
+            return show(self.value), show(self.value), show(self.value)
+        places = _places(self.value, self.low, self.high)
         if places is None:
             return show(self.value), show_end(self.low, low=True), show_end(self.high)
         low = show_end(_rounded(self.low, places, ROUND_FLOOR), low=True)
@@ -110,7 +113,7 @@ class Estimate:
             return "NULL (no rows)" if self.exact else value
         if self.exact:
             return f"{value} (exact)"
-        return f"{value}  [{low} .. {high}] at {self.confidence:.0%}, {self.method}"
+        return f"{value}  [{low} .. {high}] at {show_share(self.confidence)}, {self.method}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -121,7 +124,7 @@ class Estimate:
         value, low, high = self.shown
         interval, drawing = "exact" if self.exact else "", ""
         if self.value is not None and not self.exact:
-            interval = f"{low} to {high} at {self.confidence:.0%} ({self.method})"
+            interval = f"{low} to {high} at {show_share(self.confidence)} ({self.method})"
             drawing = draw_answer(self.value, self.low, self.high, f"{self.query}: {self}")
         fresh = muted(f"as of {self.freshness}") if self.freshness else ""
         told = Markup(f"{heading(value)} {muted(interval)}")
@@ -137,10 +140,20 @@ def show(value: Scalar | None) -> str:
     if isinstance(value, Number):
         return _show_number(value)
     if isinstance(value, Decimal):
-        return f"{value:,f}"
+        return f"{value:,f}" if value == 0 or value.adjusted() > _TINY else f"{value:e}"
     if isinstance(value, datetime):
         return value.isoformat(" ")
-    return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else str(value)
+    return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else _printable(str(value))
+
+
+def show_share(share: float) -> str:
+    """Return a share of 1 in percent, with all the digits that it has: 95%, 99.9%."""
+    return f"{100 * share:.6g}%"
+
+
+def _printable(text: str) -> str:
+    """Return a text with what a terminal would obey, and lines would break at, written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def show_end(end: Scalar | None, *, low: bool = False) -> str:
@@ -167,7 +180,9 @@ def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | Non
     if middle is None or not ends:
         return None
     width = max(*ends, middle) - min(*ends, middle)
-    return max(0, min(1 - floor(log10(width)), 17)) if 0 < width < inf else None
+    if not 0 < width < inf or max(map(abs, (*ends, middle))) >= _WHOLE:
+        return None
+    return max(0, 1 - floor(log10(width)))
 
 
 def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:
@@ -175,6 +190,7 @@ def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> 
     if isinstance(number, int) or not isinstance(number, float | Decimal) or not isfinite(number):
         return number
     with localcontext(prec=400):
-        return Decimal(repr(number) if isinstance(number, float) else number).quantize(
+        rounded = Decimal(repr(number) if isinstance(number, float) else number).quantize(
             Decimal(1).scaleb(-places), how
         )
+        return abs(rounded) if rounded == 0 else rounded

@@ -1,7 +1,7 @@
 """A store followed as it moves on: its newest state, who writes it, and what is wrong with it if anything is."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eddyline.api.batch_job import state_of
 from eddyline.api.state import State
@@ -13,11 +13,14 @@ from eddyline.store import Reader
 class Sighting:
     """What was seen of a store: the newest state that could be read, None before the first.
 
-    writer: who writes to it, None where nobody does as far as a reader can know. problem: why the store could not be
-    read just now; the state is then the last one that could.
+    stamp: tells this epoch from that of another store that took its place. store: how many stores were seen there one
+    after the other, counted from 0. writer: who writes to it, None where nobody does as far as a reader can know.
+    problem: why the store could not be read just now; the state is then the last one that could.
     """
 
     state: State | None = None
+    stamp: str = ""
+    store: int = 0
     writer: str | None = None
     problem: str | None = None
 
@@ -28,7 +31,7 @@ class Sighting:
 
     def is_news_after(self, other: "Sighting") -> bool:
         """Return whether a reader who saw the other has something new to see here."""
-        return (self.epoch, self.writer, self.problem) != (other.epoch, other.writer, other.problem)
+        return (self.stamp, self.writer, self.problem) != (other.stamp, other.writer, other.problem)
 
 
 class Follower:
@@ -37,17 +40,35 @@ class Follower:
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self.reader = Reader(store)
         self._seen = Sighting()
+        self._was_gone = False
 
     def look(self) -> Sighting:
         """Return what is there now; an epoch that was read before is not read again."""
         before = self._seen
         try:
-            number = self.reader.current()
-            state = before.state if number == before.epoch else state_of(self.reader.latest())
-            self._seen = Sighting(state, self._writer())
+            number, file = self.reader.stamp()
+            stamp = f"{number} {file}"
+            if stamp == before.stamp:
+                self._seen = replace(before, writer=self._writer(), problem=None)
+            else:
+                state = state_of(self.reader.latest())
+                is_another = before.state is not None and self._is_another_store(before, number)
+                self._seen = Sighting(state, stamp, before.store + is_another, self._writer())
+            self._was_gone = False
         except (EddylineError, OSError) as error:
-            self._seen = Sighting(before.state, None, str(error))
+            self._was_gone = self._was_gone or self._is_gone()
+            self._seen = replace(before, writer=None, problem=str(error))
         return self._seen
+
+    def _is_another_store(self, before: Sighting, number: int) -> bool:
+        """Return whether a store that has other files than the one seen before is not that one, gone on."""
+        return self._was_gone or before.epoch is None or number <= before.epoch
+
+    def _is_gone(self) -> bool:
+        try:
+            return not self.reader.exists()
+        except (EddylineError, OSError):
+            return False
 
     def older(self, after: int, most: int) -> list[State]:
         """Return states of epochs that the store still keeps, newer than `after` and older than the newest seen."""

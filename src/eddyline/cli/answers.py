@@ -6,14 +6,27 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
+from rich.text import Text
 
 from eddyline.answer.estimate import Estimate, Number, show
-from eddyline.answer.groups.table import Groups
+from eddyline.answer.groups.table import SELECTED, Groups
 from eddyline.answer.plain import plain
 from eddyline.cli.console import err
 
 Answer = Estimate | Groups
-_COLUMNS = ("query", "group", "aggregate", "value", "low", "high", "exact", "confidence", "method", "notes")
+_COLUMNS = (
+    "query",
+    "group",
+    "aggregate",
+    "value",
+    "low",
+    "high",
+    "exact",
+    "selected",
+    "confidence",
+    "method",
+    "notes",
+)
 
 
 def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | None = None) -> Table:
@@ -27,7 +40,7 @@ def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | Non
             truth, value = exact[estimate.query], estimate.value
             error = abs((value if isinstance(value, Number) else 0) - truth) / (abs(truth) or 1)
             cells += [show(truth), f"{error:.2%}"]
-        table.add_row(*cells, estimate.method)
+        table.add_row(*map(Text, (*cells, estimate.method)))
     return table
 
 
@@ -42,28 +55,34 @@ def as_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
     """Return answers as a JSON list of objects with all digits; a question that was refused has the reason."""
     told: list[dict[str, object]] = [answer.to_dict() for answer in answers]
     told += [{"query": query, "refused": reason} for query, reason in refused.items()]
-    return json.dumps(told, indent=2, ensure_ascii=False)
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_csv(answers: Iterable[Answer]) -> str:
-    """Return answers as CSV with all digits: a line for each estimate, and for each aggregate of each group."""
+def as_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+    """Return answers as CSV with all digits: a line for each estimate, and for each aggregate of each group.
+
+    A group is a JSON object of its columns. A question that was refused has the reason among its notes.
+    """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for answer in answers:
         writer.writerows(_lines(answer))
+    for query, reason in refused.items():
+        writer.writerow([query, *("" for _ in _COLUMNS[1:-2]), "refused", reason])
     return written.getvalue()
 
 
 def _lines(answer: Answer) -> Iterator[list[object]]:
     about = [answer.confidence, answer.method, " ".join(answer.notes)]
     if isinstance(answer, Estimate):
-        yield [answer.query, "", "", *_numbers(answer), *about]
+        yield [answer.query, "", "", *_numbers(answer), "", *about]
         return
     for row in answer:
-        group = "; ".join(f"{name}={plain(row[name])}" for name in answer.group_columns)
+        group = json.dumps({name: plain(row[name]) for name in answer.group_columns}, ensure_ascii=False)
         for name in answer.aggregates:
-            yield [answer.query, group, name, *_numbers(answer.estimate(row, name)), *about]
+            numbers = _numbers(answer.estimate(row, name))
+            yield [answer.query, group, name, *numbers, row.get(SELECTED, ""), *about]
 
 
 def _numbers(estimate: Estimate) -> list[object]:

@@ -63,7 +63,7 @@ def ask(
         _print_table(state, answers)
     else:
         reasons = {each: str(error) for each, error in refused.items()}
-        print(as_json(answers, reasons) if form is Format.json else as_csv(answers), end="")
+        print(as_json(answers, reasons) if form is Format.json else as_csv(answers, reasons), end="")
     for each, reason in refused.items():
         print_error(reason, f"{each}: " if len(query or names) > 1 else "")
     if refused:

@@ -99,6 +99,11 @@ def until_told() -> Iterator[Event]:
 
 def session() -> Any:
     """Return a local Spark session; imported here because every other command runs without Spark."""
-    from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.spark.session import (  # noqa: PLC0415 - Spark only where it is used
+        leave_signals_to_python,
+        local_session,
+    )
 
-    return local_session()
+    started = local_session()
+    leave_signals_to_python(started)
+    return started

@@ -1,7 +1,9 @@
 """Commands that show a store as it moves: `serve` in a browser, `watch` in the terminal."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -129,10 +131,6 @@ def _shown(seen: Sighting, queries: list[str] | None) -> Group:
         else:
             estimates.append(answer)
         below += [Text(f"{query}: {note}", style="yellow") for note in answer.notes]
-    fresh = (
-        state.origin.freshness.of(each.name for each in state.snapshot.layout.streams)
-        if state.origin
-        else None
-    )
+    fresh = replace(state.origin.freshness, read_at=time()) if state.origin else None
     status = seen.problem or (f"written by {seen.writer}" if seen.writer else "no run writes this store now")
-    return Group(answer_table(estimates), *below, Text(f"{fresh}\n{status}", style="dim"))
+    return Group(Text(f"{status}; {fresh}", style="dim"), answer_table(estimates), *below)

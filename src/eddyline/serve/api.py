@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from eddyline.api.plan import Plan
 from eddyline.api.state import State
+from eddyline.errors import EddylineError
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.memory import memory_of
 from eddyline.serve.asking import Asking
@@ -17,10 +18,11 @@ from eddyline.serve.events import Events
 from eddyline.serve.openapi import document
 from eddyline.serve.parameters import HowToTell, boolean, parameters
 from eddyline.serve.problems import Refused
-from eddyline.serve.view import View, tell
+from eddyline.serve.view import View, answered, tell
 from eddyline.serve.watcher import Watcher
 
 _JSON = "application/json"
+_MANY_CELLS = 2_000  # from here on answers are written beside the event loop
 _FORMS = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
 
 
@@ -68,7 +70,7 @@ class Api:
         """Answer all queries."""
         how = HowToTell.read(parameters(request, "confidence", "limit"))
         view = self._view()
-        if how.confidence is None:
+        if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell_all(how.limit))
         return await self._asked(lambda: [self._told(view, query, how) for query in view.answers])
 
@@ -77,18 +79,17 @@ class Api:
         how = HowToTell.read(parameters(request, "confidence", "limit"))
         view, query = self._view(), request.path_params["query"]
         if query not in view.answers:
-            known = ", ".join(view.answers)
-            raise Refused(404, "RequestError", f"the plan has no query {query!r}: its queries are {known}.")
-        if how.confidence is None:
+            known = f"its queries are {', '.join(view.answers)}" if view.answers else "it has none"
+            raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
+        if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell(query, how.limit))
         return await self._asked(lambda: self._told(view, query, how))
 
     def _told(self, view: View, query: str, how: HowToTell) -> dict[str, object]:
-        """Return the answer of a planned query at another confidence than the plan's."""
-        told = view.tell(query, how.limit)
-        if "refused" in told or view.state is None:
-            return told
-        return tell(view.state.answer(query, confidence=how.confidence), how.limit)
+        """Return the answer of a planned query, at another confidence than the plan's if one is asked for."""
+        if how.confidence is None or view.state is None or isinstance(view.answers[query], EddylineError):
+            return view.tell(query, how.limit)
+        return view.with_exact(tell(answered(view.state, query, confidence=how.confidence), how.limit))
 
     async def answer_by_sql(self, request: Request) -> Response:
         """Answer an SQL text, or a query by its name, from what is kept."""
@@ -101,7 +102,8 @@ class Api:
         state = self._state()
         return await self._asked(
             lambda: tell(
-                state.answer(
+                answered(
+                    state,
                     given["sql"],
                     confidence=how.confidence,
                     simultaneous=together,
@@ -119,7 +121,7 @@ class Api:
 
     async def plan(self, request: Request) -> Response:
         """Tell what is kept: as text, as a picture, or as the memory that each part holds."""
-        form = parameters(request, "form").get("form", "json")
+        form = parameters(request, "form", "digest").get("form", "json")
         layout = self._state().snapshot.layout
         if form == "json":
             return _json(_plan(layout))
@@ -137,7 +139,7 @@ class Api:
         parameters(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return await self._events.respond()
+        return self._events.respond()
 
     async def _asked(self, question: Callable[[], object]) -> Response:
         """Return the answer of a question that is asked, and written as JSON, beside the event loop."""

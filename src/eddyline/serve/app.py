@@ -26,6 +26,8 @@ from eddyline.serve.watcher import Watcher
 
 _MOST_CONNECTIONS = 1_000
 _IDLE = 75  # seconds; longer than clients keep a connection, so that none is closed under a request
+_SILENT = 15  # seconds that a connection may take for its first request
+_TICKS_A_SECOND = 10  # of uvicorn's main loop
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -92,7 +94,8 @@ def _file(name: str, media: str) -> Endpoint:
 
 def _metrics(registry: CollectorRegistry) -> Endpoint:
     async def send(_request: Request) -> Response:
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        told = await asyncio.to_thread(generate_latest, registry)
+        return Response(told, headers={"content-type": CONTENT_TYPE_LATEST})
 
     return send
 
@@ -118,6 +121,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._events = events
         self._listening = listening
+        self._silent: dict[int, int] = {}
 
     @property
     def address(self) -> str:
@@ -129,6 +133,20 @@ class Server(uvicorn.Server):
         """Serve until told to end, by a signal or by `should_exit`."""
         super().run(sockets=sockets or [self._listening])
 
+    async def on_tick(self, counter: int) -> bool:
+        """Look after connections once a second: one that asks nothing is closed, for there is room for so many only."""
+        if counter % _TICKS_A_SECOND == 0:
+            silent = {
+                id(each): each
+                for each in self.server_state.connections
+                if getattr(each, "cycle", None) is None
+            }
+            self._silent = {key: self._silent.get(key, 0) + 1 for key in silent}
+            for key, seconds in self._silent.items():
+                if seconds > _SILENT:
+                    silent[key].transport.close()
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let the clients of events go, for whom uvicorn would wait, then end."""
         self._events.end()
@@ -138,7 +156,7 @@ class Server(uvicorn.Server):
 def server_of(watcher: Watcher, host: str, port: int, token: str | None = None) -> Server:
     """Return a server that listens already; PipelineError where the address cannot be had."""
     events = Events(watcher)
-    hosts = _LOOPBACK_NAMES if token is None and is_loopback(host) else None
+    hosts = _LOOPBACK_NAMES | {host} if token is None and is_loopback(host) else None
     config = uvicorn.Config(
         create_app(watcher, events, token=token, hosts=hosts),
         log_level="warning",
@@ -161,7 +179,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise PipelineError(
-            f"the server cannot listen on {host} port {port}: {error.strerror or error}; name another one with --port."
+            f"the server cannot listen on {host} port {port}: {error.strerror or error}; name another --host or --port."
         ) from error
     listening.set_inheritable(True)
     return listening

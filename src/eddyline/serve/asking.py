@@ -48,7 +48,7 @@ class Asking:
             return await asyncio.wait_for(asyncio.wrap_future(answering), self._seconds)
         except TimeoutError:
             sentence = (
-                f"the answer takes longer than {self._seconds:g} seconds: ask the store with `eddyline ask`."
+                f"there was no answer within {self._seconds:g} seconds: ask the store with `eddyline ask`."
             )
             raise Refused(504, "TooSlow", sentence) from None
         finally:

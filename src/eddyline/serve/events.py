@@ -7,7 +7,8 @@ that the newest one shares with all others.
 import asyncio
 from collections.abc import AsyncIterator
 
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from eddyline.serve.problems import Refused
 from eddyline.serve.watcher import Watcher
@@ -37,7 +38,7 @@ class Events:
         self._ended = True
         self.tell()
 
-    async def respond(self) -> StreamingResponse:
+    def respond(self) -> Response:
         """Return the stream of views for one more client."""
         if self.clients >= MOST_CLIENTS:
             raise Refused(
@@ -46,32 +47,42 @@ class Events:
                 f"{self.clients} clients follow this server: ask again later.",
                 {"retry-after": "5"},
             )
-        return StreamingResponse(
-            self._views(), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
-        )
+        return _Stream(self)
 
-    async def _views(self) -> AsyncIterator[bytes]:
-        self.clients += 1
+    async def views(self) -> AsyncIterator[bytes]:
+        """Yield the newest view whenever there is one, until the server ends."""
         last = -1
-        try:
-            yield b"retry: 2000\n\n"
-            while not self._ended:
-                news = self._news
-                if last != self._watcher.version:
-                    last, message = self._message()
-                    yield message
-                    continue
-                try:
-                    await asyncio.wait_for(news.wait(), _BEAT)
-                except TimeoutError:
-                    yield b"event: beat\ndata: {}\n\n"
-        finally:
-            self.clients -= 1
+        yield b"retry: 2000\n\n"
+        while not self._ended:
+            news = self._news
+            if last != self._watcher.version:
+                last, message = self._message()
+                yield message
+                continue
+            try:
+                await asyncio.wait_for(news.wait(), _BEAT)
+            except TimeoutError:
+                yield b"event: beat\ndata: {}\n\n"
 
     def _message(self) -> tuple[int, bytes]:
         """Return the newest view as a message; all clients share its bytes."""
         version = self._watcher.version
         if self._sent[0] != version:
-            body = self._watcher.view.to_json()
-            self._sent = (version, b"id: %d\nevent: view\ndata: %s\n\n" % (version, body))
+            self._sent = (version, b"id: %d\nevent: view\ndata: %s\n\n" % (version, self._watcher.message))
         return self._sent
+
+
+class _Stream(StreamingResponse):
+    """The stream of one client, which counts for as long as it is sent."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(events.views(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send views until the client leaves or the server ends."""
+        self._events.clients += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._events.clients -= 1

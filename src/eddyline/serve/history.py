@@ -59,14 +59,18 @@ class History(msgspec.Struct):
         """The newest epoch that has a point, -1 before the first."""
         return max((each.points[-1].epoch for each in self.series.values() if each.points), default=-1)
 
+    def begin_anew(self) -> None:
+        """Forget all: another store took the place of the one whose history this is."""
+        self.series = {}
+
     def add(self, texts: Mapping[str, str], points: Mapping[str, Point]) -> None:
         """Take the points of an epoch; `texts` are the queries that the plan has now, by name.
 
-        A query that is gone, or has another text, loses its series; a store that began anew loses all.
+        A query that is gone, or has another text, loses its series; epochs that go back begin anew.
         """
         newest = max((point.epoch for point in points.values()), default=self.epoch)
         if newest < self.epoch:
-            self.series = {}
+            self.begin_anew()
         kept = {name: each for name, each in self.series.items() if texts.get(name) == each.sql}
         for name in list(points)[:MOST_QUERIES]:
             kept.setdefault(name, Series(texts[name])).add(points[name])
@@ -92,8 +96,11 @@ class HistoryFile:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         half = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        half.write_bytes(msgspec.json.encode(history))
-        half.replace(self._path)
+        try:
+            half.write_bytes(msgspec.json.encode(history))
+            half.replace(self._path)
+        finally:
+            half.unlink(missing_ok=True)
 
 
 def default_path(store: str) -> Path:

@@ -1,14 +1,15 @@
 """Metrics for Prometheus: every estimate with its interval, how fresh they are, and how the server is doing."""
 
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
-from eddyline.answer.plain import finite
+from eddyline.answer.plain import finite, plain
 from eddyline.errors import EddylineError
 from eddyline.serve.events import Events
 from eddyline.serve.view import SHOWN_GROUPS, View
@@ -61,10 +62,10 @@ def _estimates(view: View) -> Iterator[Metric]:
         GaugeMetricFamily(name, about, labels=_LABELS) for name, about in _ESTIMATE.items()
     )
     for labels, estimate in _labelled(view):
-        numbers = map(finite, (estimate.value, estimate.low, estimate.high))
-        for family, number in zip((value, low, high), numbers, strict=True):
-            if number is not None:
-                family.add_metric(labels, number)
+        if (number := finite(estimate.value)) is not None:
+            value.add_metric(labels, number)
+            low.add_metric(labels, _end(estimate.low, -inf))
+            high.add_metric(labels, _end(estimate.high, inf))
         exact.add_metric(labels, float(estimate.exact))
     answered = GaugeMetricFamily(
         "eddyline_query_answered", "0 if what is kept no longer answers it.", labels=["query"]
@@ -81,9 +82,22 @@ def _labelled(view: View) -> Iterator[tuple[list[str], Estimate]]:
             yield [query, "", ""], answer
         elif isinstance(answer, Groups):
             for row in answer.table.slice(0, SHOWN_GROUPS).to_pylist():
-                group = ", ".join(f"{name}={show(row[name])}" for name in answer.group_columns)
+                group = ", ".join(f"{name}={_literal(row[name])}" for name in answer.group_columns)
                 for name in answer.aggregates:
                     yield [query, name, group], answer.estimate(row, name)
+
+
+def _end(end: object, unbounded: float) -> float:
+    number = finite(end)
+    return unbounded if number is None else number
+
+
+def _literal(value: object) -> str:
+    """Return a value as SQL writes it, so that no two groups have one label: a text in quotes, NULL without."""
+    told = plain(value)
+    if isinstance(told, str):
+        return "'" + told.replace("'", "''") + "'"
+    return "NULL" if told is None else str(told).lower()
 
 
 def _freshness(view: View) -> Iterator[Metric]:

@@ -89,8 +89,8 @@ _SCHEMAS: Json = {
     "Status": _object(
         {
             "running": {"type": "boolean"},
-            "writer": _MAYBE_TEXT,
             "problem": _MAYBE_TEXT,
+            "store": _COUNT,
             "state_bytes": {"type": ["integer", "null"]},
             "plan": _MAYBE_TEXT,
             "freshness": {"anyOf": [_named("Freshness"), {"type": "null"}]},
@@ -153,6 +153,7 @@ _TOGETHER = _parameter(
     "simultaneous", {"type": "boolean"}, "Whether the intervals of all groups hold together."
 )
 _FORM = _parameter("form", {"enum": ["json", "text", "mermaid", "svg"], "default": "json"}, "In which form.")
+_DIGEST = _parameter("digest", _TEXT, "The plan that is meant, for caches; the store's own is told.")
 _NAME: Json = {
     "name": "query",
     "in": "path",
@@ -189,7 +190,7 @@ def _get(
 def document() -> Json:
     """Return the document."""
     asked = "400 422 503 504"
-    plan = _get("What is kept, who shares it.", _named("Plan"), _FORM)
+    plan = _get("What is kept, who shares it.", _named("Plan"), _FORM, _DIGEST)
     plan["get"]["responses"]["200"]["content"] |= {"text/plain": {}, "image/svg+xml": {}}  # type: ignore[index]
     return {
         "openapi": "3.1.0",

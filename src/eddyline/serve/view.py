@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter, time
+from typing import Any
 
 import msgspec
 
@@ -52,8 +53,8 @@ class View:
         fresh, state = self.freshness, self.state
         return {
             "running": self.sighting.writer is not None,
-            "writer": self.sighting.writer,
             "problem": self.sighting.problem,
+            "store": self.sighting.store,
             "state_bytes": state.nbytes if state else None,
             "plan": state.snapshot.layout.digest[:12] if state else None,
             "freshness": replace(fresh, read_at=time()).to_dict() if fresh else None,
@@ -62,9 +63,13 @@ class View:
     def tell(self, query: str, limit: int) -> dict[str, object]:
         """Return the answer of one query as plain values, at most so many of its groups."""
         answer = self.answers[query]
-        told: dict[str, object] = {"query": query, "refused": str(answer)}
-        if not isinstance(answer, EddylineError):
-            told = tell(answer, limit)
+        if isinstance(answer, EddylineError):
+            return {"query": query, "refused": str(answer)}
+        return self.with_exact(tell(answer, limit))
+
+    def with_exact(self, told: dict[str, object]) -> dict[str, object]:
+        """Return an answer with the exact one beside it, where something knows it."""
+        query = str(told["query"])
         return {**told, "exact_answer": self.exact[query]} if query in self.exact else told
 
     def tell_all(self, limit: int) -> list[dict[str, object]]:
@@ -73,7 +78,13 @@ class View:
 
     def to_json(self) -> bytes:
         """Return the view as the page's events carry it."""
-        return msgspec.json.encode({**self.status(), "answers": self.tell_all(SHOWN_GROUPS)})
+        told = {**self.status(), "answers": self.tell_all(SHOWN_GROUPS), "points": self.points()}
+        return msgspec.json.encode(told)
+
+    def cells(self, limit: int) -> int:
+        """Return how many numbers the answers have, at most so many groups of each."""
+        groups = [answer for answer in self.answers.values() if isinstance(answer, Groups)]
+        return len(self.answers) + sum(min(len(each), limit) * len(each.aggregates) for each in groups)
 
     def points(self) -> dict[str, Point]:
         """Return a point for each answer that is one number."""
@@ -110,25 +121,27 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> View:
         return View(sighting)
     answers: dict[str, Answer | EddylineError] = {}
     seconds: dict[str, float] = {}
-    ordered = _ordered(state.snapshot.layout)
     for name in state.snapshot.layout.query_names:
         start = perf_counter()
         try:
-            answers[name] = _largest_first(state.answer(name), name in ordered)
+            answers[name] = answered(state, name)
         except EddylineError as error:
             answers[name] = error
         seconds[name] = perf_counter() - start
     return View(sighting, answers, seconds, exact(state.origin.freshness) if exact and state.origin else {})
 
 
-def _ordered(layout: Layout) -> set[str]:
-    """Return the names of the queries whose groups have an order of their own."""
-    planned = [*layout.queries, *(each for group in layout.windows for each in group.layout.queries)]
-    return {each.name for each in planned if isinstance(each.query, GroupQuery) and each.query.order}
-
-
-def _largest_first(answer: Answer, ordered: bool) -> Answer:
-    """Return groups without an order of their own by their first aggregate, the largest first."""
-    if ordered or not isinstance(answer, Groups) or not answer.group_columns or not answer.aggregates:
+def answered(state: State, query: str, **settings: Any) -> Answer:
+    """Return the answer of a query or text; groups of a planned query that has no order of its own, largest first."""
+    answer: Answer = state.answer(query, **settings)
+    if not isinstance(answer, Groups) or not answer.group_columns or not answer.aggregates:
+        return answer
+    if query not in _without_order(state.snapshot.layout):
         return answer
     return replace(answer, table=answer.table.sort_by([(answer.aggregates[0], "descending")]))
+
+
+def _without_order(layout: Layout) -> set[str]:
+    """Return the names of the queries whose groups have no order of their own."""
+    planned = [*layout.queries, *(each for group in layout.windows for each in group.layout.queries)]
+    return {each.name for each in planned if isinstance(each.query, GroupQuery) and not each.query.order}

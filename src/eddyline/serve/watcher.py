@@ -20,7 +20,7 @@ _MOST_OLDER = 20
 
 
 class Watcher:
-    """The newest view of a store and the history of its estimates.
+    """The newest view of a store, the message of it that all clients share, and the history of its estimates.
 
     every: seconds between two looks. It rests at least as long as answering took, so that it never takes more than
     half of a core. exact: what knows the exact answers, as the demo does.
@@ -46,8 +46,8 @@ class Watcher:
         self._tell: Callable[[], None] = lambda: None
         self._saved = time.monotonic()
         self.view = View(Sighting())
+        self.message = self.view.to_json()
         self.version = 0
-        self.looked_at = 0.0
 
     def start(self, tell: Callable[[], None]) -> None:
         """Begin to look; `tell` is called from the thread whenever there is something new."""
@@ -71,19 +71,28 @@ class Watcher:
             start = time.monotonic()
             try:
                 self._look()
-            except Exception:  # noqa: BLE001 - a server outlives what it did not foresee, and says so
+            except Exception as error:  # noqa: BLE001 - a server outlives what it did not foresee, and says so
                 _LOG.exception("looking at the store failed")
+                self._tell_fault(error)
             self._ended.wait(max(self._every, time.monotonic() - start))
 
+    def _tell_fault(self, error: Exception) -> None:
+        problem = f"the newest answers could not be made ({type(error).__name__}); the server's log says why."
+        seen = replace(self.view.sighting, problem=problem)
+        if seen.is_news_after(self.view.sighting):
+            self._publish(replace(self.view, sighting=seen))
+
     def _look(self) -> None:
-        seen, before = self._follower.look(), self.view.sighting
-        self.looked_at = time.time()
+        seen, before = self._without_path(self._follower.look()), self.view.sighting
         if not seen.is_news_after(before):
             return
-        if seen.epoch == before.epoch:
+        if seen.stamp == before.stamp:
             self._publish(replace(self.view, sighting=seen))
             return
         fresh = view_of(seen, self._exact)
+        if seen.store != before.store:
+            with self._turn:
+                self._history.begin_anew()
         if before.state is None:
             for older in self._follower.older(self._history.epoch, _MOST_OLDER):
                 self._remember(view_of(Sighting(older), self._exact))
@@ -92,6 +101,12 @@ class Watcher:
         if time.monotonic() - self._saved > _SAVED_EVERY:
             self._save()
 
+    def _without_path(self, seen: Sighting) -> Sighting:
+        """Return a sighting whose problem names the store without its folders: clients may be far away."""
+        where = self._follower.reader.where
+        name = where.rstrip("/").rsplit("/", 1)[-1]
+        return replace(seen, problem=seen.problem.replace(where, name)) if seen.problem else seen
+
     def _remember(self, view: View) -> None:
         state = view.state
         if state is not None and view.sighting.epoch != self._history.epoch:
@@ -99,6 +114,7 @@ class Watcher:
                 self._history.add(query_texts(state.snapshot.layout), view.points())
 
     def _publish(self, view: View) -> None:
+        self.message = view.to_json()
         self.view = view
         self.version += 1
         with contextlib.suppress(RuntimeError):  # the server's loop has just ended

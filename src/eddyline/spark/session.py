@@ -29,6 +29,12 @@ def java_version() -> int | None:
     return int(match[1]) if match else None
 
 
+def leave_signals_to_python(spark: SparkSession) -> None:
+    """Let the JVM ignore SIGTERM, which a service manager sends to it as well: Python ends it after the last batch."""
+    signals = spark.sparkContext._jvm.sun.misc  # type: ignore[union-attr]  # noqa: SLF001 - a local session has a JVM
+    signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+
+
 def local_session(master: str = "local[2]") -> SparkSession:
     """Return a quiet local session whose workers run this very Python."""
     version = java_version()

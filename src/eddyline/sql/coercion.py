@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from eddyline.errors import SqlError
 from eddyline.types import SqlType
 
 BOOLEAN = SqlType("boolean")
@@ -27,6 +28,7 @@ _CAST_SOURCES: dict[str, tuple[str, ...]] = {
     "timestamp": (*_TIMES, *_NUMBERS),
     "timestamp_ntz": _TIMES,
 }
+_MOST_DIGITS = 19  # of a BIGINT
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
@@ -97,11 +99,14 @@ def number_type(digits: str) -> SqlType:
     if "e" in digits.lower():
         return DOUBLE
     whole, _, fraction = digits.lstrip("-").partition(".")
-    if "." not in digits:
+    if "." not in digits and len(whole.lstrip("0")) <= _MOST_DIGITS:
         value = int(digits)
         if -(2**63) <= value < 2**63:
             return INT if -(2**31) <= value < 2**31 else BIGINT
-    return SqlType("decimal", max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+    precision = max(len(whole.lstrip("0")) + len(fraction), 1)
+    if precision > MAX_PRECISION:
+        raise SqlError(f"the number {digits[:20]}... has {precision:,} digits: at most {MAX_PRECISION} are read.")
+    return SqlType("decimal", precision, len(fraction))
 
 
 def bounded(precision: int, scale: int) -> SqlType:

@@ -70,6 +70,11 @@ class LocalFiles:
         """Return the content of a file, or raise FileNotFoundError."""
         return (self.root / name).read_bytes()
 
+    def stamp(self, name: str) -> str:
+        """Return what tells a file from another one of its name, or raise FileNotFoundError."""
+        about = (self.root / name).stat()
+        return f"{about.st_ino} {about.st_mtime_ns} {about.st_size}"
+
     def create(self, name: str, data: bytes, step: Step = no_step) -> None:
         """Write a new file durably, or raise FileExistsError."""
         with self._temporary(name, data, step) as temporary:
@@ -141,6 +146,13 @@ class ArrowFiles:
         """Return the content of a file, or raise FileNotFoundError."""
         with self._filesystem.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
+
+    def stamp(self, name: str) -> str:
+        """Return what tells a file from another one of its name, or raise FileNotFoundError."""
+        about = self._filesystem.get_file_info(self._path(name))
+        if about.type == fs.FileType.NotFound:
+            raise FileNotFoundError(name)
+        return f"{about.mtime_ns} {about.size}"
 
     def create(self, name: str, data: bytes, step: Step = no_step) -> None:
         """Write a new file, or raise FileExistsError."""

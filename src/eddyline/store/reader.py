@@ -59,6 +59,15 @@ class Reader:
             f"the pointer {CURRENT} of {self.where} is damaged or missing; {self._offer(None)}"
         )
 
+    def stamp(self) -> tuple[int, str]:
+        """Return the number of the current epoch, and what tells its file from that of another store of that number."""
+        for pause in _PAUSES:
+            time.sleep(pause)
+            number = self.current()
+            with self._told(), contextlib.suppress(FileNotFoundError):
+                return number, self.files.stamp(epoch_name(number))
+        raise self._damaged(number, FileNotFoundError())
+
     def latest(self) -> Epoch:
         """Return the current epoch, or raise CorruptState with the newest one that can be read."""
         number = self.current()

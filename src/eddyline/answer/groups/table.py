@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.answer.drawing import draw_column
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, show, show_share
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
 from eddyline.answer.plain import plain
@@ -110,9 +110,18 @@ class Groups:
         """Return the rows as texts, the first ones of many."""
         lines = []
         for row in self.table.slice(0, _SHOWN).to_pylist():
-            cells = ["NULL" if row[name] is None else str(row[name]) for name in self.group_columns]
-            lines.append(cells + [self._cell(row, name) for name in self.aggregates])
+            cells = [show(row[name]) for name in self.group_columns]
+            cells += [self._cell(row, name) for name in self.aggregates]
+            lines.append([*cells, row[SELECTED]] if self._is_selective else cells)
         return lines
+
+    @property
+    def _is_selective(self) -> bool:
+        """Whether HAVING or LIMIT chooses among the groups, and the table says how surely."""
+        return SELECTED in self.table.column_names
+
+    def _head(self) -> list[str]:
+        return [*self.group_columns, *self.aggregates, *([SELECTED] if self._is_selective else [])]
 
     def _cell(self, row: Mapping[str, Any], name: str) -> str:
         value, low, high = self.estimate(row, name).shown
@@ -122,10 +131,11 @@ class Groups:
         if self.exact:
             return []
         cells = ["(groups not seen)", *("" for _ in self.group_columns[1:])]
-        return cells + [str(self.rest[name]).split(" at ")[0] for name in self.aggregates]
+        cells += [str(self.rest[name]).split(" at ")[0] for name in self.aggregates]
+        return [*cells, ""] if self._is_selective else cells
 
     def __str__(self) -> str:
-        head = [*self.group_columns, *self.aggregates]
+        head = self._head()
         lines = [
             head,
             *self._lines(),
@@ -142,7 +152,7 @@ class Groups:
 
     def _certainty(self) -> str:
         """Return how many groups there are, and how sure their numbers."""
-        certainty = "exact" if self.exact else f"{self.confidence:.0%} intervals, {self.method}"
+        certainty = "exact" if self.exact else f"{show_share(self.confidence)} intervals, {self.method}"
         return f"1 group, {certainty}" if len(self) == 1 else f"{len(self):,} groups, {certainty}"
 
     def __repr__(self) -> str:
@@ -151,7 +161,7 @@ class Groups:
         return f"Groups({self.query}:\n{self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        head = [*self.group_columns, *self.aggregates]
+        head = self._head()
         rows: list[list[str]] = self._lines()
         for place, name in enumerate(self.aggregates, len(self.group_columns)):
             for row, drawing in zip(rows, self._drawings(name, [row[place] for row in rows]), strict=True):

@@ -96,8 +96,7 @@ def _query_boxes(query: Asking, top: int, colour: str) -> list[str]:
     below = "; ".join(written) or query.text
     return [
         f'<rect x="20" y="{top}" width="{_BOX}" height="{_HIGH + _GAP}" rx="6" fill="none" stroke="{colour}"/>',
-        _text(30, top + 18, title, bold=True),
-        _text(30, top + 38, _cut(below), colour="#444"),
+        _boxed(30, top, _text(0, 18, title, bold=True), _text(0, 38, _cut(below), colour="#444")),
     ]
 
 
@@ -107,8 +106,12 @@ def _synopsis_box(shown: Shown, top: int) -> list[str]:
     readers = f", read by {len(shown.readers)}" if shown.readers else ""
     return [
         f'<rect x="{left}" y="{top}" width="{_BOX}" height="{_HIGH}" rx="6" fill="{shade}" stroke="#888"/>',
-        _text(left + 10, top + 16, _cut(f"{shown.stream}: {shown.holds}")),
-        _text(left + 10, top + 32, f"{shown.nbytes:,} bytes{readers}", colour="#444"),
+        _boxed(
+            left + 10,
+            top,
+            _text(0, 16, _cut(f"{shown.stream}: {shown.holds}")),
+            _text(0, 32, f"{shown.nbytes:,} bytes{readers}", colour="#444"),
+        ),
     ]
 
 
@@ -128,6 +131,12 @@ def _apart_line(apart: Apart, synopses: dict[str, int]) -> str:
         f'<path d="M {right} {top} C {right + 18} {top}, {right + 18} {bottom}, {right} {bottom}" fill="none" '
         f'stroke="{_RED}" stroke-dasharray="4 3" stroke-width="1.6"/>'
     )
+
+
+def _boxed(left: int, top: int, *texts: str) -> str:
+    """Return texts that end where their box does, however wide their letters are."""
+    inner = f'x="{left}" y="{top}" width="{_BOX - 20}" height="{_HIGH + _GAP}"'
+    return f"<svg {inner}>{''.join(texts)}</svg>"
 
 
 def _cut(text: str) -> str:

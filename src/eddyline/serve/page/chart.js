@@ -10,11 +10,17 @@ export function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
-export function compact(number) {
-  if (number === 0) return "0";
-  const size = Math.abs(number);
-  if (size >= 1e15 || size < 1e-4) return number.toExponential(2);
-  return new Intl.NumberFormat(undefined, { notation: size >= 1e5 ? "compact" : "standard", maximumSignificantDigits: 5 }).format(number);
+const UNITS = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
+
+// Labels of ticks that differ from each other: in thousands, millions or billions where few digits tell them apart.
+function labels(values, step, unit) {
+  const largest = values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  if (largest >= 1e15 || (largest > 0 && largest < 1e-6)) return values.map((value) => value.toExponential(3) + unit);
+  const places = (size) => Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+  const [size, letter] = UNITS.find(([each]) => largest >= 10 * each && places(each) <= 2) ?? [1, ""];
+  const digits = Math.min(places(size), 12);
+  const format = new Intl.NumberFormat(undefined, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return values.map((value) => format.format(value / size) + letter + unit);
 }
 
 const clock = (seconds, span) =>
@@ -32,17 +38,20 @@ function runs(points, cells) {
   return found.filter((run) => run.length);
 }
 
-function scale(points, width, height, left) {
-  const times = points.map((point) => point[1]);
+// The least and the largest number to draw, with some room.
+function bounds(points) {
   const values = points.flatMap((point) => point.slice(2)).filter((value) => typeof value === "number");
-  let [from, to] = [times[0], times.at(-1)];
-  let low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
-  if (from === to) { from -= 1; to += 1; }
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
   const size = Math.max(Math.abs(low), Math.abs(high));
   const room = high - low > size * 1e-9 ? (high - low) * 0.08 : size * 0.05 || 1;
-  low -= room; high += room;
+  return [low - room, high + room];
+}
+
+function scale(points, low, high, width, height, left) {
+  let [from, to] = [points[0][1], points.at(-1)[1]];
+  if (from === to) { from -= 1; to += 1; }
   return {
-    from, to, low, high,
+    from, to,
     x: (time) => left + (time - from) / (to - from) * (width - left - 8),
     y: (value) => 8 + (high - value) / (high - low) * (height - 30),
   };
@@ -50,23 +59,25 @@ function scale(points, width, height, left) {
 
 const path = (run, at, cell) => run.map((point, i) => `${i ? "L" : "M"}${at.x(point[1]).toFixed(1)} ${at.y(point[cell]).toFixed(1)}`).join("");
 
-// Round numbers between two ends, about three of them.
+// Round numbers between two ends, about three of them, and how far they are apart.
 function ticks(low, high) {
   const rough = (high - low) / 3, size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * size).find((each) => each >= rough);
   const first = Math.ceil(low / step), last = Math.floor(high / step);
-  return Array.from({ length: Math.min(last - first + 1, 5) }, (_, i) => (first + i) * step);
+  return [Array.from({ length: Math.min(last - first + 1, 5) }, (_, i) => (first + i) * step), step];
 }
 
 // Draws the history of an estimate into a figure; label: what a screen reader says; unit: of the numbers at the side.
 export function draw(figure, points, label, unit = "") {
-  const width = Math.max(figure.clientWidth, 160), height = 150, left = 58;
-  const at = scale(points, width, height, left);
+  const width = Math.max(figure.clientWidth, 160), height = 150;
+  const [low, high] = bounds(points), [values, step] = ticks(low, high), told = labels(values, step, unit);
+  const left = 14 + 6.6 * told.reduce((most, text) => Math.max(most, text.length), 0);
+  const at = scale(points, low, high, width, height, left);
   const parts = [];
-  for (const value of ticks(at.low, at.high)) {
+  for (const [i, value] of values.entries()) {
     const y = at.y(value);
     parts.push(svg("line", { class: "grid", x1: left, x2: width - 8, y1: y, y2: y }));
-    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, `${compact(value)}${unit}`));
+    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, told[i]));
   }
   for (const run of runs(points, [3, 4])) {
     const back = [...run].reverse();

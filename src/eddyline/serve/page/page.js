@@ -8,6 +8,7 @@ const history = new Map();  // a query's points: [epoch, time, value, low, high,
 const cards = new Map();    // a query's elements
 let texts = new Map();      // a query's SQL
 let plan = null;            // which plan is shown
+let store = null;           // which store at the place is shown, of those that took each other's place
 let latest = null;          // the newest view
 
 const at = (id) => document.getElementById(id);
@@ -64,10 +65,12 @@ function tellFreshness() {
 
 // Answers --------------------------------------------------------------------------------------------------------
 
+const percent = (share) => `${Number((100 * share).toPrecision(6))}%`;
+
 function intervalLine(answer) {
   if (answer.exact) return make("span", { class: "chip exact" }, "exact");
   if (answer.value === null) return make("span", { class: "quiet" }, "");
-  return make("span", {}, make("span", { class: "interval" }, `${answer.shown_interval} at ${Math.round(answer.confidence * 1000) / 10}%`), " ", make("span", { class: "chip" }, answer.method));
+  return make("span", {}, make("span", { class: "interval" }, `${answer.shown_interval} at ${percent(answer.confidence)}`), " ", make("span", { class: "chip" }, answer.method));
 }
 
 function notesOf(answer) {
@@ -81,15 +84,18 @@ function truthLine(answer) {
 }
 
 function groupTable(answer) {
+  const selective = answer.groups.some((row) => row.selected !== undefined);
   const head = make("tr", {}, ...answer.group_columns.map((name) => make("th", { scope: "col" }, name)),
-    ...answer.aggregates.flatMap((name) => [make("th", { scope: "col" }, name), make("td", {}, "")]));
+    ...answer.aggregates.flatMap((name) => [make("th", { scope: "col" }, name), make("td", {}, "")]),
+    ...(selective ? [make("th", { scope: "col" }, "in the answer")] : []));
   const bounds = new Map(answer.aggregates.map((name) => {
     const seen = answer.groups.flatMap((row) => [row.aggregates[name].low, row.aggregates[name].high, row.aggregates[name].value]).filter((value) => typeof value === "number");
     return [name, [seen.reduce((a, b) => Math.min(a, b), 0), seen.reduce((a, b) => Math.max(a, b), 0)]];
   }));
   const rows = answer.groups.map((row) => make("tr", {},
     ...answer.group_columns.map((name, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, row.group[name] === null ? "NULL" : String(row.group[name]))),
-    ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name)))));
+    ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name))),
+    ...(selective ? [make("td", {}, row.selected === "in" ? "certainly" : "perhaps")] : [])));
   const table = make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const more = answer.number_of_groups > answer.groups.length ? `${answer.number_of_groups.toLocaleString()} groups, the first ${answer.groups.length} shown. ` : "";
   const rest = answer.exact || !answer.group_columns.length ? "" : answer.aggregates.filter((name) => answer.rest[name]).map((name) => `Groups not seen: ${name} ${answer.rest[name].shown}${answer.rest[name].shown_interval ? ` [${answer.rest[name].shown_interval}]` : ""}. `).join("");
@@ -107,7 +113,7 @@ function fill(body, answer) {
   if (answer.refused !== undefined) {
     body.replaceChildren(make("p", { class: "refused" }, answer.refused));
   } else if (answer.groups !== undefined) {
-    const certain = make("div", {}, make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : `${Math.round(answer.confidence * 100)}% intervals, ${answer.method}`));
+    const certain = make("div", {}, make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : `${percent(answer.confidence)} intervals, ${answer.method}`));
     body.replaceChildren(certain, groupTable(answer), ...[notesOf(answer)].filter(Boolean));
   } else {
     body.replaceChildren(...[make("div", { class: "value" }, answer.shown), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
@@ -119,8 +125,9 @@ function cardOf(query) {
     const title = make("h3", { id: `query-${cards.size}-${Date.now()}` }, query);
     const sql = make("code", { class: "sql" }), body = make("div"), figure = make("figure", { class: "chart", hidden: "" });
     const card = make("article", { class: "card", "aria-labelledby": title.id }, title, sql, body, figure);
-    cards.set(query, { card, sql, body, figure });
-    new ResizeObserver(() => drawChart(query)).observe(figure);
+    const resized = new ResizeObserver(() => cards.has(query) && drawChart(query));
+    cards.set(query, { card, sql, body, figure, resized });
+    resized.observe(figure);
   }
   return cards.get(query);
 }
@@ -143,16 +150,12 @@ function inPercent([epoch, time, value, ...others]) {
 }
 
 function remember(view) {
-  const fresh = view.freshness;
-  if (!fresh) return;
-  for (const answer of view.answers) {
-    if (typeof answer.value !== "number") continue;
-    const points = history.get(answer.query) ?? [];
-    const number = (value) => typeof value === "number" ? value : null;
-    if (points.length && points.at(-1)[0] >= fresh.epoch) continue;
-    points.push([fresh.epoch, Date.parse(fresh.last_batch_time ?? new Date()) / 1000, answer.value, number(answer.low), number(answer.high), number(answer.exact_answer)]);
+  for (const [query, point] of Object.entries(view.points)) {
+    const points = history.get(query) ?? [];
+    if (points.length && points.at(-1)[0] >= point[0]) continue;
+    points.push(point);
     if (points.length > MOST_POINTS) points.splice(0, points.length, ...points.filter((_, i) => i % 2 === 0));
-    history.set(answer.query, points);
+    history.set(query, points);
   }
 }
 
@@ -164,7 +167,8 @@ function show(view) {
   tellFreshness();
   remember(view);
   const names = new Set(view.answers.map((answer) => answer.query));
-  for (const [name, { card }] of cards) if (!names.has(name)) { card.remove(); cards.delete(name); history.delete(name); }
+  for (const [name, { card, resized }] of cards) if (!names.has(name)) { resized.disconnect(); card.remove(); cards.delete(name); history.delete(name); }
+  at("no-queries").hidden = view.answers.length > 0 || !view.plan;
   for (const [place, answer] of numbersFirst(view.answers).entries()) {
     const { card, sql, body } = cardOf(answer.query);
     if (at("queries").children[place] !== card) at("queries").insertBefore(card, at("queries").children[place] ?? null);
@@ -179,12 +183,11 @@ function show(view) {
 
 async function showPlan(digest) {
   const [queries, kept, text] = await Promise.all([get("queries"), get("plan"), fetch("api/v1/plan?form=text").then((answer) => answer.text())]);
-  texts = new Map(queries.map((query) => [query.name, query.sql]));
+  texts = new Map(queries.map((query) => [query.name, query.window ? `${query.sql}\nover the last ${ago(query.window.seconds)} of event time, moving on by ${ago(query.window.slide)}` : query.sql]));
   at("plan-text").textContent = text;
-  at("picture").src = `api/v1/plan?form=svg#${digest}`;
+  at("picture").src = `api/v1/plan?form=svg&digest=${encodeURIComponent(digest)}`;
   at("picture").hidden = false;
   showMemory(kept);
-  plan = digest;
   if (latest) show(latest);
 }
 
@@ -214,7 +217,8 @@ async function ask(event) {
   if (!sql) { at("sql").focus(); return; }
   button.disabled = true;
   try {
-    const answer = await get(`answer?${new URLSearchParams({ sql, confidence: at("confidence").value, limit: 200 })}`);
+    const confidence = at("confidence").value;
+    const answer = await get(`answer?${new URLSearchParams({ sql, limit: 200, ...(confidence ? { confidence } : {}) })}`);
     const body = make("div");
     fill(body, answer);
     asked.replaceChildren(make("article", { class: "card", "aria-label": "The answer" }, make("code", { class: "sql" }, sql), body));
@@ -228,16 +232,22 @@ async function ask(event) {
 // Following ------------------------------------------------------------------------------------------------------
 
 async function takeHistory() {
-  for (const [query, points] of Object.entries(await get("history"))) history.set(query, points);
+  const told = await get("history");
+  history.clear();
+  for (const [query, points] of Object.entries(told)) history.set(query, points);
+  if (latest) show(latest);
 }
 
 function follow() {
   const events = new EventSource("api/v1/events");
-  events.addEventListener("open", () => takeHistory().then(() => latest && show(latest)).catch(() => {}));
+  events.addEventListener("open", () => { plan = null; store = null; });
   events.addEventListener("view", (event) => {
     const view = JSON.parse(event.data);
     show(view);
+    const isAnother = view.plan !== plan || view.store !== store;
     if (view.plan && view.plan !== plan) showPlan(view.plan).catch((error) => say("trouble", error.message));
+    if (isAnother) takeHistory().catch((error) => say("trouble", error.message));
+    [plan, store] = [view.plan, view.store];
   });
   events.addEventListener("error", () => {
     say("trouble", "The server cannot be reached; trying again. What is shown is what it said last.");
