@@ -160,3 +160,52 @@ def test_a_stopped_run_and_a_restarted_server_are_told_and_the_page_goes_on(chro
     assert page.told("money", ".value") == el.open(store.where).answer("money").shown[0]
     server.should_exit = True
     thread.join()
+
+
+def test_another_store_in_its_place_has_its_own_chart_and_picture(chromium, tmp_path):
+    queries = {"n": "SELECT COUNT(*) FROM orders"}
+    first = MovingStore(tmp_path / "state", plan(queries))
+    for batch in range(4):
+        first.commit("orders", orders(batch))
+    first.close()
+    more = {
+        "n": "SELECT COUNT(*) FROM orders WHERE region = 'north'",
+        "kinds": "SELECT COUNT(DISTINCT region) FROM orders",
+    }
+    second = MovingStore(tmp_path / "other", plan(more))
+    second.commit("orders", orders(9, 300))
+    second.close()
+    with serving(tmp_path / "state") as client:
+        page = opened(chromium, str(client.base_url))
+        height = "document.querySelector('#picture').naturalHeight"
+        page.until(f"() => {height} > 0")
+        before = page.page.evaluate(height)
+        (tmp_path / "state").rename(tmp_path / "gone")
+        (tmp_path / "other").rename(tmp_path / "state")
+        value = el.open(tmp_path / "state").answer("n").shown[0]
+        page.until("() => document.querySelectorAll('#queries .card').length === 2")
+        page.until(f"before => {height} > before", before)
+        label = page.card("n").locator("svg").get_attribute("aria-label")
+        assert label.endswith(f"from {value} to {value}")
+        assert page.told("n", ".value") == value
+        assert page.told("n", ".sql") == more["n"]
+        assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_decimals_that_are_told_as_text_are_drawn_and_choices_of_a_limit_are_told(chromium, tmp_path):
+    queries = {
+        "largest": "SELECT MAX(total) FROM orders",
+        "first": "SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 2",
+    }
+    store = MovingStore(tmp_path / "state", plan(queries, budget="4 MB"))
+    with serving(store.where) as client:
+        store.commit("orders", orders(1))
+        page = opened(chromium, str(client.base_url))
+        store.commit("orders", orders(2))
+        page.until(EPOCH_IS, 2)
+        drawn = page.card("largest").locator("path.line").get_attribute("d")
+        assert drawn.count("L") >= 1
+        assert page.card("first").locator("thead").inner_text().split("\t")[-1].strip() == "in the answer"
+        assert set(page.card("first").locator("tbody td:last-child").all_inner_texts()) == {"certainly"}
+        assert page.is_clean(), (page.errors, page.elsewhere)
+    store.close()
