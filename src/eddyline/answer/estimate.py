@@ -110,7 +110,7 @@ class Estimate:
     def __str__(self) -> str:
         value, low, high = self.shown
         if self.value is None:
-            return "NULL (no rows)" if self.exact else value
+            return "NULL (exact)" if self.exact else value
         if self.exact:
             return f"{value} (exact)"
         return f"{value}  [{low} .. {high}] at {show_share(self.confidence)}, {self.method}"

@@ -1,7 +1,7 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,8 +20,9 @@ from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
 from eddyline.api.notebook import state_html
-from eddyline.errors import EddylineError, PipelineError, PlanError
+from eddyline.errors import CorruptState, EddylineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.given_rows import table_of
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
@@ -60,11 +61,12 @@ class State:
     def update(
         self,
         stream: str,
-        table: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray],
-        weights: np.ndarray | None = None,
+        table: Any,
+        weights: np.ndarray | Sequence[int] | None = None,
     ) -> Self:
         """Add rows without Spark and return the state itself; all or nothing if a row is bad.
 
+        table: a pyarrow.Table or RecordBatch, a pandas or polars DataFrame, a dict of columns, or a list of dicts.
         The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
         for streams that carry no changes of their own; the default is 1.
         """
@@ -73,7 +75,7 @@ class State:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         of = layout.stream(stream)
-        rows, counts = read_table(of, _as_table(stream, table), weights)
+        rows, counts = read_table(of, table_of(stream, table), weights)
         snapshot = self.snapshot
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
             partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
@@ -296,6 +298,10 @@ class State:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Return the state that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise CorruptState(
+                f"a state is read from the bytes that to_bytes() wrote, not from {type(data).__name__}."
+            )
         return cls(from_bytes(data))
 
     def __repr__(self) -> str:
@@ -305,21 +311,6 @@ class State:
     def _repr_html_(self) -> str:
         fresh = replace(self.origin.freshness, read_at=time.time()) if self.origin is not None else None
         return state_html(self.snapshot, self._answers(), fresh)
-
-
-def _as_table(stream: str, rows: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray]) -> pa.Table:
-    """Return rows as a table, or raise PipelineError where they are none."""
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if isinstance(rows, pa.Table):
-        return rows
-    try:
-        return pa.table(dict(rows))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
-        raise PipelineError(
-            f"the rows of stream {stream!r} are no table: give a pyarrow.Table, or a dict of columns of one length "
-            f"({error})."
-        ) from error
 
 
 def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:

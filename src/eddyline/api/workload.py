@@ -3,6 +3,7 @@
 from math import isfinite
 from typing import TYPE_CHECKING, Self, get_args
 
+import numpy as np
 from msgspec.structs import replace
 
 from eddyline.api.plan import Plan
@@ -70,12 +71,16 @@ class Workload:
         if budget is not None and error is not None:
             raise PlanError("give a budget or an error, not both.")
         checked_confidence(confidence)
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+            raise PlanError(f"seed={seed!r} is not a whole number from 0 on, below 2^63.")
+        if error is not None and (isinstance(error, bool) or not isinstance(error, int | float)):
+            raise PlanError(f"error={error!r} is not a relative error between 0 and 1.")
         if hash not in HASH_FAMILIES:
             raise PlanError(f"hash={hash!r} is not one of {', '.join(HASH_FAMILIES)}.")
         if objective not in get_args(Objective):
             raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
-        self._settings = PlanSettings(size, seed, confidence, hash, max_distinct, samples)
+        self._settings = PlanSettings(size, int(seed), confidence, hash, max_distinct, samples)
         self._error = error
         self._objective: Objective = objective
         self._timezone = normal_zone(timezone) if timezone is not None else None
@@ -89,7 +94,7 @@ class Workload:
         self, name: str, schema: str, *, changes: str | None = None, event_time: str | None = None
     ) -> Self:
         """Declare a stream: its columns, how its rows say what they change, and which column is their time."""
-        if not NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise PlanError(f"stream name {name!r} is not a plain identifier of at most 64 characters.")
         if name.lower() in (known.lower() for known in self._streams):
             raise PlanError(f"stream {name!r} is declared twice.")
@@ -116,7 +121,9 @@ class Workload:
         weight: how much its squared error counts against that of other queries. window: over the last "1 hour" of
         event time, complete, moving on by `slide` ("5 minutes").
         """
-        if not NAME.fullmatch(name):
+        if not isinstance(sql, str):
+            raise PlanError(f"query {name!r} is asked as an SQL text, not as {sql!r}.")
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise PlanError(f"query name {name!r} is not a plain identifier of at most 64 characters.")
         if name in self._asked:
             raise PlanError(f"query {name!r} is asked twice.")

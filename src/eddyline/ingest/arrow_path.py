@@ -1,6 +1,6 @@
 """The path without Spark: Arrow tables, checked against the declared schema and projected."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,9 @@ DIRECTLY = "directly from Parquet files"
 ByValues = Callable[[pa.ChunkedArray, Evaluate], pa.ChunkedArray]
 
 
-def read_table(stream: Stream, table: pa.Table, weights: np.ndarray | None) -> tuple[pa.Table, Int64Array]:
+def read_table(
+    stream: Stream, table: pa.Table, weights: np.ndarray | Sequence[int] | None
+) -> tuple[pa.Table, Int64Array]:
     """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
     if weights is None:
         return decode(stream.name, table, change_format(stream.name, stream.changes))
@@ -177,7 +179,12 @@ def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
 
 def _cast(stream: str, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = from_arrow(values.type)
-    if not pa.types.is_null(values.type) and (kind is None or not kind.widens_to(column.type)):
+    both_whole = (
+        pa.types.is_integer(values.type) and column.type.is_integer
+    )  # narrowed with a look at every value
+    if not (
+        pa.types.is_null(values.type) or both_whole or (kind is not None and kind.widens_to(column.type))
+    ):
         raise PipelineError(
             f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table has {values.type}: "
             "cast it in the table or declare it as it is."

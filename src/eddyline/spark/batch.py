@@ -54,6 +54,11 @@ def sketch_frames(
     sources: one frame per stream, or the path of its Parquet files.
     """
     names = {stream.name for stream in layout.streams}
+    if not hasattr(spark, "readStream") or not isinstance(sources, Mapping):
+        raise PipelineError(
+            "plan.sketch(spark, frames) takes a Spark session, then a dict with a frame for each stream, not "
+            f"{type(spark).__name__} and {type(sources).__name__}; without Spark: plan.empty().update(stream, table)."
+        )
     if names != set(sources):
         raise PipelineError(
             f"the plan has the streams {', '.join(sorted(names))} and frames were given for "
@@ -63,10 +68,27 @@ def sketch_frames(
     for stream in layout.streams:
         source = sources[stream.name]
         given = os.fspath(source) if isinstance(source, os.PathLike) else source
+        _check_source(stream.name, given)
         sketched = sketch_stream(spark, snapshot, stream.name, given)
         snapshot = snapshot.plus_stream(stream.name, sketched.added)
         ways[stream.name] = sketched.way
     return snapshot, ways
+
+
+def _check_source(stream: str, source: object) -> None:
+    """Raise PipelineError where a stream is neither a path nor a batch frame of Spark."""
+    if isinstance(source, str):
+        return
+    if not hasattr(source, "isStreaming") or not hasattr(source, "sparkSession"):
+        kind = type(source).__name__
+        raise PipelineError(
+            f"stream {stream!r} is given as {kind}: give a Spark DataFrame, or the path of Parquet files; a pandas or "
+            "Arrow table goes to plan.empty().update(stream, table), a grouped frame is none before its aggregate."
+        )
+    if source.isStreaming:
+        raise PipelineError(
+            f"the frame of stream {stream!r} is a streaming one: keep it current with plan.start(...)."
+        )
 
 
 def sketch_stream(

@@ -105,7 +105,9 @@ def number_type(digits: str) -> SqlType:
             return INT if -(2**31) <= value < 2**31 else BIGINT
     precision = max(len(whole.lstrip("0")) + len(fraction), 1)
     if precision > MAX_PRECISION:
-        raise SqlError(f"the number {digits[:20]}... has {precision:,} digits: at most {MAX_PRECISION} are read.")
+        raise SqlError(
+            f"the number {digits[:20]}... has {precision:,} digits: at most {MAX_PRECISION} are read."
+        )
     return SqlType("decimal", precision, len(fraction))
 
 

@@ -21,6 +21,8 @@ class Reader:
     """A store as its readers see it."""
 
     def __init__(self, where: Where) -> None:
+        if where is None or isinstance(where, int | float | bytes):
+            raise StoreError(f"a store is named by its directory or URI, not by {where!r}.")
         self.files = open_files(where)
 
     @property

@@ -13,7 +13,9 @@ HINT_SHARE = 4
 HIGHEST_CONFIDENCE = 1 - 1e-12
 """Nearer to 1 the quantiles of a float are infinite."""
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_UNITS = {"": 1, "B": 1}
+for _letter, _power in (("K", 1), ("M", 2), ("G", 3)):
+    _UNITS |= {_letter: 1_000**_power, f"{_letter}B": 1_000**_power, f"{_letter}IB": 1_024**_power}
 
 
 def checked_confidence(confidence: float) -> float:
@@ -24,7 +26,7 @@ def checked_confidence(confidence: float) -> float:
 
 
 def parse_bytes(size: str | int) -> int:
-    """Return a number of bytes from 64_000, "64 KB", "8 MB" or "1 MiB".
+    """Return a number of bytes from 64_000, "64 KB", "64K", "8 MB" or "1 MiB".
 
     >>> parse_bytes("8 MB")
     8000000

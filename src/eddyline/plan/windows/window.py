@@ -23,21 +23,32 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_DURATION = re.compile(r"\s*(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
+_SHORT = {
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "d": "day",
+}
+_DURATION = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def parse_duration(text: str) -> int:
-    """Return the microseconds of "5 minutes", "1 hour", "30 seconds".
+    """Return the microseconds of "5 minutes", "5 min", "1 hour", "1h", "30 seconds".
 
     >>> parse_duration("5 minutes")
     300000000
     """
-    match = _DURATION.fullmatch(text)
-    if match is None or match[2].lower() not in _UNITS or int(match[1]) == 0:
+    match = _DURATION.fullmatch(str(text))
+    word = match[2].lower() if match else ""
+    unit = _SHORT.get(word, word.removesuffix("s"))
+    if match is None or unit not in _UNITS or int(match[1]) == 0:
         raise PlanError(
             f"{text!r} is not a length of time: write for example '30 seconds', '5 minutes' or '1 hour'."
         )
-    return int(match[1]) * _UNITS[match[2].lower()]
+    return int(match[1]) * _UNITS[unit]
 
 
 def parse_window(window: str, slide: str | None) -> Window:
