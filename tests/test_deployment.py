@@ -55,9 +55,7 @@ def settings_of(manifest):
 
 
 def test_what_is_copied_is_there_and_let_into_the_build():
-    allowed = [
-        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
-    ]
+    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     sources = [source for source, _ in copied(BUILD) + copied(IMAGE)]
     assert sorted(sources) == sorted(allowed)
     assert [source for source in sources if not (ROOT / source).exists()] == []
@@ -159,7 +157,11 @@ def test_pipelines_plan_and_lie_where_they_are_mounted(manifest, tmp_path):
 @every_manifest
 def test_a_store_has_one_writer(manifest):
     for each in workloads(manifest):
-        words = [word for container in each["spec"]["template"]["spec"]["containers"] for word in command(container)]
+        words = [
+            word
+            for container in each["spec"]["template"]["spec"]["containers"]
+            for word in command(container)
+        ]
         if "serve" not in words:
             assert each["spec"]["replicas"] == 1
             assert each["kind"] == "StatefulSet" or each["spec"]["strategy"] == {"type": "Recreate"}

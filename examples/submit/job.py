@@ -19,7 +19,9 @@ from eddyline.api.run_job import HowToRun, run_pipeline
 parser = argparse.ArgumentParser(description="Keep the store of a pipeline current.")
 parser.add_argument("pipeline", type=Path)
 parser.add_argument("--once", action="store_true", help="take what is there now, then end")
-parser.add_argument("--break-lock", action="store_true", help="let go of the lock of a writer known to be dead")
+parser.add_argument(
+    "--break-lock", action="store_true", help="let go of the lock of a writer known to be dead"
+)
 given = parser.parse_args()
 
 told = Event()

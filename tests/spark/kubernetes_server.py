@@ -52,7 +52,11 @@ class KubernetesServer:
         if verb == "POST":
             return 201, self._start(body)
         if name is None:
-            return 200, {"kind": "PodList", "apiVersion": "v1", "items": [self._seen(each) for each in self.pods]}
+            return 200, {
+                "kind": "PodList",
+                "apiVersion": "v1",
+                "items": [self._seen(each) for each in self.pods],
+            }
         if verb == "DELETE" and name in self._processes:
             self._processes[name].terminate()
         return 200, self._seen(name)
@@ -70,7 +74,9 @@ class KubernetesServer:
         (container,) = pod["spec"]["containers"]
         fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
         given = {
-            each["name"]: each["value"] if "value" in each else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
+            each["name"]: each["value"]
+            if "value" in each
+            else fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
             for each in container["env"]
         }
         with (self._logs / f"{name}.log").open("w") as log:

@@ -16,7 +16,7 @@ from tests.serve.waiting import until
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "run-and-serve"
-TOKEN = "a token of the tests".replace(" ", "-")
+TOKEN = "a-token-of-the-tests"
 PIPELINE = """
 [workload]
 budget = "64 KB"
@@ -154,12 +154,19 @@ def test_a_run_that_is_done_ends_the_server(started, tmp_path):
     until(lambda: of_session(process.pid) == [])
 
 
-def test_told_to_end_while_spark_starts(started, tmp_path):
+def test_told_to_end_while_spark_starts(started):
     process = started()
-    until(lambda: any(is_run(each) for each in of_session(process.pid)))
+    until(lambda: any("java" in name_of(each) for each in of_session(process.pid)))
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     until(lambda: of_session(process.pid) == [])
+
+
+def name_of(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/comm").read_text()
+    except OSError:  # it has just ended
+        return ""
 
 
 def test_no_pipeline_is_one_sentence():

@@ -80,7 +80,9 @@ def stranger(tmp_path):
         f'#!/bin/sh\nexport PYTHONPATH="$PYTHONPATH:{packages}"\nexec "{sys.executable}" -S "$@"\n'
     )
     path.chmod(0o755)
-    missing = subprocess.run([path, "-c", "import numba, eddyline"], capture_output=True, env=environment())
+    missing = subprocess.run(
+        [path, "-c", "import numba, eddyline"], capture_output=True, check=False, env=environment()
+    )
     assert b"No module named 'eddyline'" in missing.stderr
     return str(path)
 
@@ -107,7 +109,13 @@ def test_executors_get_the_package_by_py_files(pipeline, stranger, package, tmp_
     ]  # fmt: skip
     settings = {"PYSPARK_PYTHON": stranger, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
-        submit, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=environment(**settings)
+        submit,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=tmp_path,
+        env=environment(**settings),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "stopped at epoch" in done.stdout

@@ -63,7 +63,9 @@ def _store_of(where: str) -> str:
         return where
     store = load_pipeline(Path(where)).workload.store
     if store is None:
-        raise PipelineError(f'the pipeline {where} keeps no store to serve: add store = "state" to [workload].')
+        raise PipelineError(
+            f'the pipeline {where} keeps no store to serve: add store = "state" to [workload].'
+        )
     return store
 
 
