@@ -10,6 +10,7 @@ failed, the times they took, how long after a commit the last client heard of it
 
 import argparse
 import asyncio
+import contextlib
 import re
 import statistics
 import subprocess
@@ -19,7 +20,9 @@ import textwrap
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from multiprocessing import Process, Queue
 from pathlib import Path
+from queue import Empty
 
 import httpx
 import numpy as np
@@ -96,28 +99,25 @@ def resident(pid: int) -> float:
 
 
 class Crowd:
-    """Clients of events, and when each epoch reached the last of them."""
+    """Clients of events that tell which epoch each of them heard of, and when; -1 if it lost the server."""
 
-    def __init__(self, address: str, clients: int) -> None:
+    def __init__(self, address: str, clients: int, heard: "Queue[tuple[int, float]]") -> None:
         self._url = httpx.URL(address)
         self._clients = clients
-        self.heard: dict[int, list[float]] = {}
-        self.failed = 0
+        self._heard = heard
 
     async def follow(self) -> None:
-        """Follow the events with all clients, until cancelled."""
+        """Follow the events with all clients."""
         await asyncio.gather(*(self._client() for _ in range(self._clients)))
 
     async def _client(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection(self._url.host, self._url.port, limit=1 << 22)
             writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             while line := await reader.readline():
                 if found := re.search(rb'"epoch":(\d+)', line):
-                    self.heard.setdefault(int(found[1]), []).append(time.time())
-            self.failed += 1
-        except OSError:
-            self.failed += 1
+                    self._heard.put((int(found[1]), time.time()))
+        self._heard.put((-1, time.time()))
 
 
 async def load(address: str, rate: float, seconds: float) -> tuple[list[float], list[str]]:
@@ -158,18 +158,31 @@ def told(name: str, took: list[float], failed: list[str]) -> float:
     return cuts[94]
 
 
-async def committing(
-    store: str, state: el.State, made: el.Plan, commits: float, done: dict[int, float]
-) -> None:
-    """Commit to the store at a rate until cancelled, and remember when each epoch was there."""
-    number = 1
+def commit(store: str, commits: float, done: "Queue[tuple[int, float]]") -> None:
+    """Commit to the store at a rate until ended, in a process of its own, and tell when each epoch was there."""
+    made, number = plan(), 1
+    state = grown(made.empty(), 0)
     while True:
         start = time.perf_counter()
-        state = await asyncio.to_thread(grown, state, number)
-        await asyncio.to_thread(save, store, made, state)
+        state = grown(state, number)
+        save(store, made, state)
+        done.put((number, time.time()))
         number += 1
-        done[number - 1] = time.time()
-        await asyncio.sleep(max(0.0, 1 / commits - (time.perf_counter() - start)))
+        time.sleep(max(0.0, 1 / commits - (time.perf_counter() - start)))
+
+
+def follow(address: str, clients: int, heard: "Queue[tuple[int, float]]") -> None:
+    """Follow the events with many clients until ended, in a process of its own."""
+    asyncio.run(Crowd(address, clients, heard).follow())
+
+
+def drained(queue: "Queue[tuple[int, float]]") -> list[tuple[int, float]]:
+    """Return all that a queue holds."""
+    found = []
+    with contextlib.suppress(Empty):
+        while True:
+            found.append(queue.get(timeout=0.5))
+    return found
 
 
 async def sampled(pid: int, held: list[float]) -> None:
@@ -189,14 +202,14 @@ async def ready(address: str) -> int:
         return len((await client.get(PATHS[0])).content)
 
 
-def told_events(crowd: Crowd, done: dict[int, float], clients: int) -> None:
+def told_events(heard: list[tuple[int, float]], done: dict[int, float], clients: int) -> None:
     """Print how many events were sent, and when the last client heard of an epoch."""
-    reached = [
-        max(times) - done[epoch]
-        for epoch, times in crowd.heard.items()
-        if epoch in done and len(times) >= clients
-    ]
-    print(f"events: {sum(map(len, crowd.heard.values())):,} sent, {crowd.failed} clients lost")
+    times: dict[int, list[float]] = {}
+    for epoch, moment in heard:
+        times.setdefault(epoch, []).append(moment)
+    lost = len(times.pop(-1, ()))
+    reached = [max(at) - done[epoch] for epoch, at in times.items() if epoch in done and len(at) >= clients]
+    print(f"events: {sum(map(len, times.values())):,} sent, {lost} clients lost")
     if reached:
         after = statistics.median(reached)
         print(
@@ -214,24 +227,25 @@ async def measure(options: argparse.Namespace) -> None:
         serve = ("-m", "eddyline.cli", "serve", store, "--port", "0", "--history", f"{folder}/history.json")
         async with process(*serve) as (pid, address):
             size = await ready(address)
-            crowd, done, held = Crowd(address, options.clients), dict[int, float](), list[float]()
+            started, heard = Queue(), Queue()
             beside = [
-                asyncio.create_task(work)
-                for work in (
-                    crowd.follow(),
-                    committing(store, state, made, options.commits, done),
-                    sampled(pid, held),
-                )
+                Process(target=commit, args=(store, options.commits, started)),
+                Process(target=follow, args=(address, options.clients, heard)),
             ]
+            for each in beside:
+                each.start()
+            held = list[float]()
+            watching = asyncio.create_task(sampled(pid, held))
             took, failed = await load(address, options.rate, options.seconds)
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            watching.cancel()
+            beside[0].terminate()
+            sent, done = drained(heard), dict(drained(started))
+            beside[1].terminate()
         print(
             f"{options.clients} clients, {len(done)} commits in {options.seconds} s, {size:,} bytes of answers"
         )
         ours = told("eddyline serve", took, failed)
-        told_events(crowd, done, options.clients)
+        told_events(sent, done, options.clients)
         third = max(len(held) // 3, 1)
         parts = (held[:third], held[third:-third], held[-third:])
         megabytes = ", ".join(f"{statistics.median(part):.0f}" for part in parts)

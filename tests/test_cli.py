@@ -1,6 +1,13 @@
 """The command line: pipeline files planned, asked and refused in one sentence."""
 
+import csv
+import io
+import json
 import re
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +17,7 @@ from typer.testing import CliRunner
 
 import eddyline
 from eddyline.cli import app
+from tests.data.moving_store import MovingStore
 
 PIPELINE = """
 [workload]
@@ -135,3 +143,113 @@ def test_every_command_is_documented():
     for command in app.registered_commands:
         name = command.name or command.callback.__name__
         assert f"eddyline {name}" in documented, name
+
+
+@pytest.fixture
+def store(tmp_path):
+    moving = MovingStore(tmp_path / "state")
+    moving.move()
+    moving.close()
+    return moving
+
+
+def test_ask_as_json_has_all_digits_and_the_reasons_of_what_is_refused(store):
+    asked = [
+        "ask",
+        store.where,
+        "--query",
+        "money",
+        "--query",
+        "by_region",
+        "--query",
+        "SELECT nonsense FROM",
+    ]
+    result = run(*asked, "--format", "json")
+    assert result.exit_code == 1
+    money, by_region, refused = json.loads(result.stdout)
+    expected = eddyline.open(store.where).answer("money")
+    assert (money["value"], money["low"], money["high"]) == (expected.value, expected.low, expected.high)
+    assert {"query", "confidence", "method", "notes", "freshness"} <= set(money)
+    assert {row["group"]["region"] for row in by_region["groups"]} == {"north", "south", "east", "west"}
+    assert refused["query"] == "SELECT nonsense FROM"
+    assert refused["refused"] in result.stderr.replace("\n", "")
+
+
+def test_ask_as_csv_has_a_line_for_each_estimate_and_each_aggregate_of_each_group(store):
+    result = run("ask", store.where, "--format", "csv")
+    assert result.exit_code == 0, result.output
+    lines = list(csv.DictReader(io.StringIO(result.stdout)))
+    state = eddyline.open(store.where)
+    (money,) = [line for line in lines if line["query"] == "money"]
+    assert float(money["value"]) == float(state.answer("money").value)
+    regions = {
+        line["group"]: line["value"]
+        for line in lines
+        if line["aggregate"] == "n" and "region" in line["group"]
+    }
+    assert regions == {f"region={row['region']}": str(row["n"]) for row in state.answer("by_region")}
+
+
+def test_one_bad_question_leaves_the_others_answered(store):
+    result = run("ask", store.where, "--query", "orders_kept", "--query", "nosuch")
+    assert result.exit_code == 1
+    assert re.search(r"orders_kept\s+[\d,]+", result.stdout)
+    assert "nosuch: the plan has no query 'nosuch'" in result.stderr.replace("\n", " ")
+
+
+def test_watch_shows_all_answers_once_and_says_that_no_run_writes(store):
+    result = run("watch", store.where, "--once")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"orders_kept\s+[\d,]+", result.stdout)
+    assert "epoch 2" in result.stdout
+    assert "no run writes this store now" in result.stdout
+
+
+def test_watch_follows_commits_until_it_is_interrupted(tmp_path):
+    moving = MovingStore(tmp_path / "state")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eddyline.cli", "watch", moving.where, "--every", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    told = ""
+    while "epoch 0" not in told:
+        told += process.stdout.readline()
+    moving.move()
+    while "epoch 2" not in told:
+        told += process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)
+    assert process.returncode == 0, rest
+    moving.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["serve", "nowhere"], "there is no store at"),
+        (["watch", "nowhere"], "there is no store at"),
+        (["serve", "STORE", "--host", "0.0.0.0"], "can be reached from other machines: give --token-file"),
+        (["serve", "STORE", "--token-file", "nowhere"], "the token file 'nowhere' cannot be read"),
+        (["serve", "STORE", "--host", "256.1.1.1", "--token-file", "TOKEN"], "cannot listen on 256.1.1.1"),
+        (["serve", "STORE", "--port", "BUSY"], "name another one with --port"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_a_sentence(store, tmp_path, arguments, sentence):
+    (tmp_path / "token").write_text("0123456789abcdef")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        given = {"STORE": store.where, "TOKEN": tmp_path / "token", "BUSY": busy.getsockname()[1]}
+        result = run(*(given.get(argument, argument) for argument in arguments))
+    assert result.exit_code == 1
+    assert sentence in result.stderr.replace("\n", "")
+
+
+def test_serve_without_its_extra_says_what_to_install(store, monkeypatch):
+    monkeypatch.setitem(sys.modules, "eddyline.serve.app", None)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    for name in [name for name in sys.modules if name.startswith(("eddyline.serve", "starlette."))]:
+        monkeypatch.delitem(sys.modules, name)
+    result = run("serve", store.where)
+    assert result.exit_code == 1
+    assert 'pip install "eddyline[serve]"' in result.stderr.replace("\n", "")

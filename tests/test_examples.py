@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 INTERVAL = re.compile(r"\[([\d,]+) \.\. ([\d,]+)\] at 95%.*exact: ([\d,]+)")
 EXACT = re.compile(r"([\d,]+) \(exact\) \| exact: ([\d,]+)")
 
@@ -22,8 +26,65 @@ def number(text):
 def test_example_runs_and_its_intervals_hold(path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    found = [tuple(map(number, match)) for match in INTERVAL.findall(done.stdout)]
-    exact = [tuple(map(number, match)) for match in EXACT.findall(done.stdout)]
+    assert_intervals_hold(done.stdout)
+
+
+def assert_intervals_hold(printed):
+    found = [tuple(map(number, match)) for match in INTERVAL.findall(printed)]
+    exact = [tuple(map(number, match)) for match in EXACT.findall(printed)]
     assert found or exact
-    assert all(low <= truth <= high for low, high, truth in found), done.stdout
-    assert all(value == truth for value, truth in exact), done.stdout
+    assert all(low <= truth <= high for low, high, truth in found), printed
+    assert all(value == truth for value, truth in exact), printed
+
+
+@pytest.fixture
+def executed(tmp_path, monkeypatch):
+    """A function that runs a notebook with this very Python and returns what was printed, and what shown, by kind."""
+    for name in ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(
+            name, str(tmp_path / name)
+        )  # nothing of the user's counts: not their kernels either
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent / "src"))
+
+    def execute(path):
+        notebook = nbformat.read(path, 4)
+        NotebookClient(notebook, kernel_name="python3", timeout=240).execute(cwd=str(tmp_path))
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        printed = "".join(output.text for output in outputs if output.output_type == "stream")
+        shown = [output.data for output in outputs if output.output_type != "stream"]
+        return printed, {
+            kind: [data[kind] for data in shown if kind in data]
+            for kind in ("text/html", "image/png", "text/plain")
+        }
+
+    return execute
+
+
+def test_the_first_answers_of_a_notebook_show_themselves_and_hold(executed):
+    printed, shown = executed(FOLDER / "first_answer.ipynb")
+    assert_intervals_hold(printed)
+    plan, state, estimate, groups, after = shown["text/html"]
+    assert "64,000 bytes" in plan
+    assert "orders 100,000 rows, visits 100,000 rows" in state
+    assert state.count("<svg") == 3  # the queries without groups
+    assert all("<svg" in html and "visits_by_buyers" in html for html in (estimate, after))
+    assert all(region in groups for region in ("north", "south", "east", "west"))
+    assert len(shown["image/png"]) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("processes")
+def test_the_answers_of_a_live_run_follow_the_exact_ones(executed):
+    printed, shown = executed(FOLDER / "live_run.ipynb")
+    assert printed.count("| exact:") == 8
+    assert_intervals_hold(printed)
+    assert len(shown["image/png"]) == 2
+    assert "as of epoch 9, 137,500 rows (17,500 deletes, 0 bad)" in shown["text/html"][1]
+    assert "62,500 (exact)" in shown["text/plain"][-1]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_kept_without_outputs(path):
+    cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    assert cells
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)

@@ -87,7 +87,7 @@ def run_child(root, store, *kill, master="local[2]", break_tasks="", samples=Fal
     try:
         out, err = child.communicate(timeout=400)
     finally:
-        _end_group(child.pid)
+        end_group(child.pid)
     return child.returncode, out, err
 
 
@@ -111,7 +111,7 @@ def breaking(frame, folder):
     return frame.mapInArrow(rows, frame.schema)
 
 
-def _end_group(group):
+def end_group(group):
     """Kill the JVM that a killed driver left, and wait until it is gone."""
     for _ in range(200):
         try:

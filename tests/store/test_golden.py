@@ -1,11 +1,15 @@
 """What earlier versions of the format wrote is read, answered and continued by this one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import eddyline as el
+from eddyline.api.durable import stamp
+from eddyline.api.start import StartOptions, open_store
 from eddyline.sketch import codec
+from eddyline.store.reader import Reader
 from tests.store.golden.make import QUERIES, TABLES, filled, plan, rows
 
 FOLDER = Path(__file__).parent / "golden"
@@ -48,8 +52,40 @@ def test_a_golden_store_is_read(folder):
     assert reader.answer("lately").value == 864
 
 
+def test_fields_that_came_later_do_not_change_what_stores_know_of_a_plan():
+    old, new = Reader(FOLDER / "format-3" / "store").latest().commit.plan, stamp(plan("600 KB").layout)
+    assert "number_words" not in str(new.describe)
+    assert {name: new.describe[name] for name in ("rows", "total")} == {
+        name: old.describe[name] for name in ("rows", "total")
+    }
+    same = {name for name, text in old.describe.items() if new.describe.get(name) == text}
+    assert all(name in same for name in old.describe if "TotalSpec" in old.describe[name])
+
+
 def test_golden_rows_still_have_these_answers():
     state = filled(plan("600 KB"))
     assert {name: state.answer(name).value for name in EXACT} == EXACT
     assert set(QUERIES) >= set(EXACT)
     assert len(TABLES) == 3
+
+
+def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
+    """The files in rounded/ are of the last version that kept six digits of a DOUBLE: SUM(x) and a join's AVG(a.x)."""
+    folder = FOLDER / "rounded"
+    with pytest.raises(
+        el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*build it anew"
+    ):
+        el.State.from_bytes((folder / "doubles.state").read_bytes())
+    with pytest.raises(el.FormatVersion, match="rounded to a few digits"):
+        el.open(folder / "store").answer("total")
+
+
+def test_no_run_goes_on_with_rounded_floats(tmp_path):
+    where = shutil.copytree(FOLDER / "rounded" / "store", tmp_path / "store")
+    made = el.Workload(budget="8 KB", seed=5).stream("a", "k BIGINT, x DOUBLE").stream("b", "k BIGINT")
+    made.query("total", "SELECT SUM(x) FROM a")
+    layout = made.query("mean", "SELECT AVG(a.x) FROM a JOIN b ON a.k = b.k").plan().layout
+    with pytest.raises(el.WrongRun, match="another plan"):
+        open_store(layout, str(where), StartOptions())
+    with pytest.raises(el.FormatVersion, match=r"rounded to a few digits.*build it anew"):
+        open_store(layout, str(where), StartOptions(change_plan=True))

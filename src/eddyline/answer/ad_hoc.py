@@ -89,7 +89,9 @@ class _Evaluated:
         keys = [self._key(key) for key in self.wanted.keys]
         flags = [self._flag(flag) for flag in self.wanted.flags]
         words = flag_words(spec, [~valid for _, valid in keys], flags, len(self.source))
-        totals = [self.source.total(COUNT), *(self._total(measure) for measure in self.wanted.measures)]
+        totals = [self.source.total(COUNT)]
+        for measure in self.wanted.measures:
+            totals += self._totals(measure)
         columns = [np.where(valid, codes, 0) for codes, valid in keys]
         builder = Builder(spec)
         builder.add(np.stack([*columns, *words], axis=1), np.stack(totals, axis=1))
@@ -112,11 +114,12 @@ class _Evaluated:
             return self.source.flag(self.held.flags.index(flag))
         return element_flag(flag, self.prepared)
 
-    def _total(self, measure: Measure) -> IntArray:
+    def _totals(self, measure: Measure) -> list[IntArray]:
+        """Return the net sums of a measure, one for each of its words."""
         if _holds_measure(self.held, self.wanted, measure):
-            return self.source.total(self.held.measures.index(measure))
+            return [self.source.total(column) for column in self.held.columns(measure)]
         values, valid = self.prepared.measures[measure]
-        return multiply(self.source.total(COUNT), np.where(valid, values, 0))
+        return [*np.atleast_2d(multiply(self.source.total(COUNT), np.where(valid, values, 0)))]
 
     def _labels(self, key: Key, codes: IntArray) -> Labels:
         if key in self.held.labelled and _knows(self.held, self.wanted, key):

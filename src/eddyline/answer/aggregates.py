@@ -1,51 +1,97 @@
-"""SQL's aggregates from their quantities: count, sum and sum of squares, in the fixed point of the measures."""
+"""SQL's aggregates from their quantities: count, sum and sum of squares, as integers in units of the measures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor, inf, isnan, sqrt
+from math import ceil, floor, inf, isnan, isqrt, prod
 
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
+from eddyline.answer.rounding import widened
 from eddyline.plan.layout import Measure, PlannedQuery
 from eddyline.sql.query import Query
 
 _POWERS = {"count": 0, "sum": 1, "squares": 2}
+_ROOT_BITS = 128
 
 
-def whole_digits(query: Query, quantity: str) -> int:
-    """Return the decimal digits that the fixed-point measures of a quantity carry together."""
-    power = _POWERS[quantity]
-    return sum(Measure(factor.expression, power).scale for factor in query.aggregate.factors) if power else 0
+def whole_unit(query: Query) -> Fraction:
+    """Return what 1 of the exact sum of a query's measure is; of its squares 1 is the square of that."""
+    return prod((Measure(factor.expression).unit for factor in query.aggregate.factors), start=Fraction(1))
+
+
+def weighed_unit(query: Query, quantity: str) -> float:
+    """Return what 1 of a quantity is as joins weigh rows: measures of several words are in their own numbers there."""
+    narrow = [m for factor in query.aggregate.factors if not (m := Measure(factor.expression)).is_wide]
+    return float(prod((measure.unit for measure in narrow), start=Fraction(1)) ** _POWERS[quantity])
 
 
 def unit_of(query: Query) -> float:
-    """Return what one unit of the dictionaries' integers is in the answer."""
+    """Return what 1 of an aggregate is as joins weigh rows."""
     function = query.aggregate.function
     if function == "count":
         return 1.0
-    if function.startswith("stddev"):
-        return float(10.0 ** (-whole_digits(query, "squares") / 2))
-    return float(10.0 ** -whole_digits(query, "squares" if function.startswith("var") else "sum"))
+    return weighed_unit(query, "squares" if function.startswith("var") else "sum")
 
 
 def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | None:
-    """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate."""
+    """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate.
+
+    All is computed in integers, and rounded to a float once, at the end.
+    """
     function, count = query.aggregate.function, totals["count"]
     if function == "count":
         return count
     if count == 0 or (function.endswith("_samp") and count == 1):
         return None
-    total = Fraction(totals["sum"], 10 ** whole_digits(query, "sum"))
+    unit = whole_unit(query)
     if function == "sum":
-        return total.numerator if whole_digits(query, "sum") == 0 else float(total)
+        return totals["sum"] if unit == 1 else float(totals["sum"] * unit)
     if function == "avg":
-        return float(total / count)
-    deviations = Fraction(totals["squares"], 10 ** whole_digits(query, "squares")) - total**2 / count
-    spread = float(deviations / (count - 1 if function.endswith("_samp") else count))
+        return float(totals["sum"] * unit / count)
+    return spread_of(function, count, totals["sum"], totals["squares"], unit)
+
+
+def spread_of(function: str, count: int, total: int, squares: int, unit: Fraction) -> float:
+    """Return a variance or standard deviation from exact totals; count: not 0, and not 1 of a sample."""
+    deviations = (squares * count - total * total) * unit.numerator**2
+    by = count * (count - 1 if function.endswith("_samp") else count) * unit.denominator**2
     if count > 0:
-        spread = max(spread, 0.0)  # squares of FLOAT and DOUBLE are rounded more coarsely than their sum
-    return sqrt(max(spread, 0.0)) if function.startswith("stddev") else spread
+        deviations = max(deviations, 0)  # below 0 only where some rows were deleted that never came
+    return root_of(max(deviations, 0), by) if function.startswith("stddev") else deviations / by
+
+
+def root_of(numerator: int, denominator: int) -> float:
+    """Return the float that is nearest to the square root of a quotient."""
+    if numerator == 0 or denominator <= 0:
+        return 0.0
+    shift = max(_ROOT_BITS - numerator.bit_length() + denominator.bit_length(), 0)
+    shift += shift % 2
+    quotient, rest = divmod(numerator << shift, denominator)
+    root = isqrt(quotient)
+    inexact = rest != 0 or root * root != quotient
+    return (2 * root + inexact) / (1 << shift // 2 + 1)
+
+
+def told_exactly(
+    name: str,
+    query: Query,
+    totals: Mapping[str, int],
+    confidence: float,
+    about: Sequence[str] = (),
+    *,
+    rounded: bool,
+) -> Estimate:
+    """Return an aggregate from its exact totals; rounded: of numbers smaller than what is held of them."""
+    value = aggregate_value(query, totals)
+    if value is None or not rounded:
+        return Estimate.exactly(name, value, confidence, about)
+    _, low, high = widened(query, Interval(value, value, value), totals["count"])
+    return Estimate(name, value, low, high, confidence, ROUNDED, notes=(*about, notes.TINY_VALUES))
+
+
+ROUNDED = "rounded"
+"""The method of an answer that would be exact, had its numbers not been cut off."""
 
 
 def told(

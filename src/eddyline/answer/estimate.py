@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
-from html import escape
 from math import floor, inf, isfinite, isnan, log10
 
+from eddyline.answer.drawing import draw_answer
 from eddyline.answer.freshness import Freshness
-from eddyline.answer.plain import Plain, plain, plain_end
+from eddyline.answer.markup import Markup, block, heading, listed, muted
+from eddyline.answer.plain import Plain, finite, plain, plain_end
 
 Number = int | float
 Scalar = Number | Decimal | date | str | bytes
@@ -117,18 +118,14 @@ class Estimate:
         return f"Estimate({self.query}: {self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        if self.value is None or self.exact:
-            interval = "exact" if self.exact else ""
-        else:
-            interval = (
-                f"{escape(' to '.join(self.shown[1:]))} at {self.confidence:.0%} ({escape(self.method)})"
-            )
-        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        value = escape(self.shown[0])
-        return (
-            f"<div><span style='color:#666'>{escape(self.query)}</span><br>"
-            f"<b style='font-size:1.4em'>{value}</b> <span style='color:#666'>{interval}</span>{notes}</div>"
-        )
+        value, low, high = self.shown
+        interval, drawing = "exact" if self.exact else "", ""
+        if self.value is not None and not self.exact:
+            interval = f"{low} to {high} at {self.confidence:.0%} ({self.method})"
+            drawing = draw_answer(self.value, self.low, self.high, f"{self.query}: {self}")
+        fresh = muted(f"as of {self.freshness}") if self.freshness else ""
+        told = Markup(f"{heading(value)} {muted(interval)}")
+        return block(muted(self.query), told, drawing, listed(self.notes), fresh)
 
 
 def show(value: Scalar | None) -> str:
@@ -165,11 +162,12 @@ def _show_number(number: Number) -> str:
 
 def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | None:
     """Return how many places behind the point an interval supports: two digits of its width; None for no numbers."""
-    ends = [float(end) for end in (low, high) if isinstance(end, Number | Decimal) and isfinite(end)]
-    if not isinstance(value, Number | Decimal) or isinstance(value, bool) or not isfinite(value) or not ends:
+    middle = finite(value)
+    ends = [end for end in (finite(low), finite(high)) if end is not None]
+    if middle is None or not ends:
         return None
-    width = max(*ends, float(value)) - min(*ends, float(value))
-    return max(0, min(1 - floor(log10(width)), 17)) if width > 0 else None
+    width = max(*ends, middle) - min(*ends, middle)
+    return max(0, min(1 - floor(log10(width)), 17)) if 0 < width < inf else None
 
 
 def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Self
 
 from eddyline.answer import notes
@@ -14,7 +15,8 @@ class StreamFreshness:
     """How far one stream has come: totals over all its batches, and its last batch.
 
     `bad` rows were skipped because their change could not be read, `late` ones because the panes of every
-    window had moved past them. Times are seconds since 1970, for people to read: nothing is ordered by them.
+    window had moved past them. once: its rows were taken in one pass, and no more will come. Times are seconds since
+    1970, for people to read: nothing is ordered by them.
     """
 
     stream: str
@@ -24,6 +26,7 @@ class StreamFreshness:
     late: int = 0
     batch: int | None = None
     last_batch_time: float | None = None
+    once: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """Return the numbers as plain values, ready for JSON; times are ISO 8601 in UTC."""
@@ -72,15 +75,24 @@ class Freshness:
 
     @property
     def lag(self) -> float | None:
-        """Seconds since the last batch of the stream that is furthest behind, None before its first."""
-        times = [each.last_batch_time for each in self.streams]
-        known = [time for time in times if time is not None]
-        return None if not known or len(known) < len(times) else max(self.read_at - min(known), 0.0)
+        """Seconds since the last batch of the stream that is furthest behind, None before its first.
+
+        Streams that were taken once are not behind.
+        """
+        time = self._furthest_behind.last_batch_time if self._furthest_behind else None
+        return None if time is None else max(self.read_at - time, 0.0)
+
+    @property
+    def _furthest_behind(self) -> StreamFreshness | None:
+        going_on = [each for each in self.streams if not each.once]
+        return min(going_on, key=lambda each: each.last_batch_time or -inf, default=None)
 
     def notes(self) -> tuple[str, ...]:
         """Return what a careful reader should know of rows that are not in the answer."""
         told = []
         for each in self.streams:
+            if each.batch is None:
+                told.append(notes.nothing_counted(each.stream))
             if each.bad:
                 told.append(notes.skipped_rows(each.stream, each.bad))
             if each.late:
@@ -105,5 +117,15 @@ class Freshness:
         if self.last_batch_time is None:
             return f"{rows}, no batch yet"
         moment = datetime.fromtimestamp(self.last_batch_time, UTC).isoformat(" ", "seconds")
-        lag = "" if self.lag is None else f", {self.lag:,.1f} s ago"
-        return f"{rows}, last batch {moment}{lag}"
+        return f"{rows}, last batch {moment}{self._shown_lag()}"
+
+    def _shown_lag(self) -> str:
+        """Return how long ago the last batch was; of several streams, that of the one that is furthest behind."""
+        behind = self._furthest_behind
+        if behind is None or self.last_batch_time is None:
+            return ""
+        if behind.last_batch_time is None:
+            return f"; {behind.stream} has none yet"
+        if len(self.streams) == 1 or behind.last_batch_time == self.last_batch_time:
+            return f", {self.lag:,.1f} s ago"
+        return f"; furthest behind: {behind.stream}, {self.lag:,.1f} s ago"

@@ -6,6 +6,7 @@ from math import inf
 FEW_WITNESSES = 30
 """Fewer sampled values than this are few to rest an answer on."""
 
+TINY_VALUES = "digits below 2^-120 were cut off some numbers: the interval says how far that may matter."
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
 FEW_LARGE_VALUES = (
     "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
@@ -36,11 +37,19 @@ ROWS_NOT_SEEN = (
     "tuples, or a few rows may be repeated very often; more memory narrows the interval."
 )
 
+_SNAPSHOT = (
+    "Answers over it are those of no table: take the rows that its table held at the start as inserts first."
+)
 GROUPS_NOT_SEEN = (
     "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
 )
 UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not seen."
 UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
+
+
+def nothing_counted(stream: str) -> str:
+    """Return the note on a stream of which no batch was committed."""
+    return f"nothing of stream {stream} was counted yet: no batch of it was committed."
 
 
 def negative_groups(number: int) -> str:
@@ -68,7 +77,13 @@ def groups_near_the_limit(number: int) -> str:
 
 def negative_stream(stream: str, net: int) -> str:
     """Return the note on a stream with more deletes than inserts."""
-    return f"stream {stream!r} has a net count of {net:,}: rows were deleted whose inserts are not in it."
+    return f"stream {stream!r} has a net count of {net:,}: rows were deleted whose inserts are not in it. {_SNAPSHOT}"
+
+
+def unseen_deletes(stream: str, rows: int, *, exact: bool) -> str:
+    """Return the note on a stream that deletes rows which never came."""
+    number = f"{rows:,}" if exact else f"about {rows:,}"
+    return f"{number} rows of stream {stream!r} were deleted whose inserts are not in it. {_SNAPSHOT}"
 
 
 def negative_elements(number: int) -> str:

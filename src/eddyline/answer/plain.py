@@ -33,6 +33,17 @@ def plain_end(end: object) -> Plain:
     return None if isinstance(end, float) and end in (inf, -inf) else plain(end)
 
 
+def finite(value: object) -> float | None:
+    """Return a number as a float that can be drawn, None for all else: texts, dates, BOOLEAN, ends without a bound."""
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
 def plain_time(seconds: float | None) -> str | None:
     """Return a moment, in seconds since 1970, as ISO 8601 in UTC."""
     return (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import aggregate_value
+from eddyline.answer.aggregates import told_exactly
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.query import answer_groups
@@ -12,9 +12,10 @@ from eddyline.answer.groups.table import Groups
 from eddyline.answer.joins.query import answer_join
 from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
+from eddyline.answer.unseen_deletes import unseen_deletes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
-from eddyline.plan.layout import Demand, PlannedQuery
+from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 
@@ -22,7 +23,7 @@ def answer(
     snapshot: Snapshot, planned: PlannedQuery, confidence: float, *, simultaneous: bool = False
 ) -> Estimate | Groups:
     """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
-    about = _negative_streams(snapshot, planned)
+    about = _unseen_deletes(snapshot, planned)
     if isinstance(planned, AdHocQuery):
         about = [notes.NOT_PLANNED, *about]
     if isinstance(planned.query, GroupQuery):
@@ -73,19 +74,16 @@ def _one_stream(
     snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, about: list[str]
 ) -> Estimate:
     """Return an aggregate over one stream, which exact counters hold."""
-    totals = {
-        name: int(snapshot.counters[quantity.sketches[0][0]][0])
-        for name, quantity in planned.quantities.items()
-    }
-    return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
+    ids = {name: quantity.sketches[0][0] for name, quantity in planned.quantities.items()}
+    totals = {name: snapshot.total(each) for name, each in ids.items()}
+    rounded = any(map(snapshot.is_rounded, ids.values()))
+    return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
 
 
-def _negative_streams(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
-    """Return a note for each stream whose net count is below zero: deletes of rows never seen."""
-    found = []
-    for name in planned.streams:
-        rows = next(k for k in snapshot.layout.kept_for(name) if k.demand == Demand(name, "total"))
-        net = int(snapshot.counters[rows.id][0])
-        if net < 0:
-            found.append(notes.negative_stream(name, net))
-    return found
+def _unseen_deletes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
+    """Return a note for each stream of which rows were deleted that never came."""
+
+    def found(stream: str) -> str | None:
+        return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+
+    return [note for stream in planned.streams if (note := found(stream)) is not None]

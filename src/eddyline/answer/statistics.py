@@ -34,7 +34,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     relations, histograms = {}, {}
     counts = dict(_distinct_counts(snapshot))
     totals = {
-        kept.demand: float(snapshot.counters[kept.id][0])
+        kept.demand: snapshot.weighed_total(kept.id)
         for kept in snapshot.layout.kept
         if kept.demand.kind == "total"
     }

@@ -4,10 +4,9 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from eddyline.api.durable import from_epoch, origin_of, stamp
+from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
-from eddyline.api.run import BATCH_QUERY
 from eddyline.api.state import State
 from eddyline.errors import WrongRun
 from eddyline.ingest.sections import to_sections
@@ -17,8 +16,6 @@ from eddyline.store import Epoch, Reader, SourcePosition, Store, difference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RUN_ID = "batch"
 
 
 def open_state(store: str | os.PathLike[str]) -> State:
@@ -95,10 +92,10 @@ def save(where: str, plan: Plan, state: State) -> None:
     }
     sections = to_sections(state.snapshot)
     if not Store.exists(where):
-        Store.create(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
+        Store.create(where, stamp(plan.layout), BATCH_RUN, sections, sources=sources).close()
         return
     check_no_run(where)
-    Store.replace_plan(where, stamp(plan.layout), RUN_ID, sections, sources=sources).close()
+    Store.replace_plan(where, stamp(plan.layout), BATCH_RUN, sections, sources=sources).close()
 
 
 def check_no_run(where: str) -> None:

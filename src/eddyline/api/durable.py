@@ -3,6 +3,7 @@
 A synopsis that was added to a store with rows has a section `<id>/since` that says where it began.
 """
 
+import re
 import time
 from collections.abc import Collection
 
@@ -13,16 +14,22 @@ from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
 from eddyline.ingest.snapshot import Snapshot, Tally
-from eddyline.plan.layout import Layout
+from eddyline.plan.layout import KeptSynopsis, Layout, check_measures
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
+BATCH_QUERY = "batch"
+"""The query id under which a batch frame is taken, once, as batch 0."""
+BATCH_RUN = "batch"
+"""The run id of a store that one pass over the sources made: `eddyline ask` on a pipeline file."""
 _SINCE = "/since"
 
 
 def stamp(layout: Layout) -> PlanStamp:
     """Return what a store knows of a plan: what each synopsis holds, in words that can be compared."""
-    described = {kept.id: f"{describe(kept.demand)}; {kept.spec}; {kept.candidates}" for kept in layout.kept}
+    described = {
+        kept.id: f"{describe(kept.demand)}; {_written(kept)}; {kept.candidates}" for kept in layout.kept
+    }
     for planned_sample in layout.samples:
         described[planned_sample.id] = describe_sample(planned_sample)
     for group in layout.windows:
@@ -34,15 +41,17 @@ def stamp(layout: Layout) -> PlanStamp:
     return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
 
 
+def _written(kept: KeptSynopsis) -> str:
+    """Return a spec in words, without what came later and is not used: stores of before read the same."""
+    return re.sub(r"(, )?number_words=1\b", "", str(kept.spec))
+
+
 def from_epoch(epoch: Epoch) -> Snapshot:
     """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan.
 
     Where the plan has changed to a smaller budget, its samples are brought down to it.
     """
-    try:
-        layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise CorruptState(f"the plan of epoch {epoch.number} cannot be read: {error}.") from error
+    layout = _layout_of(epoch)
     tallies = {stream.name: Tally() for stream in layout.streams}
     for name, position in epoch.commit.sources.items():
         tallies[name] = Tally(position.rows, position.deletes)
@@ -52,11 +61,21 @@ def from_epoch(epoch: Epoch) -> Snapshot:
         raise CorruptState(f"epoch {epoch.number}: {error}") from error
 
 
+def _layout_of(epoch: Epoch) -> Layout:
+    try:
+        layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CorruptState(f"the plan of epoch {epoch.number} cannot be read: {error}.") from error
+    check_measures(layout)
+    return layout
+
+
 def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
     """Return empty sections for what a layout adds to an epoch or changes, and for whole streams to refresh.
 
     What is added to a stream that goes on says since when it counts.
     """
+    _layout_of(epoch)  # raises where a part of it would be of numbers that this version does not read
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
     sections: dict[str, bytes] = {}
     for kept in layout.kept:
@@ -96,7 +115,14 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
         fresh = StreamFreshness(stream.name)
         if at is not None:
             fresh = StreamFreshness(
-                stream.name, at.rows, at.deletes, at.bad, at.late, at.batch_id, at.last_commit_time
+                stream.name,
+                at.rows,
+                at.deletes,
+                at.bad,
+                at.late,
+                at.batch_id,
+                at.last_commit_time,
+                at.query_id == BATCH_QUERY,
             )
         streams.append(fresh)
     named = [(kept.id, kept.stream) for kept in layout.kept]

@@ -19,6 +19,7 @@ batch = false                    # true: `eddyline run` reads it once, not as a 
 trigger = "10 seconds"           # by default a batch follows the last
 checkpoint = "checkpoints"       # by default in the store
 on_bad = "dead-letter"           # fail (default), skip, dead-letter
+on_unseen_delete = "fail"        # a delete of a row that never came: note (default) it with every answer, or fail
 dead_letter = "bad-rows"
 
 [queries]
@@ -33,7 +34,7 @@ from pathlib import Path
 import msgspec
 
 from eddyline.api.plan import Plan
-from eddyline.api.run import OnBad
+from eddyline.api.run import OnBad, OnUnseenDelete
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.plan.demands import Method
@@ -85,6 +86,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trigger: str | None = None
     checkpoint: str | None = None
     on_bad: OnBad = "fail"
+    on_unseen_delete: OnUnseenDelete = "note"
     dead_letter: str | None = None
 
 

@@ -4,7 +4,8 @@ import os
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal, get_args
 
-from eddyline.api.run import OnBad, Run
+from eddyline.api.notebook import plan_html
+from eddyline.api.run import OnBad, OnUnseenDelete, Run
 from eddyline.api.start import StartOptions, start_run
 from eddyline.api.state import State
 from eddyline.errors import PlanError
@@ -99,6 +100,7 @@ class Plan:
         change_plan: bool = False,
         refresh: Collection[str] = (),
         break_lock: bool = False,
+        on_unseen_delete: OnUnseenDelete = "note",
     ) -> Run:
         """Return a run that keeps a store current from one frame per stream, streaming or batch.
 
@@ -106,7 +108,8 @@ class Plan:
         "available now" to end when everything that is there was taken; by default a batch follows the last.
         checkpoint: where Spark keeps its place, by default in the store's directory. on_bad: what to do with
         rows whose change cannot be read: "fail", "skip" (and count), or "dead-letter" to the path
-        `dead_letter`. adopt, change_plan, refresh: see `eddyline.api.start.StartOptions`.
+        `dead_letter`. on_unseen_delete: what to do with a batch after which rows were deleted that never came:
+        "note" it with every answer, or "fail". adopt, change_plan, refresh: see `eddyline.api.start.StartOptions`.
         """
         settings = StartOptions(
             trigger,
@@ -117,8 +120,12 @@ class Plan:
             change_plan,
             tuple(refresh),
             break_lock=break_lock,
+            on_unseen_delete=on_unseen_delete,
         )
         return start_run(spark, self.layout, frames, os.fspath(store), settings)
 
     def __repr__(self) -> str:
         return f"Plan({self.layout.digest[:12]}, {len(self.layout.queries)} queries, {self.nbytes:,} bytes)"
+
+    def _repr_html_(self) -> str:
+        return plan_html(self.layout, self.explain())

@@ -6,28 +6,34 @@ position in one epoch. Spark delivers it again after a crash; the store knows it
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eddyline.answer import notes
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
-from eddyline.api.durable import from_epoch, origin_of
+from eddyline.answer.groups.table import Groups
+from eddyline.answer.unseen_deletes import unseen_deletes
+from eddyline.api.durable import BATCH_QUERY, from_epoch, origin_of
 from eddyline.api.state import State
-from eddyline.errors import EddylineError
+from eddyline.errors import ChangeError, EddylineError
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
 from eddyline.store import Epoch, Store
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.spark.stream import StreamFeed
 
 OnBad = Literal["fail", "skip", "dead-letter"]
-BATCH_QUERY = "batch"
-"""The query id under which a batch frame is taken, once, as batch 0."""
+OnUnseenDelete = Literal["note", "fail"]
+TRACK = 1_000
+"""Answers of each query that a run remembers for its plot, the last ones."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +61,25 @@ class Run:
     """Streams that keep a store current; made by `Plan.start`. As a context manager it stops at the end."""
 
     def __init__(
-        self, spark: "SparkSession", layout: Layout, store: Store, on_bad: OnBad, dead_letter: str | None
+        self,
+        spark: "SparkSession",
+        layout: Layout,
+        store: Store,
+        on_bad: OnBad,
+        dead_letter: str | None,
+        on_unseen_delete: OnUnseenDelete = "note",
     ) -> None:
         self._spark = spark
         self._layout = layout
         self._store = store
         self._on_bad = on_bad
         self._dead_letter = dead_letter
+        self._on_unseen_delete = on_unseen_delete
         self._feeds: dict[str, StreamFeed] = {}
         self._ways: dict[str, str] = {}
         self._turn = threading.Lock()
         self._read: tuple[int, Snapshot] | None = None
+        self._told: dict[str, deque[Estimate]] = {}
         self._ended = False
 
     def feed(self, name: str, frame: "DataFrame", checkpoint: str, trigger: str | None) -> None:
@@ -85,7 +99,11 @@ class Run:
         from eddyline.spark.dead_letters import write_dead_letters  # noqa: PLC0415
 
         def change(epoch: Epoch) -> dict[str, bytes]:
-            return to_sections(self._snapshot(epoch).plus_stream(stream, added))
+            after = self._snapshot(epoch).plus_stream(stream, added)
+            note = unseen_deletes(after, stream) if self._on_unseen_delete == "fail" else None
+            if note is not None:
+                raise ChangeError(f"batch {batch_id} of stream {stream} is not taken: {note}")
+            return to_sections(after)
 
         if self._store.seen(stream, query_id, batch_id):
             self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
@@ -128,9 +146,23 @@ class Run:
     def answer(self, query: str, **settings: Any) -> Any:
         """Return the answer of a query from the last commit; `settings` are those of `State.answer`."""
         estimate, error = self.state().answer(query, **settings), self.error()
+        if isinstance(estimate, Estimate) and not settings and query in self._layout.query_names:
+            self._told.setdefault(query, deque(maxlen=TRACK)).append(estimate)
         if error is None:
             return estimate
         return replace(estimate, notes=(*estimate.notes, notes.failed_run(error)))
+
+    def plot(self, query: str | None = None, *, aggregate: str | None = None, top: int = 20) -> "Figure":
+        """Return a matplotlib figure of the last commit, as `State.plot` does: `pip install "eddyline[plot]"`.
+
+        Of a planned query without groups it shows how its answers moved: what `answer` told of it so far, this
+        call's among it. Nothing is recorded but what was asked.
+        """
+        if query is None or isinstance(self.answer(query), Groups) or query not in self._told:
+            return self.state().plot(query, aggregate=aggregate, top=top)
+        from eddyline.api.plots import plot_track  # noqa: PLC0415 - matplotlib only where it is used
+
+        return plot_track(tuple(self._told[query]))
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""

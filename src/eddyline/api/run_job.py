@@ -61,6 +61,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
         checkpoint=pipeline.run.checkpoint,
         adopt=how.adopt,
         on_bad=pipeline.run.on_bad,
+        on_unseen_delete=pipeline.run.on_unseen_delete,
         dead_letter=pipeline.run.dead_letter,
         change_plan=how.change_plan or bool(refresh),
         refresh=refresh,

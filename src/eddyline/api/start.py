@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eddyline.api.durable import fresh_sections, stamp
-from eddyline.api.run import OnBad, Run
+from eddyline.api.durable import BATCH_RUN, fresh_sections, stamp
+from eddyline.api.run import OnBad, OnUnseenDelete, Run
 from eddyline.errors import PipelineError
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
-from eddyline.store import Epoch, Options, Store
+from eddyline.store import Epoch, Options, Reader, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,13 @@ class StartOptions:
     refresh: Collection[str] = ()
     keep: int = 3
     break_lock: bool = False
+    on_unseen_delete: OnUnseenDelete = "note"
 
     def __post_init__(self) -> None:
         if self.on_bad not in ("fail", "skip", "dead-letter"):
             raise PipelineError(f"on_bad={self.on_bad!r} is not fail, skip or dead-letter.")
+        if self.on_unseen_delete not in ("note", "fail"):
+            raise PipelineError(f"on_unseen_delete={self.on_unseen_delete!r} is neither note nor fail.")
         if (self.on_bad == "dead-letter") != (self.dead_letter is not None):
             raise PipelineError(
                 'on_bad="dead-letter" and dead_letter=, the path to write bad rows to, go together.'
@@ -63,7 +66,7 @@ def start_run(
     folder = _checkpoint_folder(where, settings.checkpoint)
     store = open_store(layout, where, settings)
     _forget_checkpoints(folder, settings.refresh)
-    run = Run(spark, layout, store, settings.on_bad, settings.dead_letter)
+    run = Run(spark, layout, store, settings.on_bad, settings.dead_letter, settings.on_unseen_delete)
     try:
         for name in sorted(frames, key=lambda name: frames[name].isStreaming):
             run.feed(name, frames[name], f"{folder}/{name}", settings.trigger)
@@ -81,6 +84,8 @@ def open_store(layout: Layout, where: str, settings: StartOptions) -> Store:
         return Store.create(
             where, stamp(layout), run_id, to_sections(Snapshot.empty(layout)), options=options
         )
+    if Reader(where).latest().commit.run_id == BATCH_RUN:
+        return _anew(layout, where, run_id, options)
     if not settings.change_plan and not settings.refresh:
         return Store.open(where, stamp(layout), run_id, options=options)
     if not settings.change_plan:
@@ -90,6 +95,13 @@ def open_store(layout: Layout, where: str, settings: StartOptions) -> Store:
         return fresh_sections(epoch, layout, settings.refresh)
 
     return Store.replace_plan(where, stamp(layout), run_id, fresh, forget=settings.refresh, options=options)
+
+
+def _anew(layout: Layout, where: str, run_id: str, options: Options) -> Store:
+    """Return the store of one pass over the sources, emptied: a run reads the same rows again, from their first on."""
+    streams = Reader(where).latest().commit.sources
+    empty = to_sections(Snapshot.empty(layout))
+    return Store.replace_plan(where, stamp(layout), run_id, empty, forget=list(streams), options=options)
 
 
 def _check_frames(layout: Layout, frames: "Mapping[str, DataFrame]") -> None:

@@ -1,8 +1,9 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, freq
 from eddyline.answer.origin import Origin
 from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
+from eddyline.api.notebook import state_html
 from eddyline.errors import EddylineError, PipelineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.pane_set import PaneSet
@@ -34,6 +36,9 @@ from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
 from eddyline.sql.contributors import contributors_text
 from eddyline.types import SqlType
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
@@ -220,6 +225,21 @@ class State:
         freshness = None if self.origin is None else self.origin.freshness
         return answers_table(self._answers(*queries, confidence=confidence), freshness)
 
+    def plot(self, query: str | None = None, *, aggregate: str | None = None, top: int = 20) -> "Figure":
+        """Return a matplotlib figure of the answers, which a notebook shows: `pip install "eddyline[plot]"`.
+
+        Without a query all of them: points with their intervals, relative to the value. Of a GROUP BY query, by its
+        name or as SQL, bars with intervals: its first `top` groups, and one `aggregate` or all of them.
+        """
+        from eddyline.api.plots import plot_answers, plot_groups  # noqa: PLC0415 - matplotlib only where it is used
+
+        if query is None:
+            return plot_answers(self._answers())
+        found = self.answer(query)
+        return (
+            plot_groups(found, aggregate, top) if isinstance(found, Groups) else plot_answers({query: found})
+        )
+
     def _answers(
         self, *queries: str, confidence: float | None = None
     ) -> dict[str, Estimate | Groups | PlanError]:
@@ -281,6 +301,10 @@ class State:
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {tally.rows:,}" for name, tally in self.snapshot.tallies.items())
         return f"State(rows: {rows}; {self.nbytes:,} bytes)"
+
+    def _repr_html_(self) -> str:
+        fresh = replace(self.origin.freshness, read_at=time.time()) if self.origin is not None else None
+        return state_html(self.snapshot, self._answers(), fresh)
 
 
 def _as_table(stream: str, rows: pa.Table | pa.RecordBatch | Mapping[str, np.ndarray]) -> pa.Table:

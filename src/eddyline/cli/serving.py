@@ -1,6 +1,6 @@
 """Commands that show a store as it moves: `serve` in a browser, `watch` in the terminal."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from eddyline.answer.groups.table import Groups
 from eddyline.api.follow import Follower, Sighting
 from eddyline.api.pipeline import load_pipeline
 from eddyline.cli.answers import answer_table
-from eddyline.cli.console import StorePath, app, err, out, tells_errors
+from eddyline.cli.console import StorePath, app, err, out, tells_errors, until_told
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.store import Reader
 
@@ -106,13 +106,27 @@ def watch(
     if once:
         out.print(_shown(follower.look(), query))
         return
-    try:
-        with Live(_shown(follower.look(), query), console=out, auto_refresh=False) as live:
-            while True:
-                time.sleep(every)
-                live.update(_shown(follower.look(), query), refresh=True)
-    except KeyboardInterrupt:
-        err.print("stopped watching; the store goes on", highlight=False)
+    with until_told() as told:
+        (_watch_live if out.is_terminal else _watch_lines)(follower, query, lambda: not told.wait(every))
+    err.print("stopped watching; the store goes on", highlight=False)
+
+
+def _watch_live(follower: Follower, queries: list[str] | None, goes_on: Callable[[], bool]) -> None:
+    """Show the newest answers in place of the last."""
+    with Live(_shown(follower.look(), queries), console=out, auto_refresh=False) as live:
+        while goes_on():
+            live.update(_shown(follower.look(), queries), refresh=True)
+
+
+def _watch_lines(follower: Follower, queries: list[str] | None, goes_on: Callable[[], bool]) -> None:
+    """Print the answers whenever there is something new: for files and pipes."""
+    before = follower.look()
+    out.print(_shown(before, queries))
+    while goes_on():
+        seen = follower.look()
+        if seen.is_news_after(before):
+            out.print(_shown(seen, queries))
+        before = seen
 
 
 def _shown(seen: Sighting, queries: list[str] | None) -> Group:

@@ -35,7 +35,8 @@ def add_rows(
     totals = [prepared.weights]
     for measure in elements.measures:
         values, valid = known.measure(measure, prepared)
-        totals.append(multiply(prepared.weights, np.where(valid, values, 0)))
+        known_values = values if valid.all() else np.where(valid, values, 0)
+        totals += [*np.atleast_2d(multiply(prepared.weights, known_values))]
     if kept is not None and not kept.all():
         columns, totals = [each[kept] for each in columns], [each[kept] for each in totals]
     builder.add(np.stack(columns, axis=1), np.stack(totals, axis=1))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.guards import Predicates, any_of, projected_guards
+from eddyline.kernels import doubles
 from eddyline.plan.layout import Elements, KeptSynopsis, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
@@ -26,7 +27,6 @@ WEIGHT = "w"
 TIME = "t"
 FLAG_BITS = 63
 """Truth values in one column of flags: the sign stays free."""
-_FLOAT_LIMIT = 2.0**62
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def measure_name(measure: int) -> str:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A projected batch as arrays."""
+    """A projected batch as arrays; of a measure of several words, a row for each word."""
 
     weights: Int64Array
     keys: dict[Key, tuple[Int64Array, BoolArray]]
@@ -169,31 +169,37 @@ def _flag(column: pa.Array | pa.ChunkedArray) -> BoolArray:
 def _powered(
     column: pa.Array | pa.ChunkedArray, measure: Measure, rows: BoolArray | None
 ) -> tuple[Int64Array, BoolArray]:
-    """Return (integers, valid) of a measure raised to its power; rows: on which it is needed, None for all."""
+    """Return (integers, valid) of a measure raised to its power; rows: on which it is needed, None for all.
+
+    Of a measure of several words the integers have a row for each.
+    """
     if rows is not None:
         column = pc.if_else(pa.array(rows), column, pa.scalar(None, column.type))
-    values, valid = _fixed_point(column, measure)
-    raised = values
-    for _ in range(measure.power - 1):
-        raised = multiply(raised, values)
-    return raised, valid
-
-
-def _fixed_point(column: pa.Array | pa.ChunkedArray, measure: Measure) -> tuple[Int64Array, BoolArray]:
-    """Return (integers, valid) of a number: decimals unscaled, floats to a few digits, NULL as not valid."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    valid = validity(array)
+    values = _words(array, measure) if measure.is_wide else _integers(array)
+    raised = values
+    for _ in range(0 if measure.is_wide else measure.power - 1):
+        raised = multiply(raised, values)
+    return raised, validity(array)
+
+
+def _integers(array: pa.Array) -> Int64Array:
+    """Return numbers as integers, decimals unscaled, 0 where they are NULL."""
     if pa.types.is_decimal(array.type):
-        return unscaled(array), valid
-    if not pa.types.is_floating(array.type):
-        return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
-    scaled = np.rint(
-        array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) * 10.0**measure.digits
-    )
-    if not np.all(np.abs(scaled) < _FLOAT_LIMIT):
+        return unscaled(array)
+    return np.asarray(array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def _words(array: pa.Array, measure: Measure) -> Int64Array:
+    """Return the words of FLOAT and DOUBLE, raised to the measure's power; 0 where they are NULL."""
+    values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    limit = doubles.LARGEST if measure.power == 1 else doubles.LARGEST_SQUARED
+    if not np.all(np.abs(values) < limit):
+        most, what = ("4e18", "sum") if measure.power == 1 else ("2e9", "variance")
         raise PipelineError(
-            f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond 4e12, which has no sum "
-            "in fixed point: exclude such rows in WHERE, sum CASE WHEN ... THEN ... END, or CAST the measure to a "
+            f"the measure {measure.expression.text} meets NaN, an infinity or a value beyond {most}, which has no "
+            f"{what} here: exclude such rows in WHERE, sum CASE WHEN ... THEN ... END, or CAST the measure to a "
             "DECIMAL."
         )
-    return scaled.astype(np.int64), valid
+    words = doubles.split(values)
+    return words if measure.power == 1 else doubles.squared(words)

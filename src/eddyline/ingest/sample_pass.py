@@ -44,9 +44,12 @@ def sketch_elements(
         for flag in flags_of(kept.demand):
             counted &= dictionary.flag(elements.flags.index(flag))
         measure = kept.demand.measure
-        weights = dictionary.total(-1 if measure is None else elements.measures.index(measure))
-        rows = dictionary.total(-1)
-        into.add(kept, key_array(*(key[counted] for key in keys)), weights[counted], rows[counted])
+        sums = (-1,) if measure is None else elements.columns(measure)[-kept.number_words :]
+        weights = np.stack([dictionary.total(column)[counted] for column in sums])
+        rows = dictionary.total(-1)[counted]
+        into.add(
+            kept, key_array(*(key[counted] for key in keys)), weights if len(sums) > 1 else weights[0], rows
+        )
 
 
 class SamplePass:

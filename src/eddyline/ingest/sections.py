@@ -19,7 +19,7 @@ from eddyline.errors import CorruptState
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.snapshot import Snapshot, Tally
 from eddyline.ingest.stream_spec import RosterSpec
-from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup, check_measures
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
@@ -228,4 +228,5 @@ def from_bytes(data: bytes) -> Snapshot:
     for name, length in header.lengths.items():
         sections[name] = bytes(body[at : at + length])
         at += length
+    check_measures(header.layout)
     return from_sections(header.layout, sections, header.tallies)

@@ -37,7 +37,7 @@ class Sketches:
 
     def add(self, kept: KeptSynopsis, keys: KeyArray, weights: Int64Array, rows: Int64Array) -> None:
         """Add weighted keys to one synopsis; rows: how many rows each stands for, which candidates go by."""
-        if len(weights) == 0:
+        if len(rows) == 0:
             return
         if isinstance(kept.spec, JoinDistinctSpec):
             kept.spec.accumulate_net(self.counters[kept.id], keys, weights)
@@ -50,9 +50,9 @@ class Sketches:
         weights, counted = _weights(kept, prepared)
         keys, rows = [prepared.keys[key][0] for key in kept.demand.keys], prepared.weights
         if counted is not None:
-            weights, rows = weights[counted], rows[counted]
+            weights, rows = weights.compress(counted, axis=-1), rows[counted]
             keys = [key[counted] for key in keys]
-        hashed = key_array(*keys) if keys else np.empty((0, len(weights)), dtype=np.uint64)
+        hashed = key_array(*keys) if keys else np.empty((0, len(rows)), dtype=np.uint64)
         self.add(kept, hashed, weights, rows)
 
     def _add_group(self, together: list[KeptSynopsis], prepared: Prepared) -> None:
@@ -94,7 +94,10 @@ def _grouped(kept: Iterable[KeptSynopsis]) -> list[list[KeptSynopsis]]:
 
 
 def _weights(kept: KeptSynopsis, prepared: Prepared) -> tuple[Int64Array, BoolArray | None]:
-    """Return (weights, rows that count), the latter None where all do."""
+    """Return (weights, rows that count), the latter None where all do.
+
+    Of a measure of several words the weights have a row for each that the synopsis takes.
+    """
     masks = [prepared.keys[key][1] for key in kept.demand.keys]
     masks += [prepared.presence[part] for part in kept.demand.presence]
     if kept.demand.predicates:
@@ -106,5 +109,6 @@ def _weights(kept: KeptSynopsis, prepared: Prepared) -> tuple[Int64Array, BoolAr
     counted = np.logical_and.reduce(partial) if partial else None
     if measured is None:
         return prepared.weights, counted
-    values = measured[0] if counted is None else np.where(counted, measured[0], 0)
+    values = measured[0] if measured[0].ndim == 1 else measured[0][-kept.number_words :]
+    values = values if counted is None else np.where(counted, values, 0)
     return multiply(prepared.weights, values), counted

@@ -22,6 +22,7 @@ from eddyline.ingest.settling import settle
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import StreamSpec, stream_spec
+from eddyline.kernels import doubles
 from eddyline.plan.layout import KeptSynopsis, Layout
 from eddyline.sample.state import SampleState
 from eddyline.sketch import candidates
@@ -145,6 +146,20 @@ class Snapshot:
             hints={**self.hints, **made.hints},
             samples={**self.samples, name: state.in_second_stage()},
         )
+
+    def total(self, name: str) -> int:
+        """Return an exact total, in units of its measure."""
+        counters = self.counters[name].tolist()
+        return counters[0] if len(counters) == 1 else doubles.whole(counters)
+
+    def weighed_total(self, name: str) -> float:
+        """Return an exact total as joins weigh rows: of a FLOAT or DOUBLE its value, of others in units."""
+        measure = self.layout.by_id[name].demand.measure
+        return self.total(name) / (1 << -measure.lowest) if measure is not None else float(self.total(name))
+
+    def is_rounded(self, name: str) -> bool:
+        """Return whether rows of an exact total had digits beyond the lowest that are held."""
+        return len(self.counters[name]) > 1 and bool(self.counters[name][0] != 0)
 
     def settled(self) -> "Snapshot":
         """Return the snapshot with every sample within its budget."""

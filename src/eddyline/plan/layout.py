@@ -5,21 +5,28 @@ state, and two states combine only if their layouts are equal.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
 from functools import cached_property
 from math import inf
 from typing import Literal
 
 import msgspec
 
+from eddyline.errors import FormatVersion
+from eddyline.kernels import doubles
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
+from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sql.query import AnyQuery, Expression, Key, SetQuery
 from eddyline.types import Column
 
-FLOAT_DIGITS = 6
-"""Decimal digits that a measure of type FLOAT or DOUBLE is kept to."""
+SKETCHED_DIGITS = 3
+"""Of a FLOAT or DOUBLE sketches hold the digits from 2^SKETCHED_LOWEST on: their answers are estimates anyhow."""
+SKETCHED_LOWEST = -60
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -32,21 +39,40 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True, order=True):
-    """A number per row in fixed point: value = integer / 10^scale, raised to a power. NULL counts for nothing."""
+    """A number per row as an integer times a unit, raised to a power. NULL counts for nothing.
+
+    Integers and DECIMAL take one word, in units of their last digit; FLOAT and DOUBLE take several (`kernels.doubles`).
+    """
 
     expression: Expression
     power: int = 1
 
     @property
-    def digits(self) -> int:
-        """Decimal digits after the point of the number itself; squares of floats get half of them."""
-        kind = self.expression.type
-        return FLOAT_DIGITS // self.power if kind.is_float else kind.scale
+    def is_wide(self) -> bool:
+        """Whether a number takes several words."""
+        return self.expression.type.is_float
 
     @property
-    def scale(self) -> int:
-        """Decimal digits after the point of the power."""
-        return self.power * self.digits
+    def words(self) -> int:
+        """The words of a number, and of a sum of them."""
+        digits = {1: doubles.DIGITS, 2: doubles.SQUARE_DIGITS}
+        return 1 + digits[self.power] if self.is_wide else 1
+
+    @property
+    def sketched_words(self) -> int:
+        """The words that a sketch takes of a number: the last ones, of the highest digits."""
+        return SKETCHED_DIGITS + self.power - 1 if self.is_wide else 1
+
+    @property
+    def lowest(self) -> int:
+        """The exponent of two of a wide number's unit, 0 for others."""
+        return self.power * doubles.LOWEST if self.is_wide else 0
+
+    @property
+    def unit(self) -> Fraction:
+        """What 1 of the integer is."""
+        scale = 0 if self.is_wide else self.power * self.expression.type.scale
+        return Fraction(1, 10**scale << -self.lowest)
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -96,6 +122,20 @@ class KeptSynopsis(msgspec.Struct, frozen=True):
     def stream(self) -> str:
         """The stream whose rows it holds."""
         return self.demand.stream
+
+    @property
+    def number_words(self) -> int:
+        """How many words of a measure it takes: the last ones."""
+        return (
+            1
+            if isinstance(self.spec, DistinctSpec | PeelingSpec | JoinDistinctSpec)
+            else self.spec.number_words
+        )
+
+    @property
+    def size(self) -> int:
+        """Its counters, those of numbers of several words counted once: what its error goes by."""
+        return self.spec.words // self.number_words
 
     @property
     def nbytes(self) -> int:
@@ -177,6 +217,11 @@ class Elements(msgspec.Struct, frozen=True, order=True):
         """The keys whose values are followed."""
         return frozenset(self.keys) - frozenset(self.groups)
 
+    def columns(self, measure: Measure) -> range:
+        """Return which of the dictionary's sums hold a measure, one for each of its words."""
+        first = sum(each.words for each in self.measures[: self.measures.index(measure)])
+        return range(first, first + measure.words)
+
     def holds_rows_of(self, flags: Collection[Flag]) -> bool:
         """Return whether every row that carries all of some flags is held."""
         return not self.counted or any(
@@ -188,7 +233,9 @@ class Elements(msgspec.Struct, frozen=True, order=True):
         """Return the columns as numbers, given the link class of each key."""
         links = tuple(-1 if key in self.groups else classes.get((self.stream, key), -1) for key in self.keys)
         labelled = tuple(self.keys.index(key) for key in self.labelled)
-        return DictionarySpec(links, len(self.flags), len(self.measures), labelled, self.counted)
+        sums = sum(measure.words for measure in self.measures)
+        wide = tuple((self.columns(each).start, each.words) for each in self.measures if each.is_wide)
+        return DictionarySpec(links, len(self.flags), sums, labelled, self.counted, wide)
 
 
 class PlannedSample(msgspec.Struct, frozen=True):
@@ -350,7 +397,15 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return tuple(kept for kept in self.kept if kept.stream == stream)
 
 
-_CAME_LATER: dict[str, object] = {"details": [], "counted": [], "guards": [], "conditions": []}
+_CAME_LATER: dict[str, object] = {
+    "details": [],
+    "counted": [],
+    "guards": [],
+    "conditions": [],
+    "number_words": 1,
+    "lowest": 0,
+    "wide": [],
+}
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
 
@@ -363,3 +418,26 @@ def as_first_written(content: object) -> object:
             if name not in _CAME_LATER or value != _CAME_LATER[name]
         }
     return [as_first_written(each) for each in content] if isinstance(content, list) else content
+
+
+def check_measures(layout: Layout) -> None:
+    """Raise FormatVersion where FLOAT or DOUBLE measures are held in one word, rounded, as earlier versions did."""
+    for group in layout.windows:
+        check_measures(group.layout)
+    for measure, words in _held_measures(layout):
+        if words < measure.sketched_words:
+            raise FormatVersion(
+                f"this state holds sums of {measure.expression.text}, a {measure.expression.type}, rounded to a few "
+                "digits, as earlier versions did and this one does not read: build it anew, or read it with the "
+                "release that wrote it."
+            )
+
+
+def _held_measures(layout: Layout) -> Iterator[tuple[Measure, int]]:
+    """Yield each wide measure of what is kept, and in how many words it is."""
+    for kept in layout.by_id.values():
+        if kept.demand.measure is not None and kept.demand.measure.is_wide:
+            yield kept.demand.measure, kept.number_words
+    for sample in layout.samples:
+        for elements, spec in zip(sample.exact, sample.spec.exact, strict=True):
+            yield from ((m, m.words if spec.wide else 1) for m in elements.measures if m.is_wide)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eddyline.errors import CorruptState, SketchError
+from eddyline.kernels.doubles import carried
 from eddyline.kernels.elements import fold_rows, merge_sorted
 from eddyline.sample.labels import Labels
 from eddyline.sample.sorting import BoolArray, IntArray, numbered
@@ -163,7 +164,7 @@ class Dictionary:
         if size < 0:
             raise _overflow()
         labels = {key: mine.plus(other.labels[key]) for key, mine in self.labels.items()}
-        return Dictionary.of(self.spec, elements[:size], totals[:size], labels)
+        return Dictionary.of(self.spec, *_carried(self.spec, elements[:size], totals[:size]), labels)
 
     def regrouped(
         self, spec: DictionarySpec, keys: Sequence[int], flags: Sequence[int], measures: Sequence[int]
@@ -259,6 +260,18 @@ def _counted(spec: DictionarySpec, elements: np.ndarray) -> BoolArray:
     return held
 
 
+def _carried(spec: DictionarySpec, elements: np.ndarray, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return elements and totals with wide numbers in one form, of small digits; without those that are 0 then."""
+    if not spec.wide:
+        return elements, totals
+    totals = totals.copy()
+    for first, words in spec.wide:
+        at = slice(1 + first, 1 + first + words)
+        totals[:, at] = carried(totals[:, at].T).T
+    used = totals.any(axis=1)
+    return elements[used], totals[used]
+
+
 class Builder:
     """Rows folded into a dictionary, in a hash table that grows."""
 
@@ -315,6 +328,6 @@ class Builder:
         """Return the dictionary of all rows so far."""
         elements, totals = self._elements[: self.size], self._totals[: self.size]
         used = totals.any(axis=1)
-        elements, totals = elements[used], totals[used]
+        elements, totals = _carried(self.spec, elements[used], totals[used])
         order = np.lexsort(elements.T[::-1]) if elements.shape[1] else np.arange(len(elements))
         return Dictionary.of(self.spec, elements[order], totals[order], self.labels)

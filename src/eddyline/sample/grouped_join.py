@@ -4,6 +4,7 @@ A relation's groups are numbered; the number of a combination is the sum of its 
 """
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from math import prod
 
@@ -33,7 +34,7 @@ class GroupedJoin:
 
     def __init__(self, join: Join, quantities: Sequence[Quantity]) -> None:
         self.join = join
-        self.quantities, self.columns = different_quantities(join, quantities)
+        self.ask(quantities)
         self.nodes = quantities[0].nodes
         missing = self._maybe_missing()
         self.codes = [group_codes(join, node, missing=k in missing) for k, node in enumerate(self.nodes)]
@@ -46,6 +47,11 @@ class GroupedJoin:
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes
         self._ordered: dict[tuple[int, int | None], IntArray] = {}
+
+    def ask(self, quantities: Sequence[Quantity]) -> None:
+        """Read other quantities of the same relations and groups."""
+        self.asked = quantities
+        self.quantities, self.columns = different_quantities(self.join, quantities)
 
     def _maybe_missing(self) -> set[int]:
         """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
@@ -84,10 +90,15 @@ class GroupedJoin:
     def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
 
-        Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are. of_rows_there: without what has more
-        deletes than inserts, by the links and groups of its relation. Two such of two relations would join to rows that
-        neither has.
+        In units of 2^lowest of each quantity. Below 2^53 floats are exact, and fastest; up to 2^62 machine integers
+        are. of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two
+        such of two relations would join to rows that neither has.
         """
+        if any(len(quantity.digits) > 1 for quantity in self.asked):
+            digits = [self.join.digits(quantity) for quantity in self.asked]
+            parts = copy(self)
+            parts.ask([part for each in digits for part, _ in each])
+            return _joined_digits(*parts.exact(of_rows_there=of_rows_there), digits)
         weights = [
             np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
             for k in range(len(self.nodes))
@@ -99,6 +110,11 @@ class GroupedJoin:
         whole = [np.ones((size, 1), dtype=kind) for size in self.sizes]
         groups, sums = self._messages([each.astype(kind) for each in weights], whole).at_root()
         return groups, sums.astype(np.int64) if kind is np.float64 else sums
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether a row that counts has digits beyond the lowest that a measure of several words holds."""
+        return any(map(self.join.is_rounded, self.asked))
 
     def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
         """Return a relation's weights, 0 for elements that with those of the same links and group have no rows."""
@@ -138,3 +154,15 @@ class GroupedJoin:
         self, weights: list[np.ndarray], factors: list[np.ndarray], known: Ordered | None = None
     ) -> GroupedMessages:
         return GroupedMessages(self, weights, factors, known)
+
+
+def _joined_digits(
+    groups: IntArray, sums: np.ndarray, digits: Sequence[Sequence[tuple[Quantity, int]]]
+) -> tuple[IntArray, np.ndarray]:
+    """Return groups and the sums of each quantity, of which the sums of all its digits are given side by side."""
+    columns, at = [], 0
+    for parts in digits:
+        own = sums[:, at : at + len(parts)].astype(np.object_)
+        columns.append(sum(own[:, place] << exponent for place, (_, exponent) in enumerate(parts)))
+        at += len(parts)
+    return groups, np.stack(columns, axis=1)

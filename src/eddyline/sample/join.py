@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
+from eddyline.kernels.doubles import as_floats
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
 from eddyline.sample.roster import FloatArray
@@ -59,7 +60,7 @@ class Join:
         self.first = next(iter(shape.quantities.values()))
         self._rows: dict[tuple[View, tuple[str, ...]], BoolArray] = {}
         self._whole: dict[Quantity, list[Relation]] = {}
-        self._weights: dict[tuple[View, tuple[str, ...]], IntArray] = {}
+        self._weights: dict[tuple[View, tuple[str, ...]], np.ndarray] = {}
 
     def only(self, quantities: Mapping[str, Quantity]) -> "Join":
         """Return the query with some of its quantities; what is known of its links and elements is shared."""
@@ -191,7 +192,7 @@ class Join:
         return counted
 
     def whole_relations(self, quantity: Quantity) -> list[Relation]:
-        """Return the relations of a quantity with their net integer weights, nothing scaled up."""
+        """Return the relations of a quantity with their net weights, nothing scaled up."""
         if quantity not in self._whole:
             relations = []
             for index, (node, places) in enumerate(zip(quantity.nodes, self._places, strict=True)):
@@ -200,14 +201,38 @@ class Join:
             self._whole[quantity] = relations
         return self._whole[quantity]
 
-    def _weights_of(self, node: Node) -> IntArray:
-        """Return the net weight of each element of a relation, 0 where it does not count."""
-        key = (self.view(node), node.roles)
-        if key not in self._weights:
-            self._weights[key] = np.where(
-                self.rows(node), self.dictionary(node).total(self.view(node).measure), 0
-            )
-        return self._weights[key]
+    def _weights_of(self, node: Node) -> np.ndarray:
+        """Return the net weight of each element of a relation, 0 where it does not count.
+
+        Measures of several words are floats here, nearly as exact: `Quantity.digits` has them as integers.
+        """
+        view = self.view(node)
+        if (view, node.roles) not in self._weights:
+            dictionary = self.dictionary(node)
+            if view.number_words == 1:
+                totals = dictionary.total(view.measure)
+            else:
+                totals = as_floats([dictionary.total(each.measure) for each in view.digits], view.lowest)
+            self._weights[view, node.roles] = np.where(self.rows(node), totals, 0)
+        return self._weights[view, node.roles]
+
+    def digits(self, quantity: Quantity) -> list[tuple[Quantity, int]]:
+        """Return the quantities that one is the sum of, each times 2 to an exponent: without digits that are all 0."""
+        wide = [k for k, node in enumerate(quantity.nodes) if node.exact.number_words > 1]
+        first, *others = quantity.digits
+        return [first] + [
+            (part, exponent)
+            for part, exponent in others
+            if all(self._weights_of(part.nodes[k]).any() for k in wide)
+        ]
+
+    def is_rounded(self, quantity: Quantity) -> bool:
+        """Return whether a row that counts has digits beyond the lowest that a measure of several words holds."""
+        return any(
+            bool(np.any(self.dictionary(node).total(self.view(node).measure)[self.rows(node)]))
+            for node in quantity.nodes
+            if self.view(node).number_words > 1
+        )
 
     def _turns(self, index: int, node: Node) -> tuple[Turn, ...]:
         """Return what the roles of a relation make of its messages; NULLs of a NOT IN are all held."""

@@ -117,8 +117,10 @@ def sampled_messages(join: Join, quantity: Quantity) -> Messages:
 def exact_total(join: Join, quantity: Quantity) -> int:
     """Return the sum over the join of everything that is held, as an integer of any size.
 
-    Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are.
+    In units of 2^lowest of the quantity. Below 2^53 floats are exact, and fastest; up to 2^62 machine integers are.
     """
+    if len(quantity.digits) > 1:
+        return sum(exact_total(join, part) << exponent for part, exponent in join.digits(quantity))
     relations = join.whole_relations(quantity)
     bound, linear = bound_of(join, relations)
     if bound < _WHOLE_FLOAT:

@@ -1,9 +1,11 @@
 """What a stream sample holds, as plain numbers: dictionaries, their columns, and how queries read them."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import msgspec
 from msgspec.structs import replace
+
+from eddyline.kernels.doubles import BITS
 
 COUNT = -1
 """In place of a measure: the net number of rows."""
@@ -14,7 +16,8 @@ class DictionarySpec(msgspec.Struct, frozen=True):
 
     classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
     measures: the sums beside the count. labelled: keys whose values are kept beside their codes. counted: rows are held
-    that carry all flags of one of these; all rows where there are none.
+    that carry all flags of one of these; all rows where there are none. wide: (first sum, words) of each number that
+    takes several sums: see `kernels.doubles`.
     """
 
     classes: tuple[int, ...]
@@ -22,6 +25,7 @@ class DictionarySpec(msgspec.Struct, frozen=True):
     measures: int = 0
     labelled: tuple[int, ...] = ()
     counted: tuple[tuple[int, ...], ...] = ()
+    wide: tuple[tuple[int, int], ...] = ()
 
     @property
     def keys(self) -> int:
@@ -52,7 +56,8 @@ class View(msgspec.Struct, frozen=True):
     """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed.
 
     null_is_value: NULL is one of the values of its key, as set operations and groups have it. groups: the keys that it
-    is grouped by.
+    is grouped by. number_words: how many sums the measure takes, from `measure` on; of several the first counts rounded
+    rows, and the others are digits, the lowest of which counts 2^lowest.
     """
 
     dictionary: int
@@ -61,6 +66,16 @@ class View(msgspec.Struct, frozen=True):
     measure: int = COUNT
     null_is_value: bool = False
     groups: tuple[int, ...] = ()
+    number_words: int = 1
+    lowest: int = 0
+
+    @property
+    def digits(self) -> tuple["View", ...]:
+        """The same rows, once with each digit of a measure of several words; the view itself of another."""
+        if self.number_words == 1:
+            return (self,)
+        places = range(self.measure + 1, self.measure + self.number_words)
+        return tuple(replace(self, measure=place, number_words=1, lowest=0) for place in places)
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,18 +92,44 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def of_every_row(self) -> "Node":
         """Return the relation with all of its rows, each counted once."""
-        kept = None if self.kept is None else replace(self.kept, flags=(), measure=COUNT)
-        return replace(self, exact=replace(self.exact, flags=(), measure=COUNT), kept=kept)
+        kept = None if self.kept is None else _every_row(self.kept)
+        return replace(self, exact=_every_row(self.exact), kept=kept)
+
+    @property
+    def digits(self) -> tuple["Node", ...]:
+        """The same relation, once with each digit of its measure."""
+        if self.exact.number_words == 1:
+            return (self,)
+        kept = [None] * len(self.exact.digits) if self.kept is None else self.kept.digits
+        pairs = zip(self.exact.digits, kept, strict=True)
+        return tuple(replace(self, exact=exact, kept=own) for exact, own in pairs)
 
     def role(self, variable: int) -> str:
         """Return what the relation is to one of its links."""
         return self.roles[self.variables.index(variable)] if self.roles else "inner"
 
 
+def _every_row(view: View) -> View:
+    return replace(view, flags=(), measure=COUNT, number_words=1, lowest=0)
+
+
 class Quantity(msgspec.Struct, frozen=True):
     """A quantity of a query: the sum over the join of the product of its relations' weights."""
 
     nodes: tuple[Node, ...]
+
+    @property
+    def lowest(self) -> int:
+        """The exponent of two of what 1 is where measures of several words are read as integers."""
+        return sum(node.exact.lowest for node in self.nodes)
+
+    @property
+    def digits(self) -> tuple[tuple["Quantity", int], ...]:
+        """The quantities that it is the sum of, each times 2 to an exponent: one for each digit of its measures."""
+        if all(node.exact.number_words == 1 for node in self.nodes):
+            return ((self, 0),)
+        places = product(*(enumerate(node.digits) for node in self.nodes))
+        return tuple((Quantity(tuple(n for _, n in each)), BITS * sum(p for p, _ in each)) for each in places)
 
     def of_every_row(self) -> "Quantity":
         """Return the number of all rows, whatever flags they carry."""

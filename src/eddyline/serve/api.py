@@ -137,7 +137,7 @@ class Api:
         parameters(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return await self._events.respond(request)
+        return await self._events.respond()
 
     async def _asked(self, question: Callable[[], object]) -> Response:
         """Return the answer of a question that is asked, and written as JSON, beside the event loop."""

@@ -25,6 +25,7 @@ from eddyline.serve.security import Guard, is_loopback
 from eddyline.serve.watcher import Watcher
 
 _MOST_CONNECTIONS = 1_000
+_IDLE = 75  # seconds; longer than clients keep a connection, so that none is closed under a request
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -144,6 +145,7 @@ def server_of(watcher: Watcher, host: str, port: int, token: str | None = None) 
         access_log=False,
         server_header=False,
         limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=5,
         ws="none",
     )

@@ -7,7 +7,6 @@ that the newest one shares with all others.
 import asyncio
 from collections.abc import AsyncIterator
 
-from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from eddyline.serve.problems import Refused
@@ -38,7 +37,7 @@ class Events:
         self._ended = True
         self.tell()
 
-    async def respond(self, request: Request) -> StreamingResponse:
+    async def respond(self) -> StreamingResponse:
         """Return the stream of views for one more client."""
         if self.clients >= MOST_CLIENTS:
             raise Refused(
@@ -48,15 +47,15 @@ class Events:
                 {"retry-after": "5"},
             )
         return StreamingResponse(
-            self._views(request), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            self._views(), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
 
-    async def _views(self, request: Request) -> AsyncIterator[bytes]:
+    async def _views(self) -> AsyncIterator[bytes]:
         self.clients += 1
         last = -1
         try:
             yield b"retry: 2000\n\n"
-            while not self._ended and not await request.is_disconnected():
+            while not self._ended:
                 news = self._news
                 if last != self._watcher.version:
                     last, message = self._message()

@@ -7,9 +7,7 @@ spans the whole time, in less detail the longer it is. Its newest point is alway
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
-from math import isfinite
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -108,8 +106,3 @@ def default_path(store: str) -> Path:
         / "serve"
         / f"{hashlib.blake2b(where.encode(), digest_size=12).hexdigest()}.json"
     )
-
-
-def drawable(numbers: Iterable[object]) -> list[float | None]:
-    """Return numbers as a chart can draw them, None for all else: texts, dates, ends without a bound."""
-    return [float(n) if isinstance(n, int | float | Decimal) and isfinite(n) else None for n in numbers]

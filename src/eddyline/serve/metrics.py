@@ -8,9 +8,9 @@ from prometheus_client.registry import Collector
 
 from eddyline.answer.estimate import Estimate, show
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.plain import finite
 from eddyline.errors import EddylineError
 from eddyline.serve.events import Events
-from eddyline.serve.history import drawable
 from eddyline.serve.view import SHOWN_GROUPS, View
 from eddyline.serve.watcher import Watcher
 
@@ -61,7 +61,7 @@ def _estimates(view: View) -> Iterator[Metric]:
         GaugeMetricFamily(name, about, labels=_LABELS) for name, about in _ESTIMATE.items()
     )
     for labels, estimate in _labelled(view):
-        numbers = drawable((estimate.value, estimate.low, estimate.high))
+        numbers = map(finite, (estimate.value, estimate.low, estimate.high))
         for family, number in zip((value, low, high), numbers, strict=True):
             if number is not None:
                 family.add_metric(labels, number)

@@ -74,6 +74,7 @@ _SCHEMAS: Json = {
             **_STREAM_COUNTS,
             "batch": {"type": ["integer", "null"]},
             "last_batch_time": _MAYBE_TEXT,
+            "once": {"type": "boolean"},
         }
     ),
     "Freshness": _object(

@@ -9,11 +9,12 @@ import msgspec
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.plain import finite
 from eddyline.api.follow import Sighting
 from eddyline.api.state import State
 from eddyline.errors import EddylineError
 from eddyline.plan.layout import Layout
-from eddyline.serve.history import Point, drawable
+from eddyline.serve.history import Point
 from eddyline.sql.query import GroupQuery
 
 SHOWN_GROUPS = 50
@@ -80,7 +81,7 @@ class View:
         for query, answer in self.answers.items() if fresh else ():
             assert fresh is not None
             if isinstance(answer, Estimate):
-                value, low, high = drawable((answer.value, answer.low, answer.high))
+                value, low, high = map(finite, (answer.value, answer.low, answer.high))
                 moment = fresh.last_batch_time or fresh.read_at
                 if value is not None:
                     found[query] = Point(fresh.epoch, moment, value, low, high, self.exact.get(query))

@@ -13,7 +13,7 @@ import numpy as np
 
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import agms_add
-from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
+from eddyline.sketch.counters import Int64Array, add, checked_words, subtract
 from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
@@ -22,6 +22,7 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
     """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means.
 
     reads: which key each sign family reads, by default family i key i; a key in several joins has several.
+    number_words: as hash sketches have them.
     """
 
     width: int
@@ -29,6 +30,7 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
     seeds: tuple[int, ...]
     hash: HashFamily = "poly4"
     reads: tuple[int, ...] = ()
+    number_words: int = 1
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.depth < 1:
@@ -65,7 +67,7 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
     @property
     def words(self) -> int:
         """The number of 8-byte words of its counters."""
-        return self.width * self.depth
+        return self.width * self.depth * self.number_words
 
     @property
     def touched(self) -> int:
@@ -78,15 +80,15 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
         return 1 + max(self.reads) if self.reads else len(self.seeds)
 
     def rows(self, counters: Int64Array) -> Int64Array:
-        """Return the counters as a (depth, width) view."""
+        """Return the counters of one word as a (depth, width) view."""
         return counters.reshape(self.depth, self.width)
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
-        check_headroom(counters, weights)
-        params = parameters(self.hash, self.seeds, self.words)
+        params = parameters(self.hash, self.seeds, self.width * self.depth)
         reads = np.array(self.reads or range(len(self.seeds)), dtype=np.int64)
-        agms_add(counters, keys, weights, params, reads, kernel_id(self.hash))
+        for block, row in checked_words(counters, weights):
+            agms_add(block, keys, row, params, reads, kernel_id(self.hash))
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""

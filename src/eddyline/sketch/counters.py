@@ -26,6 +26,21 @@ def check_headroom(counters: Int64Array, weights: Int64Array) -> None:
         raise _overflow("adding these weights")
 
 
+def checked_words(counters: Int64Array, weights: Int64Array) -> list[tuple[Int64Array, Int64Array]]:
+    """Return (counters, weights) of each word of the weights that is not 0 in all, or raise where one might overflow.
+
+    weights: (n,), or (words, n) where each takes several; the counters of a word are one block.
+    """
+    if weights.ndim == 1:
+        check_headroom(counters, weights)
+        return [(counters, weights)]
+    blocks = counters.reshape(len(weights), -1)
+    found = [(block, row) for block, row in zip(blocks, weights, strict=True) if row.any()]
+    for block, row in found:
+        check_headroom(block, row)
+    return found
+
+
 def _fits(left: Int64Array, right: Int64Array) -> bool:
     """Return whether no sum or difference can overflow, by the largest counters: no arrays as large are made for it."""
     return _highest(left) + _highest(right) < 1 << 63
@@ -53,8 +68,11 @@ def subtract(left: Int64Array, right: Int64Array) -> Int64Array:
 
 
 def multiply(left: Int64Array, right: Int64Array) -> Int64Array:
-    """Return left * right elementwise, or raise where a product would overflow."""
-    out = np.empty(left.shape, dtype=np.int64)
-    if not checked_product(left, right, out):
-        raise _overflow("the product of a row's weight and measure")
+    """Return left * right elementwise, or raise where a product would overflow; right may have rows of words."""
+    if right.ndim > 1 and np.all(left == 1):
+        return right
+    out = np.zeros(right.shape, dtype=np.int64)
+    for row, product in zip(np.atleast_2d(right), np.atleast_2d(out), strict=True):
+        if (right.ndim == 1 or row.any()) and not checked_product(left, row, product):
+            raise _overflow("the product of a row's weight and measure")
     return out

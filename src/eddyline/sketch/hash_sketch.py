@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import hash_sketch_add, hash_sketch_add_at, hash_sketch_places
-from eddyline.sketch.counters import Int64Array, add, check_headroom, subtract
+from eddyline.sketch.counters import Int64Array, add, checked_words, subtract
 from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
 from eddyline.sketch.hashed_keys import KeyArray
 
@@ -29,7 +29,8 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
     """Shape and seeds of a hash sketch, with one hash function for each seed.
 
     uses: what each function reads and gives. By default function i reads key i and gives both its bucket and
-    its sign; the bucket of a row is the sum over its functions, the sign the product.
+    its sign; the bucket of a row is the sum over its functions, the sign the product. number_words: of weights that
+    take several words each, which are then sketched one beside the other.
     """
 
     width: int
@@ -37,6 +38,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
     seeds: tuple[int, ...]
     hash: HashFamily = "mix"
     uses: tuple[Use, ...] = ()
+    number_words: int = 1
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width & (self.width - 1):
@@ -54,12 +56,12 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
     @property
     def words(self) -> int:
         """The number of 8-byte words of its counters."""
-        return self.width * self.depth
+        return self.width * self.depth * self.number_words
 
     @property
     def touched(self) -> int:
         """The number of counters that a row touches: one per row."""
-        return self.depth
+        return self.depth * self.number_words
 
     @property
     def edges(self) -> int:
@@ -67,21 +69,14 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
         return 1 + max(use.key for use in self.uses) if self.uses else len(self.seeds)
 
     def rows(self, counters: Int64Array) -> Int64Array:
-        """Return the counters as a (depth, width) view."""
+        """Return the counters of one word as a (depth, width) view."""
         return counters.reshape(self.depth, self.width)
 
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
-        check_headroom(counters, weights)
-        params = parameters(self.hash, self.seeds, self.depth)
-        hash_sketch_add(
-            self.rows(counters),
-            keys,
-            weights,
-            params,
-            _use_words(self.seeds, self.uses),
-            kernel_id(self.hash),
-        )
+        params, uses = parameters(self.hash, self.seeds, self.depth), _use_words(self.seeds, self.uses)
+        for block, row in checked_words(counters, weights):
+            hash_sketch_add(self.rows(block), keys, row, params, uses, kernel_id(self.hash))
 
     def places(self, keys: KeyArray) -> np.ndarray:
         """Return where each key goes in each row, for `accumulate_at`: sketches of one spec hash a batch once."""
@@ -93,8 +88,8 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
 
     def accumulate_at(self, counters: Int64Array, places: np.ndarray, weights: Int64Array) -> None:
         """Add weights at places in place, as `accumulate` does for the keys that the places are of."""
-        check_headroom(counters, weights)
-        hash_sketch_add_at(self.rows(counters), places, weights)
+        for block, row in checked_words(counters, weights):
+            hash_sketch_add_at(self.rows(block), places, row)
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""
@@ -110,7 +105,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
 
     def fold(self, counters: Int64Array) -> Int64Array:
         """Return the counters at half the width: exactly those of a sketch built at that width."""
-        rows, half = self.rows(counters), self.width // 2
+        rows, half = counters.reshape(-1, self.width), self.width // 2
         return add(rows[:, :half], rows[:, half:]).reshape(-1)
 
     def locate(self, keys: KeyArray) -> tuple[np.ndarray, np.ndarray]:

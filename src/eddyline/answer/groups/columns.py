@@ -4,16 +4,17 @@ There may be hundreds of thousands of groups, so that numbers stay in arrays whe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan, sqrt
+from math import isnan
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.aggregates import whole_digits
+from eddyline.answer.aggregates import spread_of, whole_unit
 from eddyline.answer.estimate import Scalar
 from eddyline.answer.groups.sampled import GroupIntervals
 from eddyline.answer.interval import FloatArray
+from eddyline.answer.rounding import may_be_cut_off, widened_ends
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import Query
 from eddyline.types import SqlType
@@ -42,10 +43,21 @@ def column_of_numbers(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
-def exact_column(query: Query, totals: Mapping[str, np.ndarray]) -> Column:
-    """Return an aggregate of every group from its exact totals, as `aggregate_value` has it of one."""
+def exact_column(query: Query, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
+    """Return an aggregate of every group from its exact totals, as `told_exactly` has it of one."""
     values = _exact_values(query, totals)
-    return values, values, values
+    column = values, values, values
+    return widened_column(query, column, totals["count"].astype(np.float64)) if rounded else column
+
+
+def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
+    """Return an aggregate of every group, of so many rows at most, whose ends allow for digits cut off."""
+    if not may_be_cut_off(query):
+        return column
+    nothing = np.asarray(column[0].is_null())
+    low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
+    low, high = widened_ends(query, low, high, rows)
+    return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
 
 
 def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
@@ -55,34 +67,17 @@ def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
     nothing = np.asarray(count == 0, dtype=np.bool_)
     if function.endswith("_samp"):
         nothing |= np.asarray(count == 1, dtype=np.bool_)
-    digits = whole_digits(query, "sum")
-    if function == "sum" and digits == 0:
+    unit = whole_unit(query)
+    if function == "sum" and unit == 1:
         return _integers(totals["sum"], nothing)
     counts, sums = np.where(nothing, 2, count).tolist(), totals["sum"].tolist()
     if function in ("sum", "avg"):
         # a quotient of Python's integers is the nearest float to the true one
-        by = [10**digits] * len(counts) if function == "sum" else [10**digits * each for each in counts]
-        return _floats((one / other for one, other in zip(sums, by, strict=True)), nothing)
-    spreads = _variances(function, counts, sums, totals["squares"].tolist(), digits, query)
-    return _floats(
-        map(sqrt, map(_not_below_zero, spreads)) if function.startswith("stddev") else spreads, nothing
-    )
-
-
-def _variances(
-    function: str, counts: list[int], sums: list[int], squares: list[int], digits: int, query: Query
-) -> Iterable[float]:
-    """Yield the variance of each group, from integers; squares of FLOAT are rounded more coarsely than their sum."""
-    unit, of_squares = 10 ** (2 * digits), 10 ** whole_digits(query, "squares")
-    less = 1 if function.endswith("_samp") else 0
-    for count, total, square in zip(counts, sums, squares, strict=True):
-        deviations = square * unit * count - total * total * of_squares
-        spread = deviations / (unit * of_squares * count * (count - less))
-        yield _not_below_zero(spread) if count > 0 else spread
-
-
-def _not_below_zero(value: float) -> float:
-    return max(value, 0.0)
+        by = unit.denominator
+        divisors = [by] * len(counts) if function == "sum" else [by * each for each in counts]
+        return _floats((one / other for one, other in zip(sums, divisors, strict=True)), nothing)
+    each = zip(counts, sums, totals["squares"].tolist(), strict=True)
+    return _floats((spread_of(function, *one, unit) for one in each), nothing)
 
 
 def _integers(values: np.ndarray, nothing: np.ndarray | None = None) -> pa.Array:

@@ -10,9 +10,15 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import aggregate_value, told, unit_of
-from eddyline.answer.estimate import Estimate, Number
-from eddyline.answer.groups.columns import Column, column_of_values, exact_column, sampled_column
+from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.groups.columns import (
+    Column,
+    column_of_values,
+    exact_column,
+    sampled_column,
+    widened_column,
+)
 from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.labels import labels_of, rows_of
@@ -24,6 +30,7 @@ from eddyline.answer.groups.whole import WholeJoin
 from eddyline.answer.interval import FloatArray, Interval, of_each
 from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate
+from eddyline.answer.rounding import may_be_cut_off, most_rows, widened
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
@@ -144,8 +151,9 @@ def _exact_rows(
     rows = sums[:, list(names).index(ROWS)]
     kept = np.asarray(rows > 0 if query.groups else np.ones(len(groups)), dtype=np.bool_)
     totals = {name: sums[kept, place] for place, name in enumerate(names)}
+    rounded = grouped.is_rounded
     columns = tuple(
-        exact_column(query.single(each.aggregate), _own(query, i, totals))
+        exact_column(query.single(each.aggregate), _own(query, i, totals), rounded=rounded)
         for i, each in enumerate(query.aggregates)
     )
     return groups[kept], columns, totals, int((rows < 0).sum())
@@ -160,11 +168,20 @@ def _own(query: GroupQuery, aggregate: int, totals: Mapping[str, T]) -> dict[str
     return {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
 
 
-def _value(query: GroupQuery, aggregate: int, totals: Mapping[str, int]) -> Number | None:
-    """Return an aggregate from the exact totals of a group."""
-    return aggregate_value(
-        query.single(query.aggregates[aggregate].aggregate), _own(query, aggregate, totals)
-    )
+def _told(
+    planned: PlannedQuery,
+    query: GroupQuery,
+    aggregate: int,
+    totals: Mapping[str, int],
+    confidence: float,
+    *,
+    rounded: bool = False,
+) -> Estimate:
+    """Return an aggregate from exact totals; rounded: of numbers that were cut off."""
+    each = query.aggregates[aggregate]
+    single, own = query.single(each.aggregate), _own(query, aggregate, totals)
+    rounded = rounded and may_be_cut_off(single)
+    return told_exactly(f"{planned.name}.{each.name}", single, own, confidence, rounded=rounded)
 
 
 def _everything(
@@ -174,22 +191,32 @@ def _everything(
     groups, columns, _, negative = _exact_rows(grouped, names, query)
     rest = _nothing(planned, query, confidence)
     about = (notes.negative_groups(negative),) if negative else ()
+    if grouped.is_rounded:
+        return Answered(groups, columns, False, True, rest, ROUNDED, (*about, notes.TINY_VALUES))
     return Answered(groups, columns, True, True, rest, "exact", about)
 
 
 def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float) -> Answered:
     """Return the aggregates of one stream without groups, which exact counters hold."""
-    totals = {name: int(snapshot.counters[ids[0]][0]) for name, ids in planned.totals.items()}
-    values = [_value(query, i, totals) for i in range(len(query.aggregates))]
-    rest = _nothing(planned, query, confidence)
+    totals = {name: snapshot.total(ids[0]) for name, ids in planned.totals.items()}
+    rounded = _is_rounded(snapshot, planned)
+    found = [
+        _told(planned, query, i, totals, confidence, rounded=rounded) for i in range(len(query.aggregates))
+    ]
     return Answered(
         np.zeros(1, dtype=np.int64),
-        tuple(column_of_values([(each, each, each)]) for each in values),
+        tuple(column_of_values([(each.value, each.low, each.high)]) for each in found),
+        not rounded,
         True,
-        True,
-        rest,
-        "exact",
+        _nothing(planned, query, confidence),
+        ROUNDED if rounded else "exact",
+        (notes.TINY_VALUES,) if rounded else (),
     )
+
+
+def _is_rounded(snapshot: Snapshot, planned: PlannedQuery) -> bool:
+    """Return whether an exact total of a query is of numbers that were cut off."""
+    return any(snapshot.is_rounded(each) for ids in planned.totals.values() for each in ids)
 
 
 def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dict[str, Estimate]:
@@ -200,8 +227,7 @@ def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dic
         for name in powers_of(each.aggregate.function)
     }
     return {
-        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, totals), confidence)
-        for i, each in enumerate(query.aggregates)
+        each.name: _told(planned, query, i, totals, confidence) for i, each in enumerate(query.aggregates)
     }
 
 
@@ -215,18 +241,17 @@ def _followed(
 ) -> Answered:
     """Return the groups of one stream that are followed, each exact; the others together are the exact rest."""
     groups, columns, totals, negative = _exact_rows(grouped, names, query)
-    left = {
-        name: int(snapshot.counters[planned.totals[name][0]][0]) - sum(totals[name].tolist())
-        for name in names
-    }
+    left = {name: snapshot.total(planned.totals[name][0]) - sum(totals[name].tolist()) for name in names}
+    rounded = _is_rounded(snapshot, planned)
     rest = {
-        each.name: Estimate.exactly(f"{planned.name}.{each.name}", _value(query, i, left), confidence)
+        each.name: _told(planned, query, i, left, confidence, rounded=rounded)
         for i, each in enumerate(query.aggregates)
     }
     about = [notes.negative_groups(negative)] if negative else []
     about.append(notes.groups_not_followed(len(groups), left[ROWS]))
-    most_rows = totals[ROWS].astype(np.float64)
-    return Answered(groups, columns, True, False, rest, "followed", tuple(about), most_rows)
+    about += [notes.TINY_VALUES] if rounded else []
+    most = totals[ROWS].astype(np.float64)
+    return Answered(groups, columns, not rounded, False, rest, "followed", tuple(about), most)
 
 
 def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
@@ -251,6 +276,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         found = whole_join.read(function, own)
         single = query.single(each.aggregate)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
+        interval = widened(single, interval, most_rows(whole_join.snapshot, single))
         made = told(whole_join.planned, single, interval, confidence, "sample", [])
         columns.append(column_of_values([(made.value, made.low, made.high)]))
     about = notes.few_joined_values(rows.witnesses, rows.base)
@@ -280,27 +306,27 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     columns, rest = [], {}
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
         function, own = wanted.function, wanted.quantities
-        unit, about = unit_of(query.single(each.aggregate)), f"{planned.name}.{each.name}"
+        single = query.single(each.aggregate)
+        unit, about = unit_of(single), f"{planned.name}.{each.name}"
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
-        columns.append(sampled_column(found, function, unit, shown, none))
+        column = sampled_column(found, function, unit, shown, none)
+        columns.append(widened_column(single, column, counted.highs[shown]))
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
         )
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
-            rest[each.name] = _rest(about, unseen.scaled(unit), function, confidence)
+            unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))
+            rest[each.name] = _rest(about, unseen, function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
+    groups, exact = sampled.groups[shown], sampled.whole_groups
+    if exact:
+        groups, known, _, _ = _exact_rows(whole_join.grouped, names, query)
+        columns = list(known)
+        exact = not whole_join.grouped.is_rounded
     return Answered(
-        sampled.groups[shown],
-        tuple(columns),
-        sampled.whole_groups,
-        False,
-        rest,
-        "sample",
-        tuple(few),
-        counted.highs[shown],
-        missed,
+        groups, tuple(columns), exact, False, rest, "sample", tuple(few), counted.highs[shown], missed
     )
 
 

@@ -16,6 +16,7 @@ from eddyline.answer.interval import (
     least_ends_of_few,
     most_unsampled,
 )
+from eddyline.answer.joins.sampled_ratios import CANCELLED
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sql.query import GroupQuery, Key
@@ -208,7 +209,8 @@ class SampledGroups:
             )
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":
-            lows = np.maximum(lows, 0.0)
+            off = CANCELLED * ratio.size / np.maximum(np.abs(ratio.count), 1.0)
+            lows, highs = np.maximum(lows - off, 0.0), highs + off
         if function.startswith("stddev"):
             values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any
 
 import pyarrow as pa
 
+from eddyline.answer.drawing import draw_column
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
+from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
 from eddyline.answer.plain import plain
 from eddyline.sql.query import RESERVED
 
@@ -137,9 +138,12 @@ class Groups:
         ]
         if len(self) > _SHOWN:
             told.append(f"... {len(self) - _SHOWN:,} more groups")
+        return "\n".join([*told, f"({self._certainty()})"])
+
+    def _certainty(self) -> str:
+        """Return how many groups there are, and how sure their numbers."""
         certainty = "exact" if self.exact else f"{self.confidence:.0%} intervals, {self.method}"
-        number = "1 group" if len(self) == 1 else f"{len(self):,} groups"
-        return "\n".join([*told, f"({number}, {certainty})"])
+        return f"1 group, {certainty}" if len(self) == 1 else f"{len(self):,} groups, {certainty}"
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)
@@ -147,8 +151,18 @@ class Groups:
         return f"Groups({self.query}:\n{self}){notes}{fresh}"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in (*self.group_columns, *self.aggregates))
-        rows = [*self._lines(), *([self._rest_line()] if self._rest_line() and self.group_columns else [])]
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        notes = "".join(f"<div style='color:#a60'>{escape(note)}</div>" for note in self.notes)
-        return f"<div><b>{escape(self.query)}</b><table><tr>{head}</tr>{body}</table>{notes}</div>"
+        head = [*self.group_columns, *self.aggregates]
+        rows: list[list[str]] = self._lines()
+        for place, name in enumerate(self.aggregates, len(self.group_columns)):
+            for row, drawing in zip(rows, self._drawings(name, [row[place] for row in rows]), strict=True):
+                row[place] = Markup(f"{drawing} {escaped(row[place])}")
+        rest = [self._rest_line()] if self._rest_line() and self.group_columns else []
+        told = self._certainty() + (f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else "")
+        fresh = muted(f"as of {self.freshness}") if self.freshness else ""
+        return block(bold(self.query), table(head, [*rows, *rest]), muted(told), listed(self.notes), fresh)
+
+    def _drawings(self, name: str, told: list[str]) -> list[Markup]:
+        """Return an aggregate of the groups that are shown, drawn on one axis."""
+        shown = self.table.slice(0, _SHOWN).select([name, f"{name}_low", f"{name}_high"])
+        answers = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
+        return draw_column(answers, [f"{name}: {text}" for text in told])

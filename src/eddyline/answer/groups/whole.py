@@ -91,7 +91,7 @@ class WholeJoin:
 
     def _totals(self, quantity: str) -> list[float]:
         """Return the exact totals of the relations of a quantity, nothing where none is known."""
-        return [float(self.snapshot.counters[each][0]) for each in self.planned.totals.get(quantity, ())]
+        return [self.snapshot.weighed_total(each) for each in self.planned.totals.get(quantity, ())]
 
     @cached_property
     def _every_row(self) -> dict[str, SampledQuantity]:
@@ -150,9 +150,9 @@ class ConditionedQuantity(SampledQuantity):
     certain: int
 
     @cached_property
-    def followed(self) -> int:
-        """The sum over the join of followed values alone, exact."""
-        return self.certain
+    def followed(self) -> float:
+        """The sum over the join of followed values alone: exact, and rounded once."""
+        return self.certain / (1 << -self.quantity.lowest)
 
     @cached_property
     def total(self) -> float:

@@ -51,6 +51,6 @@ def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:
         for index, (node, total) in enumerate(
             zip(quantity.nodes, planned.totals.get(name, ()), strict=False)
         ):
-            if "not in" in node.roles and snapshot.counters[total][0] > 0:
+            if "not in" in node.roles and snapshot.total(total) > 0:
                 found.add(index)
     return frozenset(found)

@@ -3,20 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from eddyline.answer.interval import FloatArray
 from eddyline.answer.joins.agms import est_join_size
 from eddyline.answer.joins.contraction import JoinTree
 from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
 from eddyline.answer.joins.tree import SkimmedRelation, hash_tree, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
+from eddyline.answer.joins.two_way import SketchedRelation, hash_join, in_units, skimmed_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.kernels.doubles import as_floats
 from eddyline.plan.demands import links_of
-from eddyline.plan.layout import KeptSynopsis, SketchedQuantity
+from eddyline.plan.layout import SKETCHED_LOWEST, Demand, KeptSynopsis, SketchedQuantity
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
@@ -25,6 +30,7 @@ from eddyline.sql.query import Query
 
 WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the table names none."""
+_BITS = 50
 
 
 def read_quantities(
@@ -97,10 +103,12 @@ class _Part:
     def read(self, skimmed: Sequence[SkimmedRelation]) -> RowEstimates:
         """Return what the synopses tell, row by row; skimmed: the relations of a tree."""
         atomic = [
-            (k.spec, self.snapshot.counters[k.id]) for k in self.relations if isinstance(k.spec, AgmsSpec)
+            (k.spec, single_words(self.snapshot, k)) for k in self.relations if isinstance(k.spec, AgmsSpec)
         ]
         if len(atomic) == len(self.relations):
-            return est_join_size([_narrowed(each, self.shape[0]) for each in atomic])
+            made = est_join_size([_narrowed((spec, one.counters), self.shape[0]) for spec, one in atomic])
+            norms = [sqrt(float((one.counters.astype(np.float64) ** 2).mean())) for _, one in atomic]
+            return made.in_units([one.unit for _, one in atomic], [one.cut_off for _, one in atomic], norms)
         tree, sides = self.joined
         if len(sides) == 2:
             return _two_way(sides[0], sides[1], self.method)
@@ -110,14 +118,12 @@ class _Part:
 def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:
     """Return atomic sketches cut to so many copies: the first ones, which hash alike."""
     spec, counters = one
-    if width == spec.width:
-        return one
-    return msgspec.structs.replace(spec, width=width), counters[: width * spec.depth]
+    return msgspec.structs.replace(spec, width=width, number_words=1), counters[: width * spec.depth]
 
 
 def _two_way(left: SketchedRelation, right: SketchedRelation, method: str) -> RowEstimates:
     if method == "hash":
-        return hash_join(left.spec, left.counters, right.spec, right.counters)
+        return in_units(hash_join(left.spec, left.counters, right.spec, right.counters), (left, right))
     return skimmed_join(left, right)
 
 
@@ -135,13 +141,40 @@ def _sides(
 def _side(
     snapshot: Snapshot, kept: KeptSynopsis, shape: tuple[int, int], *, skim: bool, scan: bool
 ) -> SketchedRelation:
-    spec, counters = reduced(_hash_spec(kept), snapshot.counters[kept.id], *shape)
+    one = single_words(snapshot, kept)
+    spec, counters = reduced(replace(_hash_spec(kept), number_words=1), one.counters, *shape)
     if not skim or kept.candidates is None:
-        return SketchedRelation(spec, counters)
+        return SketchedRelation(spec, counters, unit=one.unit, cut_off=one.cut_off)
     if not scan:
-        return SketchedRelation(spec, counters, candidates.tuples(kept.candidates, snapshot.hints[kept.id]))
-    keys, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
-    return SketchedRelation(spec, counters, keys, population)
+        named, population = candidates.tuples(kept.candidates, snapshot.hints[kept.id]), 0
+    else:
+        named, population = candidate_keys(kept, snapshot.hints[kept.id], spec, counters)
+    return SketchedRelation(spec, counters, named, population, one.unit, one.cut_off)
+
+
+class SingleWords(NamedTuple):
+    """Counters of a sketch in one word each: what 1 of them is, and what may be cut off all rows together."""
+
+    counters: Int64Array
+    unit: float = 1.0
+    cut_off: float = 0.0
+
+
+def single_words(snapshot: Snapshot, kept: KeptSynopsis) -> SingleWords:
+    """Return the counters of a sketch, those of several words in units so small that one word holds them well."""
+    counters = snapshot.counters[kept.id]
+    if kept.number_words == 1:
+        return SingleWords(counters)
+    made, unit = whole_numbers(as_floats(counters.reshape(kept.number_words, -1), SKETCHED_LOWEST))
+    rows = next(k.id for k in snapshot.layout.kept if k.demand == Demand(kept.stream, "total"))
+    return SingleWords(made, unit, 2.0**SKETCHED_LOWEST * abs(snapshot.total(rows)))
+
+
+def whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
+    """Return (numbers as integers, in units so small that these hold them well; the unit)."""
+    largest = float(np.abs(values).max(initial=0.0))
+    unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
+    return np.rint(values / unit).astype(np.int64), float(unit)
 
 
 def candidate_keys(
@@ -172,7 +205,8 @@ def self_join(snapshot: Snapshot, name: str) -> float:
     """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
     spec = snapshot.layout.by_id[name].spec
     assert isinstance(spec, HashSketchSpec | AgmsSpec)
-    squares = float((snapshot.counters[name].astype(np.float64) ** 2).sum()) / spec.depth
+    one = single_words(snapshot, snapshot.layout.by_id[name])
+    squares = float(((one.counters * one.unit) ** 2).sum()) / spec.depth
     return squares / spec.width if isinstance(spec, AgmsSpec) else squares
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 
 from eddyline.answer import notes
-from eddyline.answer.aggregates import aggregate_value, told, unit_of, whole_digits
+from eddyline.answer.aggregates import told, told_exactly, unit_of, weighed_unit
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.held import held_join
@@ -13,6 +13,7 @@ from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sampled import missed_rows, read_sample_join
 from eddyline.answer.joins.sketched import aggregate_of
+from eddyline.answer.rounding import most_rows, widened
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
@@ -35,9 +36,11 @@ def answer_join(
     if join.is_known:
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
-        return Estimate.exactly(planned.name, aggregate_value(query, totals), confidence, about)
+        rounded = any(map(join.is_rounded, read.values()))
+        return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
     if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
+        interval = widened(query, interval, most_rows(snapshot, query))
         return told(planned, query, interval, confidence, planned.method, about)
     return _by_sample(snapshot, planned, query, join, confidence, about)
 
@@ -48,9 +51,9 @@ def _by_sample(
     """Return an aggregate by the sample, and for two relations by sketches of the rest as well."""
     function = query.aggregate.function
     totals = {
-        name: [float(snapshot.counters[each][0]) for each in names] for name, names in planned.totals.items()
+        name: [snapshot.weighed_total(each) for each in names] for name, names in planned.totals.items()
     }
-    factor = unit_of(query)
+    factor, rows = unit_of(query), most_rows(snapshot, query)
     sample = read_sample_join(join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     if not planned.quantities:
@@ -60,13 +63,13 @@ def _by_sample(
             and missed_rows(sample.quantities, totals).share > notes.MOSTLY_MISSED
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
-        return told(planned, query, interval, confidence, SAMPLE, [*about, *few])
+        return told(planned, query, widened(query, interval, rows), confidence, SAMPLE, [*about, *few])
     both = read_residual_join(
         join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
     )
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
-    return told(planned, query, interval, confidence, _method(both.weight), about)
+    return told(planned, query, widened(query, interval, rows), confidence, _method(both.weight), about)
 
 
 def _by_sketches(
@@ -75,6 +78,7 @@ def _by_sketches(
     """Return an aggregate by sketches alone."""
     readings = _readings(snapshot, planned, query)
     interval = aggregate_of(query.aggregate.function, readings, confidence)
+    interval = widened(query, interval, most_rows(snapshot, query))
     dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
     return told(planned, query, interval, confidence, method, about)
@@ -83,7 +87,7 @@ def _by_sketches(
 def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:
     """Return what the sketches tell of each quantity, in the units of the answer."""
     return {
-        name: reading.scaled(10.0 ** -whole_digits(query, name))
+        name: reading.scaled(weighed_unit(query, name))
         for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
     }
 

@@ -13,11 +13,12 @@ from math import inf, isfinite, sqrt
 import numpy as np
 
 from eddyline.answer.interval import half_width_of_both
+from eddyline.answer.joins.quantities import whole_numbers
 from eddyline.answer.joins.ratio import combination
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.joins.sampled import Totals, read_sample_join
-from eddyline.answer.joins.sampled_ratios import calibrated_combination
+from eddyline.answer.joins.sampled_ratios import CANCELLED, calibrated_combination
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.sample.join import Join
@@ -25,7 +26,6 @@ from eddyline.sample.messages import added
 from eddyline.sketch.hashed_keys import key_array
 
 Sides = tuple[SketchedRelation, SketchedRelation]
-_BITS = 50
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class _Reader:
         found = self.read(about | {"count": mean * mean - first}, first, self.count.value)
         rows = self.count.value
         scale = rows / (rows - 1.0) if function.endswith("_samp") and rows > 1.0 else 1.0
-        ends = [scale * max(end, 0.0) for end in (found.value, found.low, found.high)]
+        off = CANCELLED * abs(self.quantities["squares"].total) / abs(rows)
+        ends = [scale * max(end, 0.0) for end in (found.value, found.low - off, found.high + off)]
         if function.startswith("stddev"):
             ends = [sqrt(end) for end in ends]
         return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
@@ -114,9 +115,10 @@ def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
     made = []
     for side, relation in zip(sides, relations, strict=True):
         counters = side.counters.copy()
-        side.spec.accumulate(
-            counters, keys, -added(relation.weights, relation.places[0], len(join.values[0]))
-        )
+        held = added(relation.weights, relation.places[0], len(join.values[0]))
+        if held.dtype == np.float64:
+            held = np.rint(held / side.unit).astype(np.int64)
+        side.spec.accumulate(counters, keys, -held)
         followed = np.ones(len(side.candidates), dtype=np.bool_)
         roster.drop_unfollowed(side.candidates.view(np.int64), followed)
         made.append(replace(side, counters=counters, candidates=side.candidates[~followed]))
@@ -137,29 +139,28 @@ def residual_combination(residuals: Mapping[str, Sides], factors: Mapping[str, f
     weights = list(factors.values())
     for mine, others in ((left, right), (right, left)):
         if all(_alike(others[0], other) for other in others[1:]):
-            side, unit = _combined_side(mine, weights)
-            return skimmed_join(side, others[0]).scaled(unit)
+            return skimmed_join(_combined_side(mine, weights), others[0])
     readings = [skimmed_join(*pair) for pair in zip(left, right, strict=True)]
     squares = sum(abs(f) * sqrt(r.dense_squares[0]) for f, r in zip(weights, readings, strict=True)) ** 2
     return replace(combination(readings, weights), dense_squares=(squares,))
 
 
 def _alike(one: SketchedRelation, other: SketchedRelation) -> bool:
-    return one.spec == other.spec and np.array_equal(one.counters, other.counters)
+    same = one.unit == other.unit and one.cut_off == other.cut_off
+    return one.spec == other.spec and same and np.array_equal(one.counters, other.counters)
 
 
-def _combined_side(
-    sides: Sequence[SketchedRelation], factors: Sequence[float]
-) -> tuple[SketchedRelation, float]:
-    """Return (the sketch of a combination, in units so small that integers hold it well; the unit)."""
-    mixed = sum(f * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True))
+def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) -> SketchedRelation:
+    """Return the sketch of a combination, in units so small that integers hold it well."""
+    mixed = sum(
+        f * side.unit * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True)
+    )
     assert isinstance(mixed, np.ndarray)
-    largest = float(np.abs(mixed).max(initial=0.0))
-    unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
-    counters = np.rint(mixed / unit).astype(np.int64)
+    counters, unit = whole_numbers(mixed)
     candidates = np.unique(np.concatenate([side.candidates for side in sides]))
     population = max(side.population for side in sides)
-    return SketchedRelation(sides[0].spec, counters, candidates, population), float(unit)
+    cut_off = sum(abs(f) * side.cut_off for side, f in zip(sides, factors, strict=True))
+    return SketchedRelation(sides[0].spec, counters, candidates, population, unit, cut_off)
 
 
 def combine(sample: SampleEstimate, residual: RowEstimates, confidence: float) -> CombinedEstimate:

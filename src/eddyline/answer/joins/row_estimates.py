@@ -1,7 +1,8 @@
 """A reading: what an estimator saw in each row of a sketch, and how far that may be off."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -39,6 +40,23 @@ class RowEstimates:
             self.rounding * abs(factor),
             tuple(square * factor**2 for square in self.dense_squares),
         )
+
+    def in_units(
+        self, units: Sequence[float], cut_off: Sequence[float], norms: Sequence[float]
+    ) -> "RowEstimates":
+        """Return the reading of a join in the units of its relations' counters, allowing for what is cut off them.
+
+        cut_off: of all rows of each relation together; norms: of their counters. What is cut off one relation moves the
+        join by at most that times the norms of the others (Cauchy-Schwarz).
+        """
+        found = self.scaled(prod(units))
+        moved = 0.0
+        for place, lost in enumerate(cut_off):
+            if lost:
+                moved += lost * prod(
+                    n * u for k, (n, u) in enumerate(zip(norms, units, strict=True)) if k != place
+                )
+        return replace(found, rounding=found.rounding + moved)
 
     def half_width(self, confidence: float) -> float:
         """Return half the width of the interval."""

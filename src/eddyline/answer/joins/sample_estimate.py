@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import nan, sqrt
 
 import numpy as np
@@ -65,12 +66,14 @@ def aggregate_of(function: str, quantities: Mapping[str, float]) -> float:
 
 def exact_estimate(join: Join, function: str) -> SampleEstimate:
     """Return the answer where every value is followed; the integers are exact up to the last division."""
-    quantities = {name: exact_total(join, quantity) for name, quantity in join.shape.quantities.items()}
+    quantities = {
+        name: Fraction(exact_total(join, quantity), 1 << -quantity.lowest)
+        for name, quantity in join.shape.quantities.items()
+    }
     if "squares" in quantities and quantities["count"]:
-        squares = quantities["squares"] * quantities["count"] - quantities["sum"] ** 2
-        deviations = squares / quantities["count"]
+        deviations = quantities["squares"] - quantities["sum"] ** 2 / quantities["count"]
         value = aggregate_of(
-            function, {"squares": deviations, "sum": 0.0, "count": float(quantities["count"])}
+            function, {"squares": float(deviations), "sum": 0.0, "count": float(quantities["count"])}
         )
     else:
         value = aggregate_of(function, {name: float(each) for name, each in quantities.items()})

@@ -25,6 +25,8 @@ _HEAVIER_SQUARES = 8.0
 """How many times the variance heavier values may add to a sum of squares."""
 _ROUNDING = 1e-9
 """Values whose ratios differ by less than this share agree."""
+CANCELLED = 1e-12
+"""The share of a sum of squares that its floats may be off: it matters where squares nearly cancel in a variance."""
 
 
 def read_ratio(
@@ -64,6 +66,8 @@ def read_ratio(
     size = abs(sums["sum" if function == "avg" else "squares"])
     if max(below, above) <= _ROUNDING * size and np.count_nonzero(count.added) < FEW_WITNESSES:
         below = above = inf  # so few values that they happen to agree, or a single one, tell no spread
+    if function != "avg":
+        below, above = below + CANCELLED * size, above + CANCELLED * size
     found = SampleEstimate(
         value,
         value - below / divisor,

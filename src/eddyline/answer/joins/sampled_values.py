@@ -75,9 +75,9 @@ class SampledQuantity:
         return cls(values, sampled_messages(values.join, quantity), quantity)
 
     @cached_property
-    def followed(self) -> int:
-        """The sum over the join of followed values alone, exact."""
-        return exact_total(self.values.join, self.quantity)
+    def followed(self) -> float:
+        """The sum over the join of followed values alone: exact, and rounded once."""
+        return exact_total(self.values.join, self.quantity) / (1 << -self.quantity.lowest)
 
     @cached_property
     def total(self) -> float:

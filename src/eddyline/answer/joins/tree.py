@@ -33,7 +33,7 @@ from eddyline.answer.joins.skimming import (
     standing_out,
     strongest,
 )
-from eddyline.answer.joins.two_way import SketchedRelation
+from eddyline.answer.joins.two_way import SketchedRelation, in_units
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
@@ -42,12 +42,13 @@ def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates
     """Return the plain reading of a join size: the median over rows of the contracted sketches."""
     rows = _common_rows(sides)
     nothing = [np.zeros((len(rows[0]), 0)) for _ in rows]
-    return RowEstimates(
+    made = RowEstimates(
         rows=contract(tree, rows),
         row_variance=_row_variance(nothing, rows),
         center="median",
         rounding=rounding_bound(rows),
     )
+    return in_units(made, sides)
 
 
 def skim_relations(
@@ -72,13 +73,14 @@ def skimmed_tree(
         return hash_tree(tree, sides)
     images = [counters - each.residual for counters, each in zip(rows, skimmed, strict=True)]
     through = joined_through(tree, [each.tuples for each in skimmed], [each.dense for each in skimmed])
-    return RowEstimates(
+    made = RowEstimates(
         rows=contract(tree, rows) + through[0].sum(axis=1) - contract(tree, images),
         row_variance=_row_variance([each.dense for each in skimmed], [each.residual for each in skimmed]),
         dense=max(each.standing_out for each in skimmed),
         rounding=rounding_bound(rows),
         dense_squares=tuple(float((sums**2).sum(axis=1).mean()) for sums in through),
     )
+    return in_units(made, sides)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ the four sub-joins of ESTSKIMJOINSIZE.
 Paper: skimmed, ESTSKIMJOINSIZE. Deviation: leave-one-row-out control variates, mean instead of medians.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
 import numpy as np
 
@@ -45,13 +47,22 @@ class SketchedRelation:
     """One side of a join: a sketch and the keys that may be dense in it.
 
     population: the number of keys among which a scan chose the candidates by looking at this very sketch;
-    0 for candidates that come from elsewhere, such as a candidate table.
+    0 for candidates that come from elsewhere, such as a candidate table. unit: what 1 of the counters is. cut_off: how
+    much digits that the sketch does not hold may add up to, over all rows.
     """
 
     spec: HashSketchSpec
     counters: Int64Array
     candidates: UInt64Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     population: int = 0
+    unit: float = 1.0
+    cut_off: float = 0.0
+
+
+def in_units(reading: RowEstimates, sides: Sequence[SketchedRelation]) -> RowEstimates:
+    """Return the reading of a join, made of its sides' counters, in their units, allowing for what is cut off."""
+    norms = [sqrt(float((side.counters.astype(np.float64) ** 2).sum()) / side.spec.depth) for side in sides]
+    return reading.in_units([side.unit for side in sides], [side.cut_off for side in sides], norms)
 
 
 def hash_join(
@@ -93,13 +104,14 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
         return plain + dense_dense - image, variance, squares, max(standing_out(f), standing_out(g))
 
     estimates, variances, squares, dense = zip(*in_threads(read, range(spec.depth), len(at)), strict=True)
-    return RowEstimates(
+    made = RowEstimates(
         rows=np.array(estimates),
         row_variance=float(np.mean(variances)),
         dense=max(dense),
         rounding=_rounding(left_rows, right_rows),
         dense_squares=(float(np.mean(squares)),),
     )
+    return in_units(made, (left, right))
 
 
 @dataclass(frozen=True)

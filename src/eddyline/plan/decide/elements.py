@@ -182,5 +182,5 @@ def _regrouped(part: Elements, exact: Sequence[Elements]) -> Regrouped:
         source,
         tuple(whole.keys.index(key) for key in part.keys),
         tuple(whole.flags.index(flag) for flag in part.flags),
-        tuple(whole.measures.index(measure) for measure in part.measures),
+        tuple(column for measure in part.measures for column in whole.columns(measure)),
     )

@@ -44,7 +44,7 @@ def make_layout(
     weights = query_weights(queries, known, settings)
     decided = decide(queries, weights, settings, known.statistics, known.objective, old)
     kept = kept_for(decided, weights, fixed, settings, old, known.objective)
-    sizes = {each.id: each.spec.words for each in kept}
+    sizes = {each.id: each.size for each in kept}
     expected = {
         each.asked.name: expected_of_sketches(
             each, weights[each.asked.name], sizes, known.statistics, settings.confidence

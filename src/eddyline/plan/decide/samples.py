@@ -189,7 +189,7 @@ def _expected(
         return guessed_of_sample(links, sample.spec, settings.confidence)
     if decided is None:
         return None
-    sizes = {kept.demand.id: kept.spec.words for kept in sample.sketches}
+    sizes = {kept.demand.id: kept.size for kept in sample.sketches}
     weight = sketch_weight(asked, statistics, settings.max_distinct)
     return expected_of_sketches(decided, weight, sizes, statistics, settings.confidence)
 

@@ -121,13 +121,16 @@ def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> 
 
 
 def _view(facet: Facet, index: int, elements: Elements) -> View:
+    measure = facet.measure
     return View(
         index,
         tuple(elements.keys.index(key) for key in facet.keys),
         tuple(elements.flags.index(flag) for flag in facet.flags),
-        COUNT if facet.measure is None else elements.measures.index(facet.measure),
+        COUNT if measure is None else elements.columns(measure).start,
         facet.null_is_value and facet.keys[0] == element_key(facet.keys[0]),
         tuple(elements.keys.index(key) for key in facet.groups),
+        1 if measure is None else measure.words,
+        0 if measure is None else measure.lowest,
     )
 
 

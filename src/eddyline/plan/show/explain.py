@@ -18,6 +18,7 @@ from eddyline.plan.statistics import held_of
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
+from eddyline.sketch.total import TotalSpec
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
 
 
@@ -75,7 +76,7 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
         met = "; ".join(condition.written for condition in planned.query.conditions)
         yield f"  conditions between relations, whose columns the elements hold: {met}"
     if not pane:
-        yield from _sureness(planned)
+        yield from (f"  {line}" for line in sureness_of(planned))
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
     if parts > 1:
         gain = planned.decision.gain
@@ -83,26 +84,26 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
         yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
 
 
-def _sureness(planned: PlannedQuery) -> Iterator[str]:
+def sureness_of(planned: PlannedQuery) -> Iterator[str]:
     """Yield how large an error is expected."""
     error, shape = planned.expected_error, planned.shape
     if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
-        yield "  warning: not answered once the data no longer fit, for a side that may be missing is then not known"
+        yield "warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
     query = planned.query
     if shape is not None and isinstance(query, GroupQuery) and is_answered_whole_only(query, shape):
-        yield "  warning: not answered once the data no longer fit, for one column stands in two of its links"
+        yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
     if isinstance(query, JoinDistinctQuery) and not planned.quantities:
-        yield "  warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
+        yield "warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
-        yield "  expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
+        yield "expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
     elif error > 0 and planned.sample is not None:
-        yield f"  a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
+        yield f"a guess for data that do not fit: within {_percent(error)} of the answer; the state's explain() knows"
     elif error > 0:
-        yield f"  expected error: {_percent(error)} of the answer, less where values are dense"
+        yield f"expected error: {_percent(error)} of the answer, less where values are dense"
     if error is not None and error > 1:
-        yield "  warning: the interval is expected to be wider than the answer; give it more memory"
+        yield "warning: the interval is expected to be wider than the answer; give it more memory"
 
 
 def _percent(error: float) -> str:
@@ -159,7 +160,10 @@ def _shape(kept: KeptSynopsis) -> str:
         return "one exact counter"
     if isinstance(spec, DistinctSpec | PeelingSpec | JoinDistinctSpec):
         return f"{spec.levels} levels of {spec.cells:,} cells"
+    if isinstance(spec, TotalSpec):
+        return f"one exact sum in {spec.words} words"
     shape = f"{getattr(spec, 'depth', 1)} x {getattr(spec, 'width', spec.words):,} counters"
+    shape += f" of {spec.number_words} words" if spec.number_words > 1 else ""
     return f"{shape} and {kept.candidates.slots:,} candidate keys" if kept.candidates else shape
 
 

@@ -14,7 +14,7 @@ from eddyline.plan.layout import Demand
 from eddyline.plan.size.shapes import two_sided_z
 from eddyline.plan.size.specs import PlanSettings
 from eddyline.plan.statistics import RelationStatistics, Statistics
-from eddyline.sample.spec import SampleSpec
+from eddyline.sample.spec import DictionarySpec, SampleSpec
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
@@ -122,6 +122,11 @@ def guessed_of_sample(links: int, sample: SampleSpec, confidence: float) -> floa
 
     Every link adds the variance of as many values as its share of the memory holds.
     """
-    element = sum(8.0 * (spec.words + 1 + spec.measures) for spec in sample.kept)
+    element = sum(8.0 * (spec.words + 1 + _sums(spec)) for spec in sample.kept)
     held = max(sample.kept_budget / element, 1.0)
     return two_sided_z(confidence) * sqrt(links * GUESSED_SPREAD / held)
+
+
+def _sums(spec: DictionarySpec) -> float:
+    """Return the sums of a dictionary as words that they take: half of the digits of wide numbers are 0, or small."""
+    return spec.measures - sum(words for _, words in spec.wide) / 2

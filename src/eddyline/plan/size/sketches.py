@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.demands import DecidedQuery, QuantityDemands
-from eddyline.plan.layout import Decision, Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.allocation import Bundle, Reader, share_words
-from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for
+from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for, words_per_size
 
 
 def kept_for(
@@ -54,7 +54,7 @@ def _readers(
         bundles: dict[Bundle, None] = {}
         for quantity in each.quantities.values():
             for index in range(len(quantity.whole)):
-                members = _members(quantity, index, each.decision)
+                members = _members(quantity, index, each)
                 left = tuple((demand, share) for demand, share in members if demand not in have)
                 if left and left[0][0].kind != "total":
                     bundles[Bundle(left)] = None
@@ -64,11 +64,13 @@ def _readers(
     return readers
 
 
-def _members(quantity: QuantityDemands, index: int, decision: Decision) -> list[tuple[Demand, float]]:
+def _members(quantity: QuantityDemands, index: int, query: DecidedQuery) -> list[tuple[Demand, float]]:
     """Return the sketches of one relation, one for each part, with their words per unit of size."""
     parts: dict[Demand, float] = {}
-    for row, share in zip(quantity.parts, decision.shares, strict=True):
-        parts[row[index]] = max(parts.get(row[index], 0.0), share)
+    skimmed = query.asked.method == "skimmed"
+    for row, share in zip(quantity.parts, query.decision.shares, strict=True):
+        words = share * words_per_size(row[index], skimmed=skimmed)
+        parts[row[index]] = max(parts.get(row[index], 0.0), words)
     return list(parts.items())
 
 

@@ -41,14 +41,28 @@ class PlanSettings(msgspec.Struct, frozen=True):
 def least_words(demand: Demand, settings: PlanSettings) -> int:
     """Return the words of the smallest synopsis that satisfies a demand."""
     if demand.kind == "total":
-        return 1
+        return 1 if demand.measure is None else demand.measure.words
     if demand.kind == "peeling":
         return PeelingSpec.for_sample(demand.sample, settings.max_distinct, 0).words
     if demand.kind == "distinct":
         return DistinctSpec.for_error(settings.max_distinct, 0.99, 0).words
     if demand.kind == "join-distinct":
         return JoinDistinctSpec.for_error(0.99, settings.max_distinct, 0).words
-    return SMALLEST_HASH
+    return SMALLEST_HASH * number_words(demand)
+
+
+def number_words(demand: Demand) -> int:
+    """Return how many words a sketch takes of what it adds up."""
+    return 1 if demand.measure is None else demand.measure.sketched_words
+
+
+def words_per_size(demand: Demand, *, skimmed: bool) -> float:
+    """Return how many times the words of a sketch of counts one takes: its counters for each word, candidates once.
+
+    So equal sizes have equal shapes and equal candidates, whatever is added up, and errors of a quotient cancel.
+    """
+    words = number_words(demand)
+    return words - (words - 1) / HINT_SHARE if skimmed and demand.kind == "hash" else words
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +80,7 @@ def spec_for(demand: Demand, words: int, settings: PlanSettings) -> Spec:
     seed = derive_seed(settings.seed, demand.kind)
     match demand.kind:
         case "total":
-            spec: Spec = TotalSpec()
+            spec: Spec = TotalSpec(least_words(demand, settings))
         case "distinct":
             spec = DistinctSpec.for_budget(8 * words, settings.max_distinct, seed)
         case "peeling":
@@ -80,13 +94,16 @@ def spec_for(demand: Demand, words: int, settings: PlanSettings) -> Spec:
 
 def _sketch(demand: Demand, words: int, settings: PlanSettings) -> Spec:
     functions = [each for key, place in enumerate(demand.places) for each in _functions(key, place, settings)]
+    many = number_words(demand)
+    each = words // many
     if demand.kind == "agms":
         signs = [(seed, use.key) for seed, use in functions if use.sign]
         seeds, reads = tuple(seed for seed, _ in signs), tuple(key for _, key in signs)
         plain = reads == tuple(range(len(reads)))
-        return AgmsSpec(words // MIN_DEPTH, MIN_DEPTH, seeds, reads=() if plain else reads)
-    width, depth = shape_for(words)
-    return HashSketchSpec(width, depth, tuple(seed for seed, _ in functions), settings.hash, _uses(functions))
+        return AgmsSpec(each // MIN_DEPTH, MIN_DEPTH, seeds, reads=() if plain else reads, number_words=many)
+    width, depth = shape_for(each)
+    seeds = tuple(seed for seed, _ in functions)
+    return HashSketchSpec(width, depth, seeds, settings.hash, _uses(functions), many)
 
 
 def _functions(key: int, place: Place, settings: PlanSettings) -> Iterator[tuple[int, Use]]:
@@ -110,4 +127,5 @@ def _uses(functions: list[tuple[int, Use]]) -> tuple[Use, ...]:
 def candidates_for(demand: Demand, words: int, settings: PlanSettings) -> CandidateSpec:
     """Return the candidate table of a skimmed sketch that may take so many words together."""
     seed = derive_seed(settings.seed, "candidates")
-    return CandidateSpec.within(words // HINT_SHARE, seed, len(demand.keys))
+    size = int(words / words_per_size(demand, skimmed=True))
+    return CandidateSpec.within(size // HINT_SHARE, seed, len(demand.keys))

@@ -55,7 +55,7 @@ def layout_with_windows(
 
     groups = {key: made(key, 0) for key, number in sketches.items() if number == 0}
     totals = {Demand(name, "total") for name in streams} | _totals(plain)
-    left = settings.budget - 8 * len(totals) - sum(group.nbytes for group in groups.values())
+    left = settings.budget - _least(totals, settings) - sum(group.nbytes for group in groups.values())
     parts = _parts(plain) + len(samples) + sum(sketches.values())
     groups |= {
         key: made(key, max(left, 0) * number // parts) for key, number in sketches.items() if number > 0
@@ -126,9 +126,14 @@ def _asks_the_same(layout: Layout, asked: Sequence[WorkloadQuery]) -> bool:
 def _least_bytes(asked: Sequence[WorkloadQuery], demands: set[Demand], settings: PlanSettings) -> int:
     """Return the bytes that a pane takes at least."""
     if not settings.samples:
-        return 8 * sum(least_words(demand, settings) for demand in demands)
+        return _least(demands, settings)
     totals = {demand for demand in demands if demand.kind == "total"} | _totals(asked)
-    return 8 * len(totals) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
+    return _least(totals, settings) + (LEAST_BYTES if any(uses_sample(each.query) for each in asked) else 0)
+
+
+def _least(demands: Iterable[Demand], settings: PlanSettings) -> int:
+    """Return the bytes that some synopses take at least."""
+    return 8 * sum(least_words(demand, settings) for demand in demands)
 
 
 def _of_all_panes(layout: Layout, panes: int) -> tuple[PlannedSample, ...]:

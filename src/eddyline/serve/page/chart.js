@@ -38,7 +38,8 @@ function scale(points, width, height, left) {
   let [from, to] = [times[0], times.at(-1)];
   let low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
   if (from === to) { from -= 1; to += 1; }
-  const room = (high - low) * 0.08 || Math.abs(high) * 0.05 || 1;
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  const room = high - low > size * 1e-9 ? (high - low) * 0.08 : size * 0.05 || 1;
   low -= room; high += room;
   return {
     from, to, low, high,
@@ -53,9 +54,8 @@ const path = (run, at, cell) => run.map((point, i) => `${i ? "L" : "M"}${at.x(po
 function ticks(low, high) {
   const rough = (high - low) / 3, size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * size).find((each) => each >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high; value += step) found.push(Math.abs(value) < step / 1e6 ? 0 : value);
-  return found;
+  const first = Math.ceil(low / step), last = Math.floor(high / step);
+  return Array.from({ length: Math.min(last - first + 1, 5) }, (_, i) => (first + i) * step);
 }
 
 // Draws the history of an estimate into a figure; label: what a screen reader says; unit: of the numbers at the side.

@@ -56,7 +56,8 @@ function tellFreshness() {
   if (fresh.late) facts.push(["late rows", count(fresh.late), "warn"]);
   const times = fresh.streams.map((stream) => stream.last_batch_time && Date.parse(stream.last_batch_time));
   if (times.some(Boolean)) facts.push(["last batch", `${ago(Math.max(0, Date.now() - Math.max(...times.filter(Boolean))) / 1000)} ago`]);
-  if (times.length > 1 && times.every(Boolean)) facts.push(["slowest stream", `${ago(Math.max(0, Date.now() - Math.min(...times)) / 1000)} ago`]);
+  const goingOn = fresh.streams.filter((stream) => !stream.once).map((stream) => stream.last_batch_time && Date.parse(stream.last_batch_time));
+  if (goingOn.length > 1 && goingOn.every(Boolean)) facts.push(["slowest stream", `${ago(Math.max(0, Date.now() - Math.min(...goingOn)) / 1000)} ago`]);
   facts.push(["state", `${count(latest.state_bytes)} bytes`]);
   at("freshness").replaceChildren(...facts.map(([name, value, kind]) => make("div", kind ? { class: kind } : {}, make("dt", {}, name), make("dd", {}, value))));
 }

@@ -6,7 +6,8 @@ row put in; the old row must come whole, which REPLICA IDENTITY FULL sees to.
 
 import datetime as dt
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -19,20 +20,30 @@ Change = tuple[str, Row]
 _UNCHANGED = object()
 
 
-class Transactions:
-    """The transactions of some messages, each with the place in the log where it ends."""
+@dataclass(frozen=True)
+class Transaction:
+    """The changes of a committed transaction, the place in the log where it ends, and the lower half of its number."""
 
-    def __init__(self, messages: list[bytes], table: str) -> None:
+    end: int
+    number: int
+    changes: list[Change]
+
+
+class Transactions:
+    """The transactions of some messages, in the order of their commits."""
+
+    def __init__(self, messages: Iterable[bytes], table: str) -> None:
         self._messages = messages
         self._table = table
         self._columns: dict[int, list[str]] = {}
 
-    def all(self) -> Iterator[tuple[int, list[Change]]]:
-        """Yield (end, changes) of each transaction, in the order of their commits."""
-        changes: list[Change] = []
+    def all(self) -> Iterator[Transaction]:
+        """Yield each transaction."""
+        number, changes = 0, list[Change]()
         for message in self._messages:
             kind = message[:1]
             if kind == b"B":
+                _final, _time, number = struct.unpack_from("!QQI", message, 1)
                 changes = []
             elif kind == b"R":
                 self._relation(message)
@@ -42,7 +53,7 @@ class Transactions:
                 raise ChangeError(f"{self._table} was truncated, which names no rows: build the state anew.")
             elif kind == b"C":
                 _flags, _commit, end, _time = struct.unpack_from("!BQQQ", message, 1)
-                yield end, changes
+                yield Transaction(end, number, changes)
                 changes = []
 
     def _relation(self, message: bytes) -> None:

@@ -1,0 +1,196 @@
+"""The data source: offsets in a table's log, and batches of what lies between two of them.
+
+    spark.dataSource.register(PostgresChanges)
+    spark.readStream.format("eddyline-postgres").options(dsn="host=... dbname=...", table="public.orders").load()
+
+Rows have the table's columns, of the schema given with `.schema(...)`, and `_change_type`. The first batch is a copy of
+the table as it was where its slot stands (`copy` says how); then come its changes. The offset is the end of a
+transaction in the write-ahead log, and whether the table was copied. A batch peeks at the slot and leaves it where it
+is, so that it can be read again; the slot is advanced once Spark has committed the batch. The table needs REPLICA
+IDENTITY FULL, and the server `wal_level = logical`. A publication and a slot named `eddyline_<table>` are made where
+they are missing.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from eddyline.errors import PipelineError
+from eddyline.spark.postgres.copy import Blocks, ChangesSince, TableCopy, read_blocks, read_turned
+from eddyline.spark.postgres.messages import Change, Row, Transactions, convert
+from eddyline.spark.postgres.server import FORMAT, TableLog
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # Spark 4.1, which takes what is available in a single batch
+    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
+
+CHANGE = "_change_type"
+Offset = dict[str, int]
+_COPIED, _NEVER = "copied", "never"
+_OPTIONS = ("dsn", "table", "slot", "publication", "max_changes", "snapshot", "copy_tasks")
+
+
+class PostgresChanges(DataSource):
+    """The data source `eddyline-postgres`: options dsn, table; slot, publication, max_changes, snapshot, copy_tasks."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that `format(...)` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Raise: the columns are those of the stream, and Spark is told them with `.schema(...)`."""
+        raise PipelineError(f"a frame of format {FORMAT} needs its columns: give them with .schema(...).")
+
+    def streamReader(self, schema: StructType) -> "PostgresReader":  # noqa: N802 - Spark's name
+        """Return the reader of the stream."""
+        return PostgresReader(dict(self.options), schema)
+
+
+class Range(InputPartition):
+    """The transactions after one place in the log, up to another."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one table's rows and changes."""
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            raise PipelineError(
+                f"format {FORMAT} has no option {unknown[0]!r}: its options are {', '.join(_OPTIONS)}."
+            )
+        if options.get("snapshot", "initial") not in ("initial", _NEVER):
+            raise PipelineError(f"option snapshot={options['snapshot']!r} is neither initial nor {_NEVER}.")
+        self._log = TableLog.of(options)
+        self._is_copied = options.get("snapshot") != _NEVER
+        self._most = _number(options, "max_changes", 100_000)
+        self._schema = schema
+        self._names = [field.name for field in schema.fields if field.name != CHANGE]
+        self._copy = TableCopy(self._log, _number(options, "copy_tasks", 8))
+        self._last: Offset | None = None
+        self._until: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Return where the slot stands, before the table is copied."""
+        at = {"lsn": self._log.prepare()}
+        self._last = {**at, _COPIED: 0} if self._is_copied else at
+        return self._last
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Make what the log has now the last to take, with the trigger `availableNow`."""
+        with self._log.connected() as connection:
+            self._until = self._log.flushed(connection)
+
+    def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: ARG002, N802
+        """Return the table's copy, or the end of a transaction about `max_changes` on; the last one if none is new.
+
+        The slot stands behind by the batches that Spark has not committed, so it is looked into further and
+        further until something new is found. Spark 4.1 gives no arguments.
+        """
+        last = start or self._last or {"lsn": self._log.prepare()}
+        if last.get(_COPIED) == 0:
+            self._last = {**last, _COPIED: 1}
+            return self._last
+        most = self._most
+        while True:
+            seen, ends = self._ends(most)
+            new = [end for end in ends if end > last["lsn"]]
+            if new or seen < most:
+                break
+            most *= 2
+        self._last = {**last, "lsn": new[-1]} if new else last
+        return self._last
+
+    def _ends(self, most: int) -> tuple[int, list[int]]:
+        """Return how many messages the slot gave of about so many, and where transactions that change rows end."""
+        seen = 0
+
+        def counted(messages: Iterator[bytes]) -> Iterator[bytes]:
+            nonlocal seen
+            for seen, message in enumerate(messages, 1):  # noqa: B007 - counted for the caller
+                yield message
+
+        with self._log.connected() as connection:
+            messages = counted(self._log.messages(connection, self._until, most))
+            ends = [each.end for each in Transactions(messages, self._log.table).all() if each.changes]
+        return seen, ends
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Return how far the log is, and how many bytes of it the server keeps for us."""
+        end, retained = self._log.retained()
+        return {"lsn": end, "retained": retained}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the parts of the table's copy, or one partition of the log: it is read from one end to the other."""
+        self._last = end
+        with self._log.connected() as connection:
+            at = self._log.slot_at(connection)
+        if at is None or at > start["lsn"]:
+            raise PipelineError(
+                f"the replication slot {self._log.slot} is gone, or was moved past the checkpoint, and changes with it "
+                "(a server that took over after a failure has no slots of the old one): start anew with a new store "
+                "and checkpoint, which copies the table first."
+            )
+        if start.get(_COPIED) == 0 and end.get(_COPIED) == 1:
+            return self._copy.partitions()
+        return [Range(start["lsn"], end["lsn"])] if end["lsn"] > start["lsn"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a part of the copy, or the changes of transactions that end within a range."""
+        return map(self._row, self._changes(partition))
+
+    def _changes(self, partition: InputPartition) -> Iterator[Change]:
+        if isinstance(partition, Blocks):
+            yield from read_blocks(self._log, partition, self._names)
+        elif isinstance(partition, ChangesSince):
+            yield from read_turned(self._log, partition)
+        else:
+            assert isinstance(partition, Range)
+            with self._log.connected() as connection:
+                messages = self._log.messages(connection, partition.end)
+                for transaction in Transactions(messages, self._log.table).all():
+                    if partition.start < transaction.end <= partition.end:
+                        yield from transaction.changes
+
+    def _row(self, changed: Change) -> tuple[Any, ...]:
+        change, row = changed
+        return tuple(
+            change if field.name == CHANGE else self._value(row, field.name, field.dataType)
+            for field in self._schema.fields
+        )
+
+    def _value(self, row: Row, name: str, kind: Any) -> Any:
+        if name not in row:
+            raise PipelineError(f"the table {self._log.table} has no column {name!r}.")
+        try:
+            return convert(row[name], kind)
+        except (ValueError, ArithmeticError) as error:
+            raise PipelineError(
+                f"column {name!r} of {self._log.table} holds {row[name]!r}, which is no {kind.simpleString()}: "
+                "declare it as what the table has."
+            ) from error
+
+    def commit(self, end: Offset) -> None:
+        """Let the server forget what Spark has committed."""
+        self._copy.close()
+        self._log.advance(int(end["lsn"]))
+
+    def stop(self) -> None:
+        """Let go of what is held."""
+        self._copy.close()
+
+
+def _number(options: dict[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isdecimal() or int(text) < 1:
+        raise PipelineError(f"option {name}={text!r} of format {FORMAT} is not a whole number from 1 on.")
+    return int(text)

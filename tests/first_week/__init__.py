@@ -1,0 +1,1 @@
+"""Mistakes that people make in their first week, and the sentence that each one gets."""
