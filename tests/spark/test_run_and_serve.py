@@ -136,15 +136,18 @@ def test_a_killed_run_ends_the_server(started, tmp_path):
     process = started()
     with httpx.Client(base_url=process.address) as client:
         until(lambda: client.get("healthz").status_code == 200, 60)
-    (run,) = (each for each in of_session(process.pid) if is_run(each))
+    (run,) = (each for each in of_session(process.pid) if is_run(each, process.pid))
     os.kill(run, signal.SIGKILL)
     assert process.wait(60) == 128 + signal.SIGKILL
     until(lambda: of_session(process.pid) == [])
 
 
-def is_run(process):
-    command = pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-    return b"run" in command and any(part.endswith(b"/eddyline") for part in command)
+def is_run(process, parent):
+    """Return whether a child of the script is its run, and not a fork of the run that is about to become Java."""
+    folder = pathlib.Path(f"/proc/{process}")
+    command = (folder / "cmdline").read_bytes().split(b"\0")
+    is_child = int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent
+    return is_child and b"run" in command and any(part.endswith(b"/eddyline") for part in command)
 
 
 def test_a_run_that_is_done_ends_the_server(started, tmp_path):
