@@ -122,6 +122,16 @@ def test_missing_file_is_one_sentence(tmp_path):
     assert "cannot be read" in result.output
 
 
+def test_serve_takes_the_store_of_a_pipeline_file(pipeline):
+    missing = run("serve", pipeline)
+    assert missing.exit_code == 1
+    assert f"there is no store at {pipeline.parent / 'state'}" in missing.output.replace("\n", "")
+    pipeline.write_text(PIPELINE.replace('store = "state"', ""))
+    none = run("serve", pipeline)
+    assert none.exit_code == 1
+    assert "keeps no store to serve" in " ".join(none.output.split())
+
+
 def test_version():
     result = run("--version")
     assert result.exit_code == 0

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from eddyline.answer.groups.table import Groups
 from eddyline.api.follow import Follower, Sighting
+from eddyline.api.pipeline import load_pipeline
 from eddyline.cli.answers import answer_table
 from eddyline.cli.console import StorePath, app, err, out, tells_errors, until_told
 from eddyline.errors import EddylineError, PipelineError
@@ -29,7 +30,7 @@ PORT = 8321
 @app.command()
 @tells_errors
 def serve(
-    store: StorePath,
+    store: Annotated[str, typer.Argument(help="The store's directory or URI, or a pipeline file (TOML).")],
     host: Annotated[
         str, typer.Option(help="The address to listen on; any other demands a token.")
     ] = "127.0.0.1",
@@ -45,12 +46,29 @@ def serve(
             help="The file that the history of estimates is kept in; by default with the user's state."
         ),
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Begin before there is a store; /readyz says when it can be read.")
+    ] = False,
 ) -> None:
     """Serve a store's answers: a live page, a JSON API and Prometheus metrics, while a run writes the store or not."""
-    Reader(store).current()
+    store = _store_of(store)
+    if not wait:
+        Reader(store).current()
     server = server_for(store, host, port, token_file, history)
     out.print(f"{store} is served at {server.address} (Ctrl-C ends it)", highlight=False, soft_wrap=True)
     server.run()
+
+
+def _store_of(where: str) -> str:
+    """Return the store of a pipeline file; any other path is a store's own."""
+    if not where.endswith(".toml"):
+        return where
+    store = load_pipeline(Path(where)).workload.store
+    if store is None:
+        raise PipelineError(
+            f'the pipeline {where} keeps no store to serve: add store = "state" to [workload].'
+        )
+    return store
 
 
 def server_for(
