@@ -15,7 +15,7 @@ from eddyline.answer.groups.table import Groups
 from eddyline.api.follow import Follower, Sighting
 from eddyline.api.pipeline import load_pipeline
 from eddyline.cli.answers import answer_table
-from eddyline.cli.console import StorePath, app, err, out, tells_errors, until_told
+from eddyline.cli.console import app, err, out, tells_errors, until_told
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.store import Reader
 
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from eddyline.serve.view import ExactAnswers
 
 PORT = 8321
+StoreOrPipeline = Annotated[
+    str, typer.Argument(help="The store's directory or URI, or a pipeline file (TOML).")
+]
 
 
 @app.command()
 @tells_errors
 def serve(
-    store: Annotated[str, typer.Argument(help="The store's directory or URI, or a pipeline file (TOML).")],
+    store: StoreOrPipeline,
     host: Annotated[
         str, typer.Option(help="The address to listen on; any other demands a token.")
     ] = "127.0.0.1",
@@ -95,7 +98,7 @@ def server_for(
 @app.command()
 @tells_errors
 def watch(
-    store: StorePath,
+    store: StoreOrPipeline,
     query: Annotated[
         list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
     ] = None,
@@ -103,6 +106,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Look once, then end.")] = False,
 ) -> None:
     """Show a store's answers in the terminal as they move, until Ctrl-C."""
+    store = _store_of(store)
     Reader(store).current()
     follower = Follower(store)
     if once:
