@@ -276,3 +276,19 @@ def test_markup_and_control_characters_in_data_are_shown_as_they_are(tmp_path):
     lines = list(csv.DictReader(io.StringIO(run("ask", moving.where, "--format", "csv").stdout)))
     assert {line["selected"] for line in lines if line["group"]} == {"in"}
     assert {json.loads(line["group"])["region"] for line in lines if line["group"]} == set(nasty)
+
+
+def test_a_damaged_store_says_how_to_go_back_and_goes_back(tmp_path):
+    moving = MovingStore(tmp_path / "state")
+    values = []
+    for batch in range(3):
+        moving.commit("orders", orders(batch))
+        values.append(eddyline.open(moving.where).answer("orders_kept").value)
+    moving.close()
+    (tmp_path / "state" / "epoch-000000000003.eddy").write_bytes(b"damaged")
+    told = run("ask", moving.where)
+    assert told.exit_code == 1
+    assert f"go back to it with `eddyline restore {moving.where} --epoch 2`" in told.stderr.replace("\n", "")
+    assert "epoch 2 is current again, as epoch 4" in run("restore", moving.where).stdout
+    assert eddyline.open(moving.where).answer("orders_kept").value == values[1]
+    assert run("restore", moving.where, "--epoch", "77").exit_code == 1

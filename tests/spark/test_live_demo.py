@@ -61,6 +61,7 @@ def demo(tmp_path):
         _, told = process.communicate(timeout=120)
     assert process.returncode == 0, told
     assert "Traceback" not in told
+    assert "WARN" not in told  # the JVM's own words are in a file
     assert list(tmp_path.glob("tmp*")) == []
 
 

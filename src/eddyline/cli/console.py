@@ -1,7 +1,10 @@
 """What all commands share: the application, its two consoles, and how errors and long work are told."""
 
+import atexit
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -56,6 +59,7 @@ def tells_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except EddylineError as error:
             print_error(error)
+            _jvm_log.keep()
             raise typer.Exit(1) from error
 
     return wrapped
@@ -98,12 +102,54 @@ def until_told() -> Iterator[Event]:
 
 
 def session() -> Any:
-    """Return a local Spark session; imported here because every other command runs without Spark."""
+    """Return a local Spark session; imported here because every other command runs without Spark.
+
+    What the JVM itself says goes to a file: its errors reach us as exceptions, and are told in a sentence.
+    """
     from eddyline.spark.session import (  # noqa: PLC0415 - Spark only where it is used
         leave_signals_to_python,
         local_session,
     )
 
-    started = local_session()
+    with _jvm_log.taking_over():
+        started = local_session()
     leave_signals_to_python(started)
     return started
+
+
+class _JvmLog:
+    """The file that the JVM of a command writes to, in place of the terminal; EDDYLINE_SPARK_LOG names another."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Let what is started within write its errors to the file."""
+        named = os.environ.get("EDDYLINE_SPARK_LOG")
+        descriptor, name = (
+            (os.open(named, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), named)
+            if named
+            else tempfile.mkstemp(prefix="eddyline-spark-", suffix=".log")
+        )
+        self.path = Path(name)
+        if not named:
+            atexit.register(self.path.unlink, missing_ok=True)
+        sys.stderr.flush()
+        terminal = os.dup(2)
+        os.dup2(descriptor, 2)
+        try:
+            yield
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
+            os.close(descriptor)
+
+    def keep(self) -> None:
+        """Say where the file is, and let it stay: something went wrong."""
+        if self.path is not None and self.path.exists() and self.path.stat().st_size > 0:
+            atexit.unregister(self.path.unlink)
+            err.print(f"[dim]what Spark says of it is in {self.path}[/dim]", highlight=False, soft_wrap=True)
+
+
+_jvm_log = _JvmLog()

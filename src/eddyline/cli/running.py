@@ -8,7 +8,8 @@ from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run_job import HowToRun, run_pipeline
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, until_told, working
-from eddyline.store import Reader, verify
+from eddyline.errors import CorruptState
+from eddyline.store import Reader, Store, verify
 
 
 @app.command()
@@ -61,3 +62,22 @@ def verify_store(store: StorePath) -> None:
         raise typer.Exit(1)
     latest = Reader(store).latest()
     out.print(f"sound: epoch {latest.number}, {len(latest.sections)} sections", highlight=False)
+
+
+@app.command()
+@tells_errors
+def restore(
+    store: StorePath,
+    epoch: Annotated[
+        int | None, typer.Option(help="The epoch to go back to; by default the newest that can be read.")
+    ] = None,
+) -> None:
+    """Make an older epoch of a store its current one: after damage, or to undo batches.
+
+    A checkpoint that is ahead of it is refused by the next run: restore it, too, or begin anew with a new store.
+    """
+    wanted = Reader(store).newest_readable() if epoch is None else epoch
+    if wanted is None:
+        raise CorruptState(f"no epoch of {store} can be read: rebuild the store.")
+    restored = Store.restore(store, wanted, "restore")
+    out.print(f"epoch {wanted} is current again, as epoch {restored.number}", highlight=False)

@@ -107,10 +107,7 @@ class Reader:
         number = self.newest_readable(damaged)
         if number is None:
             return "no other epoch can be read: rebuild the store."
-        return (
-            f"epoch {number} can be read: take it with Reader.at({number}), or go back to it with "
-            f"Store.restore(..., epoch={number})."
-        )
+        return f"epoch {number} can be read: go back to it with `eddyline restore {self.where} --epoch {number}`."
 
     def newest_readable(self, below: int | None = None) -> int | None:
         """Return the newest epoch (below a number) whose every byte is right, None when there is none."""
