@@ -101,7 +101,7 @@ def stream():
         (lambda: el.Workload(budget=[]), el.PlanError, "budget [] is not a size: write a number of bytes"),
         (lambda: el.Workload(budget="64 Z"), el.PlanError, "budget '64 Z' is not a size"),
         (lambda: el.Workload().stream(None, "k BIGINT"), el.PlanError, "stream name None is not a plain identifier"),
-        (lambda: el.Workload().stream("s", None), el.PlanError, "the schema of stream 's'"),
+        (lambda: el.Workload().stream("s", None), el.PlanError, "is declared by its columns"),
         (lambda: stream().query(None, "SELECT COUNT(*) FROM s"), el.PlanError, "query name None"),
         (lambda: stream().query("n", None), el.PlanError, "is asked as an SQL text, not as None"),
         (lambda: stream().query("n", "SELECT COUNT(*) FROM s", window="1 fortnight"), el.PlanError, "not a length of time"),

@@ -1,11 +1,12 @@
 """The workload: streams, queries and what they may cost."""
 
 from math import isfinite
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from msgspec.structs import replace
 
+from eddyline.api.given_schema import columns_of_stream
 from eddyline.api.plan import Plan
 from eddyline.api.session_zone import session_zone
 from eddyline.errors import PlanError, SqlError
@@ -28,7 +29,7 @@ from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import is_for_samples_alone
-from eddyline.sql.schema import NAME, parse_schema
+from eddyline.sql.schema import NAME
 from eddyline.sql.timezones import machine_zone, normal_zone
 
 if TYPE_CHECKING:
@@ -91,15 +92,18 @@ class Workload:
         self._explored: dict[str, tuple[Column, ...]] = {}
 
     def stream(
-        self, name: str, schema: str, *, changes: str | None = None, event_time: str | None = None
+        self, name: str, schema: Any, *, changes: str | None = None, event_time: str | None = None
     ) -> Self:
-        """Declare a stream: its columns, how its rows say what they change, and which column is their time."""
+        """Declare a stream: its columns, how its rows say what they change, and which column is their time.
+
+        schema: "id BIGINT, total DECIMAL(12,2)"; or something that has the columns, of which those that can be read are
+        taken: a Spark, pandas or polars frame, an Arrow schema or table, the path of a Parquet, CSV or JSON file.
+        """
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise PlanError(f"stream name {name!r} is not a plain identifier of at most 64 characters.")
         if name.lower() in (known.lower() for known in self._streams):
             raise PlanError(f"stream {name!r} is declared twice.")
-        change_format(name, changes)
-        columns = parse_schema(name, schema)
+        columns = columns_of_stream(name, schema, change_format(name, changes))
         kinds = {column.name: column.type.kind for column in columns}
         if event_time is not None and kinds.get(event_time) not in ("timestamp", "timestamp_ntz"):
             raise PlanError(f"stream {name!r}: event_time={event_time!r} is not a TIMESTAMP column of it.")
