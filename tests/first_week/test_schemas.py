@@ -72,7 +72,7 @@ def test_columns_come_from_a_frame_of_spark_and_it_is_counted(spark):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (7, "is declared by its columns, 'id BIGINT, total DECIMAL(12,2)', or by something that has them"),
+        (7, "is declared by its columns, 'id BIGINT, total DECIMAL(12,2)', or by what has them"),
         ("nowhere.parquet", "the columns of 'nowhere.parquet' cannot be read"),
         (pa.schema([("tags", pa.list_(pa.string()))]), "no column of tags has a type that is read"),
         ("id", "the schema of stream 's'"),

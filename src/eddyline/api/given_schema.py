@@ -66,7 +66,7 @@ def _arrow_schema(stream: str, given: Any) -> pa.Schema:
                 f"stream {stream!r}: the columns of {str(path)!r} cannot be read: {error}."
             ) from error
     raise PlanError(
-        f"stream {stream!r} is declared by its columns, 'id BIGINT, total DECIMAL(12,2)', or by something that has them "
+        f"stream {stream!r} is declared by its columns, 'id BIGINT, total DECIMAL(12,2)', or by what has them "
         f"(a frame, an Arrow schema or table, a path), not by {type(given).__name__}."
     )
 
