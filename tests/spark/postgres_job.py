@@ -28,7 +28,7 @@ def plan():
 def frames(spark, dsn):
     from eddyline.spark.sources import read_frame
 
-    options = {"dsn": dsn, "table": "t", "max_changes": "300"}
+    options = {"dsn": dsn, "table": "t", "max_changes": "5000"}
     return {
         "t": read_frame(spark, "t", "eddyline-postgres", None, options, SCHEMA, "change_type", streaming=True)
     }

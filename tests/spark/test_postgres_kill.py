@@ -50,7 +50,7 @@ def killed(dsn, store, step, nth):
     def write():
         rng = random.Random(nth)
         with psycopg.connect(dsn, autocommit=True) as connection:
-            while not ended.wait(0.01):
+            while not ended.wait(0.05):
                 work(connection, rng, 5)
 
     writer = threading.Thread(target=write)

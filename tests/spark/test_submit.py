@@ -125,6 +125,7 @@ def test_executors_get_the_package_by_py_files(pipeline, stranger, package, tmp_
     assert all(answer.low == answer.high for answer in answers.values())
 
 
+@pytest.mark.slow
 def test_it_takes_the_cluster_from_spark_defaults_and_ends_when_it_is_told(pipeline, tmp_path):
     path, truth = pipeline
     (tmp_path / "spark-defaults.conf").write_text(
