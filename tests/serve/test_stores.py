@@ -144,3 +144,23 @@ def test_labels_of_metrics_tell_null_from_its_name_and_ends_without_a_bound(tmp_
     }
     assert groups == {"region=NULL", "region='NULL'", "region='a, b=''c'", "region='ok'"}
     moving.close()
+
+
+def test_a_store_that_moves_on_while_it_is_read_stays_the_same_store(tmp_path, monkeypatch):
+    moving = MovingStore(tmp_path / "state")
+    follower = Follower(tmp_path / "state")
+    follower.look()
+    plain = follower.reader.stamp
+
+    def stamped_before_a_commit():
+        found = plain()
+        moving.commit("orders", orders(found[0], 50))
+        return found
+
+    monkeypatch.setattr(follower.reader, "stamp", stamped_before_a_commit)
+    moving.commit("orders", orders(9, 50))
+    seen = [follower.look() for _ in range(5)]
+    assert {sighting.store for sighting in seen} == {0}
+    assert {sighting.problem for sighting in seen} == {None}
+    assert [s.epoch for s in seen] == sorted({s.epoch for s in seen})
+    moving.close()

@@ -50,8 +50,7 @@ class Follower:
             stamp = f"{number} {file}"
             if stamp == before.stamp:
                 self._seen = replace(before, writer=self._writer(), problem=None)
-            else:
-                state = state_of(self.reader.latest())
+            elif (state := self._state_at(number)) is not None:
                 is_another = before.state is not None and self._is_another_store(before, number)
                 self._seen = Sighting(state, stamp, before.store + is_another, self._writer())
             self._was_gone = False
@@ -59,6 +58,15 @@ class Follower:
             self._was_gone = self._was_gone or self._is_gone()
             self._seen = replace(before, writer=None, problem=str(error))
         return self._seen
+
+    def _state_at(self, number: int) -> State | None:
+        """Return the state of an epoch, None if it was collected meanwhile: the next look finds a newer one."""
+        try:
+            return state_of(self.reader.at(number))
+        except EddylineError:
+            if self.reader.current() == number:
+                raise
+            return None
 
     def _is_another_store(self, before: Sighting, number: int) -> bool:
         """Return whether a store that has other files than the one seen before is not that one, gone on."""
