@@ -79,3 +79,14 @@ def test_the_time_is_the_newest_streams_and_the_lag_is_said_to_be_anothers():
     assert str(told.of(["a", "t"])).endswith("00:01:30+00:00, 10.0 s ago")
     assert str(told.of(["t"])).endswith("last batch 1970-01-01 00:00:01+00:00")
     assert str(Freshness(7, (newest, StreamFreshness("c")), 100.0)).endswith("; c has none yet")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_run_tells_its_progress(pipeline, form, monkeypatch):
+    monkeypatch.setattr("eddyline.cli.progress._EVERY", 0.0)
+    told = run("run", pipeline, "--once", "--log-format", form)
+    assert re.search(r"stopped at epoch 1, 5 rows .* 0 late, [\d,]+ bytes of state", told.replace("\n", " "))
+    if form == "json":
+        lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        assert all(line["bad"] == 0 and line["rows"] in (0, 5) for line in lines)

@@ -8,6 +8,7 @@ from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run_job import HowToRun, run_pipeline
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, until_told, working
+from eddyline.cli.progress import LogFormat, progress_of
 from eddyline.errors import CorruptState
 from eddyline.store import Reader, Store, verify
 
@@ -29,6 +30,9 @@ def run(
     break_lock: Annotated[
         bool, typer.Option("--break-lock", help="Let go of the lock of a writer that is known to be dead.")
     ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="How progress is told, every ten seconds where there is no terminal.")
+    ] = LogFormat.text,
 ) -> None:
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
     loaded = load_pipeline(pipeline)
@@ -36,16 +40,12 @@ def run(
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
     with working("starting Spark"):
         spark = console.session()
-    with (
-        until_told() as told,
-        run_pipeline(spark, loaded, how) as running,
-        err.status("running") as status,
-    ):
-        while not told.is_set() and not running.await_termination(1.0):
-            status.update(f"running: {running.freshness}")
-        status.update("stopping after the batches that were begun")
-        running.stop()
-        err.print(f"stopped at {running.freshness}", highlight=False)
+    with until_told() as told, run_pipeline(spark, loaded, how) as running:
+        with progress_of(running, log_format) as progress:
+            while not told.is_set() and not running.await_termination(1.0):
+                progress.tell()
+            running.stop()
+        err.print(f"stopped at {progress.text()}", highlight=False, soft_wrap=True)
     spark.stop()
 
 
