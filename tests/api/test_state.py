@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import eddyline as el
@@ -191,8 +192,10 @@ BAD_UPDATES = {
         el.PipelineError,
         "declared STRING",
     ),
-    "wider type": (
-        lambda s, t: s.update("visits", t[1].set_column(1, "seconds", t[1]["seconds"].cast(pa.int64()))),
+    "wider value": (
+        lambda s, t: s.update(
+            "visits", t[1].set_column(1, "seconds", pc.add(t[1]["seconds"].cast(pa.int64()), 1 << 40))
+        ),
         el.PipelineError,
         "declared INT",
     ),

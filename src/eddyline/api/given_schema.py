@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from eddyline.errors import PlanError
 from eddyline.ingest.changes import ChangeFormat
@@ -58,6 +57,8 @@ def _arrow_schema(stream: str, given: Any) -> pa.Schema:
     if hasattr(given, "__arrow_c_stream__"):
         return pa.table(given).schema
     if isinstance(given, str | os.PathLike):
+        from pyarrow import dataset as ds  # noqa: PLC0415 - loads pandas where it is installed
+
         path = Path(given)
         try:
             return ds.dataset(path, format=_FORMATS.get(path.suffix, "parquet")).schema
