@@ -21,6 +21,11 @@ checkpoint = "checkpoints"       # by default in the store
 on_bad = "dead-letter"           # fail (default), skip, dead-letter
 dead_letter = "bad-rows"
 
+[spark]                          # optional: what Spark starts with
+packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]   # `eddyline doctor FILE` says which fit
+jars = ["jars"]                  # files, or folders of jars
+conf = { "spark.driver.memory" = "2g" }
+
 [queries]
 volume = "SELECT COUNT(*) FROM orders"
 likes = { sql = "SELECT SUM(n) FROM orders", weight = 4 }    # its squared error counts four times
@@ -88,6 +93,14 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letter: str | None = None
 
 
+class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The [spark] table of a pipeline file: what Spark starts with."""
+
+    packages: list[str] = []
+    jars: list[str] = []
+    conf: dict[str, str] = {}
+
+
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pipeline file as it is written."""
 
@@ -95,6 +108,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queries: dict[str, str | QueryText] = {}
     workload: WorkloadSettings = WorkloadSettings()
     run: RunSettings = RunSettings()
+    spark: SparkSettings = SparkSettings()
 
     def build(self) -> Workload:
         """Return the workload that the file declares."""
@@ -163,7 +177,10 @@ def load_pipeline(path: Path) -> Pipeline:
         checkpoint=_path(pipeline.run.checkpoint, folder),
         dead_letter=_path(pipeline.run.dead_letter, folder),
     )
-    return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run)
+    spark = msgspec.structs.replace(
+        pipeline.spark, jars=[jar if "://" in jar else str(folder / jar) for jar in pipeline.spark.jars]
+    )
+    return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run, spark=spark)
 
 
 def _resolved(source: StreamSource, folder: Path) -> StreamSource:

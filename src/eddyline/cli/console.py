@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 import eddyline
+from eddyline.api.pipeline import SparkSettings
 from eddyline.errors import EddylineError
 
 app = typer.Typer(
@@ -97,8 +98,9 @@ def until_told() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def session() -> Any:
-    """Return a local Spark session; imported here because every other command runs without Spark."""
+def session(settings: SparkSettings | None = None) -> Any:
+    """Return a local Spark session as a pipeline asks for; imported here because all else runs without Spark."""
     from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
 
-    return local_session()
+    given = settings or SparkSettings()
+    return local_session(packages=given.packages, jars=given.jars, conf=given.conf)

@@ -34,7 +34,7 @@ def run(
     loaded.build()
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
     with working("starting Spark"):
-        spark = console.session()
+        spark = console.session(loaded.spark)
     with (
         until_told() as told,
         run_pipeline(spark, loaded, how) as running,
