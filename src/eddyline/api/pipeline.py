@@ -14,6 +14,7 @@ format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
 batch = false                    # true: `eddyline run` reads it once, not as a stream
+may_lose_rows = false            # true: a Kafka topic may drop records before they were read
 
 [run]                            # optional: how `eddyline run` keeps the store current
 trigger = "10 seconds"           # by default a batch follows the last
@@ -58,6 +59,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explore: list[str] | None = None
     options: dict[str, str] = {}
     batch: bool = False
+    may_lose_rows: bool = False
 
 
 class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
