@@ -104,6 +104,14 @@ class Broker:
         named = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.admin(lambda admin: admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=named)]))
 
+    def compact(self, topic):
+        """Let a topic be compacted from now on."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        settings = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01"}
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=settings)
+        self.admin(lambda admin: admin.alter_configs([resource]))
+
     def add_partitions(self, topic, total):
         from kafka.admin import NewPartitions
 

@@ -27,8 +27,8 @@ QUERIES = {
 CONFIDENCE = 0.999
 
 
-def pipeline_text(servers, jars, *, streams=tuple(SCHEMAS), extra=""):
-    """A pipeline file over topics named like their streams; `extra` goes to the table of the last stream."""
+def pipeline_text(servers, jars, *, streams=tuple(SCHEMAS), extra="", prefix=""):
+    """A pipeline file over topics named like their streams, after a prefix; `extra` goes to the table of the last stream."""
     lines = [
         f'[workload]\nbudget = "64 KB"\nseed = 5\nconfidence = {CONFIDENCE}\nsamples = false\nstore = "state"'
     ]
@@ -38,7 +38,7 @@ def pipeline_text(servers, jars, *, streams=tuple(SCHEMAS), extra=""):
             f'[streams.{name}]\nschema = "{SCHEMAS[name]}"\nchanges = "{CHANGES[name]}"\nformat = "kafka"'
         )
         lines.append(
-            f'options = {{ "kafka.bootstrap.servers" = "{servers}", subscribe = "{name}", maxOffsetsPerTrigger = "400" }}'
+            f'options = {{ "kafka.bootstrap.servers" = "{servers}", subscribe = "{prefix}{name}", maxOffsetsPerTrigger = "400" }}'
         )
     lines += [extra, "[queries]"]
     read = {name: text for name, text in QUERIES.items() if _streams_of(text) <= set(streams)}
@@ -52,7 +52,8 @@ def _streams_of(text):
 class Tables:
     """Orders (envelopes with their schema), visits (without), and clicks (plain JSON with a signed weight)."""
 
-    def __init__(self, broker, seed=1):
+    def __init__(self, broker, seed=1, prefix=""):
+        self._prefix = prefix
         self._broker = broker
         self._rng = random.Random(seed)
         self.rows = {name: [] for name in SCHEMAS}
@@ -60,13 +61,13 @@ class Tables:
 
     def create(self):
         for name, partitions in PARTITIONS.items():
-            self._broker.create(name, partitions)
+            self._broker.create(f"{self._prefix}{name}", partitions)
 
     def work(self, changes):
         """Make so many changes of each table and send them."""
         for name in SCHEMAS:
             made = [record for _ in range(changes) for record in self._change(name)]
-            self._broker.send(name, made)
+            self._broker.send(f"{self._prefix}{name}", made)
 
     def _change(self, name):
         rows, what = self.rows[name], self._rng.random()

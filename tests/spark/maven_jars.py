@@ -30,14 +30,14 @@ def jars_of(coordinates):
             [*command, f"-DoutputDirectory={making / 'jars'}"],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=180,
             check=False,
         )
         if done.returncode != 0:
             pytest.skip(f"Maven Central does not give {coordinates}: {_first_error(done.stdout)}")
         (making / "jars").rename(folder)
     except subprocess.TimeoutExpired:
-        pytest.skip(f"Maven Central did not give {coordinates} within five minutes")
+        pytest.skip(f"Maven Central did not give {coordinates} within three minutes")
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return folder

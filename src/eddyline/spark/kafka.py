@@ -62,12 +62,13 @@ def check_topics(spark: SparkSession, stream: str, options: Mapping[str, str]) -
     Compaction drops all but the last change of a key, so that counts of the rest would be wrong. A user who may not see
     a topic's settings is believed.
     """
+    given = {name.lower(): value for name, value in options.items()}
     try:
-        policies = _cleanup_policies(spark, options)
+        policies = _cleanup_policies(spark, given)
     except SPARK_ERRORS as error:
         if "AuthorizationException" in str(error):
             return
-        raise PipelineError(f"stream {stream!r}: {_unreachable(options, error)}") from error
+        raise PipelineError(f"stream {stream!r}: {_unreachable(given, error)}") from error
     for topic, policy in sorted(policies.items()):
         if "compact" in policy:
             raise PipelineError(
@@ -90,10 +91,10 @@ def _cleanup_policies(spark: SparkSession, options: Mapping[str, str]) -> dict[s
     """Return the cleanup policy of each topic that is read, by Kafka's own client in Spark's JVM."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the only way to the connector's client
     properties = jvm.java.util.Properties()
-    for name, value in {"kafka.default.api.timeout.ms": _ADMIN_WAIT, **options}.items():
+    waits = {"kafka.default.api.timeout.ms": _ADMIN_WAIT, "kafka.request.timeout.ms": _ADMIN_WAIT}
+    for name, value in {**options, **waits}.items():
         if name.startswith("kafka."):
             properties.setProperty(name.removeprefix("kafka."), value)
-    properties.setProperty("request.timeout.ms", _ADMIN_WAIT)
     kafka = jvm.org.apache.kafka
     admin = kafka.clients.admin.AdminClient.create(properties)
     try:
@@ -109,10 +110,9 @@ def _cleanup_policies(spark: SparkSession, options: Mapping[str, str]) -> dict[s
 
 def _topics(admin: Any, options: Mapping[str, str]) -> list[str]:
     """Return the names of the topics that options subscribe to."""
-    given = {name.lower(): value for name, value in options.items()}
-    if "subscribe" in given:
-        return [topic.strip() for topic in given["subscribe"].split(",")]
-    if "assign" in given:
-        return list(json.loads(given["assign"]))
+    if "subscribe" in options:
+        return [topic.strip() for topic in options["subscribe"].split(",")]
+    if "assign" in options:
+        return list(json.loads(options["assign"]))
     there = list(admin.listTopics().names().get())
-    return [topic for topic in there if re.fullmatch(given["subscribepattern"], topic)]
+    return [topic for topic in there if re.fullmatch(options["subscribepattern"], topic)]

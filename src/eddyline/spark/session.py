@@ -66,9 +66,13 @@ def local_session(
     )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    extra = jar_settings(packages, jars)
-    settings: dict[str, Any] = {"spark.master": master, **_QUIET, **(conf or {}), **extra}
-    if extra:
+    settings: dict[str, Any] = {
+        "spark.master": master,
+        **_QUIET,
+        **(conf or {}),
+        **jar_settings(packages, jars),
+    }
+    if "spark.jars" in settings or "spark.jars.packages" in settings:
         start_with_jars(settings)
     session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
