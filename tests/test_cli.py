@@ -74,14 +74,14 @@ def test_plan_explains_without_spark(pipeline):
 
 @pytest.mark.spark
 def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, monkeypatch):
-    monkeypatch.setattr("eddyline.cli.console.session", lambda: spark)
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     first = run("ask", pipeline)
     assert first.exit_code == 0, first.output
     assert re.search(r"pairs\s+5\b", first.output)
     assert re.search(r"kept\s+3\s+3\s+3\s+exact", first.output)
     assert re.search(r"by_customer\ncustomer +n\n1 +2\n2 +1\n\(2 groups, exact\)", first.output)
-    monkeypatch.setattr("eddyline.cli.console.session", lambda: pytest.fail("the store should answer"))
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: pytest.fail("the store should answer"))
     again = run("ask", pipeline, "--query", "kept", "--query", "SELECT COUNT(*) FROM visits")
     assert again.exit_code == 0, again.output
     assert re.search(r"query\s+3\s+3\s+3\s+exact", again.output)
@@ -90,7 +90,7 @@ def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, mo
     assert changed.exit_code == 1
     assert "--refresh" in changed.output
     Path(pipeline.parent / "visits.json").write_text('{"customer": 1, "weight": "many"}\n')
-    monkeypatch.setattr("eddyline.cli.console.session", lambda: spark)
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     refused = run("ask", pipeline, "--refresh")
     assert refused.exit_code == 1
     assert "ChangeError" in refused.output

@@ -26,7 +26,7 @@ n = "SELECT COUNT(*) FROM s"
 
 @pytest.fixture
 def pipeline(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr("eddyline.cli.console.session", lambda: spark)
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "1.json").write_text("\n".join(json.dumps({"k": k, "x": k}) for k in range(5)))

@@ -30,7 +30,7 @@ ADDED = 'total = "SELECT SUM(x) FROM s"\n'
 
 @pytest.fixture
 def pipeline(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr("eddyline.cli.console.session", lambda: spark)
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     (tmp_path / "s").mkdir()
     path = tmp_path / "pipeline.toml"

@@ -77,7 +77,14 @@ def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame 
         name: source.path
         if source.format == "parquet" and source.path is not None and not source.options
         else read_frame(
-            spark, name, source.format, source.path, source.options, source.schema, source.changes
+            spark,
+            name,
+            source.format,
+            source.path,
+            source.options,
+            source.schema,
+            source.changes,
+            may_lose_rows=source.may_lose_rows,
         )
         for name, source in pipeline.streams.items()
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from eddyline.api.pipeline import Pipeline, SparkSettings
 from eddyline.errors import PipelineError
 
 
@@ -18,8 +19,8 @@ class Check:
     found: str
 
 
-def checks(folder: Path) -> Iterator[Check]:
-    """Yield the checks of this machine, the quick ones first."""
+def checks(folder: Path, pipeline: Pipeline | None = None) -> Iterator[Check]:
+    """Yield the checks of this machine, the quick ones first; with a pipeline, also what its sources need."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
     yield _writable(folder)
@@ -31,8 +32,22 @@ def checks(folder: Path) -> Iterator[Check]:
     java = session.java_version()
     fine = java is not None and java >= session.JAVA_NEEDED
     yield Check("Java", fine, f"version {java}" if fine else session.HOW_TO_GET_JAVA)
+    settings = pipeline.spark if pipeline is not None else SparkSettings()
+    if pipeline is not None:
+        yield from _connectors(pipeline)
     if fine:
-        yield _spark_runs()
+        yield _spark_runs(settings)
+
+
+def _connectors(pipeline: Pipeline) -> Iterator[Check]:
+    """Yield whether the connector of each source is there, for sources that need one."""
+    from eddyline.spark.connectors import find_connector  # noqa: PLC0415 - Spark only where it is used
+
+    given = pipeline.spark
+    for name, source in pipeline.streams.items():
+        found = find_connector(source.format, given.packages, given.jars, given.conf)
+        if found is not None:
+            yield Check(f"stream {name} ({source.format})", found.fine, found.told)
 
 
 def _writable(folder: Path) -> Check:
@@ -43,13 +58,13 @@ def _writable(folder: Path) -> Check:
         return Check("write access", False, f"{folder.resolve()}: {error.strerror}; choose another folder")
 
 
-def _spark_runs() -> Check:
-    """Return whether Spark starts and its workers find eddyline."""
+def _spark_runs(settings: SparkSettings) -> Check:
+    """Return whether Spark starts, with the packages and jars of a pipeline, and its workers find eddyline."""
     from eddyline.api.workload import Workload  # noqa: PLC0415 - only for this check
     from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
 
     try:
-        spark = local_session()
+        spark = local_session(packages=settings.packages, jars=settings.jars, conf=settings.conf)
         plan = Workload(budget="64 KB").stream("s", "id BIGINT").query("n", "SELECT COUNT(*) FROM s").plan()
         count = plan.sketch(spark, {"s": spark.range(1000)}).answer("n").value
         spark.stop()

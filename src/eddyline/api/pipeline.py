@@ -14,6 +14,7 @@ format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
 batch = false                    # true: `eddyline run` reads it once, not as a stream
+may_lose_rows = false            # true: a Kafka topic may drop records before they were read
 
 [run]                            # optional: how `eddyline run` keeps the store current
 trigger = "10 seconds"           # by default a batch follows the last
@@ -21,6 +22,11 @@ checkpoint = "checkpoints"       # by default in the store
 on_bad = "dead-letter"           # fail (default), skip, dead-letter
 on_unseen_delete = "fail"        # a delete of a row that never came: note (default) it with every answer, or fail
 dead_letter = "bad-rows"
+
+[spark]                          # optional: what Spark starts with
+packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]   # `eddyline doctor FILE` says which fit
+jars = ["jars"]                  # files, or folders of jars
+conf = { "spark.driver.memory" = "2g" }
 
 [queries]
 volume = "SELECT COUNT(*) FROM orders"
@@ -54,6 +60,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explore: list[str] | None = None
     options: dict[str, str] = {}
     batch: bool = False
+    may_lose_rows: bool = False
 
 
 class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +97,14 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letter: str | None = None
 
 
+class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The [spark] table of a pipeline file: what Spark starts with."""
+
+    packages: list[str] = []
+    jars: list[str] = []
+    conf: dict[str, str] = {}
+
+
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pipeline file as it is written."""
 
@@ -97,6 +112,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queries: dict[str, str | QueryText] = {}
     workload: WorkloadSettings = WorkloadSettings()
     run: RunSettings = RunSettings()
+    spark: SparkSettings = SparkSettings()
 
     def build(self) -> Workload:
         """Return the workload that the file declares."""
@@ -165,7 +181,10 @@ def load_pipeline(path: Path) -> Pipeline:
         checkpoint=_path(pipeline.run.checkpoint, folder),
         dead_letter=_path(pipeline.run.dead_letter, folder),
     )
-    return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run)
+    spark = msgspec.structs.replace(
+        pipeline.spark, jars=[jar if "://" in jar else str(folder / jar) for jar in pipeline.spark.jars]
+    )
+    return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run, spark=spark)
 
 
 def _resolved(source: StreamSource, folder: Path) -> StreamSource:

@@ -50,6 +50,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
             source.schema,
             source.changes,
             streaming=not source.batch,
+            may_lose_rows=source.may_lose_rows,
         )
         for name, source in pipeline.streams.items()
     }

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 import eddyline
+from eddyline.api.pipeline import SparkSettings
 from eddyline.errors import EddylineError
 
 app = typer.Typer(
@@ -101,8 +102,8 @@ def until_told() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def session() -> Any:
-    """Return a local Spark session; imported here because every other command runs without Spark.
+def session(settings: SparkSettings | None = None) -> Any:
+    """Return a local Spark session as a pipeline asks for; imported here because all else runs without Spark.
 
     What the JVM itself says goes to a file: its errors reach us as exceptions, and are told in a sentence.
     """
@@ -111,8 +112,9 @@ def session() -> Any:
         local_session,
     )
 
+    given = settings or SparkSettings()
     with _jvm_log.taking_over():
-        started = local_session()
+        started = local_session(packages=given.packages, jars=given.jars, conf=given.conf)
     leave_signals_to_python(started)
     return started
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from eddyline.api import doctor as checks
+from eddyline.api.pipeline import load_pipeline
 from eddyline.api.warm import warm as warm_kernels
 from eddyline.cli.console import app, out, tells_errors, working
 
@@ -21,12 +22,18 @@ def warm() -> None:
 
 
 @app.command()
+@tells_errors
 def doctor(
+    pipeline: Annotated[
+        Path | None, typer.Argument(help="A pipeline file: also check what its sources need.")
+    ] = None,
+    *,
     folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
 ) -> None:
     """Check Java, Python, Spark, its workers and write access, and say what to do about what is missing."""
     failed = False
-    for check in checks.checks(folder):
+    loaded = load_pipeline(pipeline) if pipeline is not None else None
+    for check in checks.checks(folder, loaded):
         failed |= not check.fine
         out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
         out.print(check.found, markup=False, highlight=False)

@@ -13,11 +13,17 @@ _CALL = re.compile(r"An error occurred while calling ")
 _WAITED = "Exception thrown in awaitResult"
 """What the thread says that waited for another, whose error is the cause."""
 _PYTHON = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)*: (.+)$", re.MULTILINE)
+_DATA_LOSS = re.compile(
+    r"Some data may have been lost.*?in Kafka.*?Reason:\s*(.*?)(?: with consumer group| SQLSTATE|\n|$)",
+    re.DOTALL,
+)
 
 
 def cause_of(error: BaseException) -> str:
     """Return the reason of a Spark error in one line: the Python error inside it, or its first line."""
     text = str(error)
+    if lost := _DATA_LOSS.search(text):
+        return _data_loss(lost[1])
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")
@@ -27,3 +33,13 @@ def cause_of(error: BaseException) -> str:
     line = lines[0].lstrip(": ") if lines else type(error).__name__
     line = _PREFIX.sub("", _STACK.split(line)[0]).strip()
     return line if line.endswith(".") else f"{line}."
+
+
+def _data_loss(reason: str) -> str:
+    """Return what it means that a topic dropped records that a run still needs, and what to do."""
+    return (
+        f"records that were not read yet are gone from Kafka ({reason.strip().rstrip('.')}): they aged out, or the "
+        "topic was deleted and made again; nothing of the batch was applied. Start a new store from what the topic "
+        "still has, or go on without the records by may_lose_rows = true; and let the topic keep them longer "
+        "(retention.ms)."
+    )

@@ -5,17 +5,32 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.spark.jars import jar_settings, start_with_jars
 
 JAVA_NEEDED = 17
 HOW_TO_GET_JAVA = (
     "install a Java 17 or newer runtime (for example `apt-get install openjdk-17-jre-headless`, or "
     "`brew install openjdk@17`) and put `java` on the PATH or set JAVA_HOME"
 )
+
+
+_QUIET = {
+    "spark.app.name": "eddyline",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
 
 
 def java_version() -> int | None:
@@ -35,8 +50,18 @@ def leave_signals_to_python(spark: SparkSession) -> None:
     signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
-def local_session(master: str = "local[2]") -> SparkSession:
-    """Return a quiet local session whose workers run this very Python."""
+def local_session(
+    master: str = "local[2]",
+    *,
+    packages: Sequence[str] = (),
+    jars: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a quiet local session whose workers run this very Python.
+
+    packages: group:artifact:version, resolved by Spark's Ivy. jars: files, or folders of them. conf: other settings of
+    Spark, which win over ours.
+    """
     version = java_version()
     if version is None or version < JAVA_NEEDED:
         found = "no Java was found" if version is None else f"Java {version} was found"
@@ -47,17 +72,14 @@ def local_session(master: str = "local[2]") -> SparkSession:
     )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(master)
-        .appName("eddyline")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
-        .getOrCreate()
-    )
+    settings: dict[str, Any] = {
+        "spark.master": master,
+        **_QUIET,
+        **(conf or {}),
+        **jar_settings(packages, jars),
+    }
+    if "spark.jars" in settings or "spark.jars.packages" in settings:
+        start_with_jars(settings)
+    session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

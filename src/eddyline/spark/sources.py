@@ -6,6 +6,9 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import change_format
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
+from eddyline.spark.connectors import connector_of
+from eddyline.spark.kafka import FORMAT as KAFKA
+from eddyline.spark.kafka import check_topics, kafka_options, value_rows
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 
 _TEXT = ("csv", "json")
@@ -22,12 +25,18 @@ def read_frame(
     changes: str | None = None,
     *,
     streaming: bool = False,
+    may_lose_rows: bool = False,
 ) -> DataFrame:
     """Return the frame of a stream, batch or streaming.
 
     CSV and JSON are read by the declared columns, the one that carries the change, and one for records that do
-    not fit them, so that none is lost in silence. Debezium envelopes in JSON files are read as text.
+    not fit them, so that none is lost in silence; so are the values of Kafka records. Debezium envelopes are read
+    as text.
     """
+    if form == KAFKA:
+        return _topic_rows(
+            spark, stream, options, schema, changes, streaming=streaming, may_lose_rows=may_lose_rows
+        )
     debezium = change_format(stream, changes).form == "debezium"
     chosen = "text" if debezium and form == "json" else form
     reader = spark.readStream if streaming else spark.read
@@ -43,8 +52,47 @@ def read_frame(
         return reader.load(path) if path is not None else reader.load()
     except SPARK_ERRORS as error:
         raise PipelineError(
-            f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
+            _no_connector(stream, form, error)
+            or f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
         ) from error
+
+
+def _topic_rows(
+    spark: SparkSession,
+    stream: str,
+    options: dict[str, str],
+    schema: str,
+    changes: str | None,
+    *,
+    streaming: bool,
+    may_lose_rows: bool,
+) -> DataFrame:
+    """Return the rows of Kafka topics, or their keys and values where these are Debezium envelopes."""
+    chosen = kafka_options(stream, options, may_lose_rows=may_lose_rows)
+    reader = spark.readStream if streaming else spark.read
+    try:
+        frame = reader.format(KAFKA).options(**chosen).load()
+    except SPARK_ERRORS as error:
+        raise PipelineError(
+            _no_connector(stream, KAFKA, error)
+            or f"stream {stream!r} cannot be read from Kafka: {cause_of(error)}"
+        ) from error
+    if not may_lose_rows:
+        check_topics(spark, stream, chosen)
+    if change_format(stream, changes).form == "debezium":
+        return frame.select("key", "value")
+    return value_rows(frame, _text_schema(stream, schema, changes))
+
+
+def _no_connector(stream: str, form: str, error: BaseException) -> str | None:
+    """Return what to do where Spark lacks the connector of a format, None where the error is another one."""
+    connector = connector_of(form)
+    if connector is None or "Failed to find" not in str(error):
+        return None
+    return (
+        f"stream {stream!r}: Spark reads {form} with a connector that is not there; add packages = "
+        f'["{connector.coordinates}"] to [spark] of the pipeline file, or jars = ["FOLDER"] with its jars.'
+    )
 
 
 def _text_schema(stream: str, schema: str, changes: str | None) -> str:

@@ -57,7 +57,8 @@ class StreamFeed:
                 self._take(self.stream, str(self._query.id), batch_id, frame)
             except EddylineError as error:
                 self._error = error
-                raise
+                # Without its causes: on a long text a regular expression of Spark overflows its stack.
+                raise PipelineError(str(error)) from None
 
     @property
     def active(self) -> bool:
