@@ -81,7 +81,7 @@ def held(connection):
 @pytest.mark.parametrize(
     "steps",
     [
-        [("epoch-half-written", 2), ("pointer-named", 2)],
+        pytest.param([("epoch-half-written", 2), ("pointer-named", 2)], marks=pytest.mark.slow),
         pytest.param([("begun", 2), ("pointer-listed", 2), ("epoch-listed", 3)], marks=pytest.mark.slow),
     ],
     ids=["copy", "copy-and-log"],
