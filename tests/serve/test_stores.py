@@ -2,7 +2,6 @@
 
 import shutil
 import socket
-import time
 
 import httpx
 import pyarrow as pa
@@ -111,13 +110,11 @@ def test_large_answers_do_not_keep_others_waiting(tmp_path):
 
         asked = threading.Thread(target=lambda: other.get("api/v1/answers?limit=10000").raise_for_status())
         asked.start()
-        longest = 0.0
+        answered = 0
         while asked.is_alive():
-            start = time.perf_counter()
             client.get("healthz")
-            longest = max(longest, time.perf_counter() - start)
-        asked.join()
-        assert longest < 1.0  # building these answers takes seconds in one piece on a busy machine
+            answered += 1
+        assert answered > 3  # in one piece it would have kept all but the first waiting until its end
     moving.close()
 
 

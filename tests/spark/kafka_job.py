@@ -8,11 +8,10 @@ each gave: [exit code, output].
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 
-from tests.spark.stream_job import end_group
+from tests.spark.stream_job import end_group, kill_at
 
 
 class Child:
@@ -48,21 +47,6 @@ class Child:
         return self.process.returncode, told
 
 
-def _killed_at(step, nth):
-    from eddyline.api import start
-
-    reached, plain = 0, start.Options
-
-    def fault(name):
-        nonlocal reached
-        if name == step:
-            reached += 1
-            if reached == int(nth):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    start.Options = lambda **given: plain(fault=fault, **given)
-
-
 def _serve_commands():
     from typer.testing import CliRunner
 
@@ -83,7 +67,7 @@ def _main(pipeline=None, step="", nth="0"):
     if pipeline is None:
         _serve_commands()
         return
-    _killed_at(step, nth)
+    kill_at(step, nth)
     app(["run", str(pathlib.Path(pipeline))])
 
 

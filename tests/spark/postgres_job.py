@@ -4,11 +4,10 @@ python -m tests.spark.postgres_job DSN STORE STEP NTH: killed with -9 when its N
 step "advance", when the slot is about to be advanced, after the store and Spark have committed.
 """
 
-import os
-import signal
 import sys
 
 import eddyline as el
+from tests.spark.stream_job import kill_at
 
 SCHEMA = "id BIGINT, k BIGINT, x INT"
 
@@ -35,19 +34,9 @@ def frames(spark, dsn):
 
 
 def _main(dsn, store, step, nth):
-    from eddyline.api import start
     from eddyline.spark.session import local_session
 
-    reached, plain = 0, start.Options
-
-    def fault(name):
-        nonlocal reached
-        if name == step:
-            reached += 1
-            if reached == int(nth):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    start.Options = lambda **given: plain(fault=fault, **given)
+    kill_at(step, nth)
     with plan().start(
         local_session(), frames(local_session(), dsn), store=store, trigger="200 milliseconds"
     ) as run:

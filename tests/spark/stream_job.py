@@ -121,12 +121,11 @@ def end_group(group):
         time.sleep(0.05)
 
 
-def _main(root, store, master, step="", nth="0"):
+def kill_at(step, nth):
+    """Let this process be killed with -9 when its NTH commit reaches a step."""
     from eddyline.api import start
-    from eddyline.spark.session import local_session
 
-    reached = 0
-    plain = start.Options
+    reached, plain = 0, start.Options
 
     def fault(name):
         nonlocal reached
@@ -136,6 +135,12 @@ def _main(root, store, master, step="", nth="0"):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     start.Options = lambda **given: plain(fault=fault, **given)
+
+
+def _main(root, store, master, step="", nth="0"):
+    from eddyline.spark.session import local_session
+
+    kill_at(step, nth)
     spark = local_session(master)
     samples = os.environ.get("KEEP_SAMPLES") == "1"
     streams = frames(spark, root, samples=samples)

@@ -20,7 +20,7 @@ function labels(values, step, unit) {
   const [size, letter] = UNITS.find(([each]) => largest >= 10 * each && places(each) <= 2) ?? [1, ""];
   const digits = Math.min(places(size), 12);
   const format = new Intl.NumberFormat(undefined, { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  return values.map((value) => format.format(value / size) + letter + unit);
+  return values.map((value) => (value === 0 ? "0" : format.format(value / size) + letter) + unit);
 }
 
 const clock = (seconds, span) =>
