@@ -14,7 +14,7 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, run_pipeline
+from eddyline.api.run_job import HowToRun, prepare_run
 
 parser = argparse.ArgumentParser(description="Keep the store of a pipeline current.")
 parser.add_argument("pipeline", type=Path)
@@ -29,7 +29,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: told.set())
 pipeline = load_pipeline(given.pipeline)
 spark = SparkSession.builder.appName("eddyline").getOrCreate()
-with run_pipeline(spark, pipeline, HowToRun(once=given.once, break_lock=given.break_lock)) as run:
+with prepare_run(pipeline, HowToRun(once=given.once, break_lock=given.break_lock)).start(spark) as run:
     while not told.is_set() and not run.await_termination(1.0):
         pass
     run.stop()

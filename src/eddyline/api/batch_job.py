@@ -2,14 +2,16 @@
 
 import os
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.state import State
-from eddyline.errors import WrongRun
+from eddyline.errors import PipelineError, WrongRun
 from eddyline.ingest.sections import to_sections
+from eddyline.ingest.source_files import lacks_files
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
 from eddyline.store import Epoch, Reader, SourcePosition, Store, difference
@@ -54,10 +56,25 @@ def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
     return state
 
 
-def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
-    """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
+def check_pass(pipeline: Pipeline) -> None:
+    """Raise what speaks against one pass over the pipeline's sources, as far as can be known without Spark."""
+    check_files(pipeline.streams)
     if pipeline.workload.store is not None:
         check_no_run(pipeline.workload.store)
+
+
+def check_files(sources: Mapping[str, StreamSource]) -> None:
+    """Raise PipelineError where a source that is read now has no files."""
+    for name, source in sources.items():
+        if lacks_files(source.format, source.path):
+            raise PipelineError(
+                f"stream {name!r}: there is no file at {source.path}; correct path in [streams.{name}], or put files "
+                "there. (`eddyline run` waits for the first file of a stream.)"
+            )
+
+
+def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
+    """Return the state after one pass over the pipeline's sources, written to its store if it names one."""
     state = plan.sketch(spark, _sources(spark, pipeline))
     if pipeline.workload.store is not None:
         save(pipeline.workload.store, plan, state)

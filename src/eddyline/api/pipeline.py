@@ -123,7 +123,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             confidence=settings.confidence,
             seed=settings.seed,
             objective=settings.objective,
-            timezone=settings.timezone,
+            timezone=settings.timezone or self.spark.conf.get("spark.sql.session.timeZone"),
             samples=settings.samples,
         )
         for name, source in self.streams.items():

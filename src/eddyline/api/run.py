@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
+    from eddyline.spark.awaited import AwaitedFrame
     from eddyline.spark.stream import StreamFeed
 
 OnBad = Literal["fail", "skip", "dead-letter"]
@@ -82,11 +83,14 @@ class Run:
         self._told: dict[str, deque[Estimate]] = {}
         self._ended = False
 
-    def feed(self, name: str, frame: "DataFrame", checkpoint: str, trigger: str | None) -> None:
+    def feed(
+        self, name: str, frame: "DataFrame | AwaitedFrame", checkpoint: str, trigger: str | None
+    ) -> None:
         """Start the query of a stream, or take a batch frame, once."""
-        from eddyline.spark.stream import StreamFeed  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.spark.awaited import AwaitedFrame  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.spark.stream import StreamFeed  # noqa: PLC0415
 
-        if not frame.isStreaming:
+        if not isinstance(frame, AwaitedFrame) and not frame.isStreaming:
             self._take(name, BATCH_QUERY, 0, frame)
             return
         feed = StreamFeed(name, self._take)
@@ -186,6 +190,10 @@ class Run:
                 self._ways.get(fresh.stream),
             )
         return told
+
+    def waiting(self) -> dict[str, str]:
+        """Return what streams wait for that have no file yet, by stream."""
+        return {name: feed.waits for name, feed in self._feeds.items() if feed.waits is not None}
 
     @property
     def repeats(self) -> int:

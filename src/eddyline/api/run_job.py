@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eddyline.api.batch_job import stored_layout
+from eddyline.api.batch_job import check_files, stored_layout
 from eddyline.api.pipeline import Pipeline
+from eddyline.api.plan import Plan
 from eddyline.api.run import Run
+from eddyline.api.start import StartOptions, check_store, start_run
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import Layout
 
@@ -30,34 +32,48 @@ class HowToRun:
     full_refresh: Collection[str] = ()
 
 
-def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Run:
-    """Return the run of a pipeline; queries added to its store keep what is there of the others."""
-    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that nothing speaks against, as far as can be known without Spark."""
 
+    pipeline: Pipeline
+    plan: Plan
+    store: str
+    settings: StartOptions
+
+    def start(self, spark: "SparkSession") -> Run:
+        """Return the run; a stream of files starts when the first of them is there."""
+        from eddyline.spark.sources import stream_frame  # noqa: PLC0415 - Spark only where it is used
+
+        frames = {
+            name: stream_frame(
+                spark,
+                name,
+                source.format,
+                source.path,
+                source.options,
+                source.schema,
+                source.changes,
+                streaming=not source.batch,
+                may_lose_rows=source.may_lose_rows,
+            )
+            for name, source in self.pipeline.streams.items()
+        }
+        return start_run(spark, self.plan.layout, frames, self.store, self.settings)
+
+
+def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
+    """Return the run of a pipeline, or raise what speaks against it; queries added to its store keep the others' state.
+
+    Spark takes seconds to start: a held lock, another plan, too small a budget and missing files are told before.
+    """
     store = pipeline.workload.store
     if store is None:
         raise PipelineError('a continuous run needs a store: add store = "state" to [workload].')
     layout = stored_layout(pipeline)
     refresh = _streams_of(pipeline, how.full_refresh)
     plan = pipeline.plan(keep=None if layout is None else _without(layout, refresh))
-    frames = {
-        name: read_frame(
-            spark,
-            name,
-            source.format,
-            source.path,
-            source.options,
-            source.schema,
-            source.changes,
-            streaming=not source.batch,
-            may_lose_rows=source.may_lose_rows,
-        )
-        for name, source in pipeline.streams.items()
-    }
-    return plan.start(
-        spark,
-        frames,
-        store=store,
+    settings = StartOptions(
         trigger="available now" if how.once else pipeline.run.trigger,
         checkpoint=pipeline.run.checkpoint,
         adopt=how.adopt,
@@ -68,6 +84,9 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
         refresh=refresh,
         break_lock=how.break_lock,
     )
+    check_files({name: source for name, source in pipeline.streams.items() if source.batch})
+    check_store(plan.layout, store, settings)
+    return PreparedRun(pipeline, plan, store, settings)
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from eddyline.store import Epoch, Options, Reader, Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from eddyline.spark.awaited import AwaitedFrame
+
 CHECKPOINTS = "checkpoints"
 
 
@@ -54,7 +56,7 @@ class StartOptions:
 def start_run(
     spark: "SparkSession",
     layout: Layout,
-    frames: "Mapping[str, DataFrame]",
+    frames: "Mapping[str, DataFrame | AwaitedFrame]",
     where: str,
     settings: StartOptions,
 ) -> Run:
@@ -97,6 +99,17 @@ def open_store(layout: Layout, where: str, settings: StartOptions) -> Store:
     return Store.replace_plan(where, stamp(layout), run_id, fresh, forget=settings.refresh, options=options)
 
 
+def check_store(layout: Layout, where: str, settings: StartOptions) -> None:
+    """Raise what `open_store` would raise, and `start_run` of its checkpoints, with nothing begun."""
+    _checkpoint_folder(where, settings.checkpoint)
+    if not Store.exists(where):
+        return
+    found = Reader(where).latest().commit
+    may_differ = settings.change_plan or found.run_id == BATCH_RUN
+    options = Options(break_lock=settings.break_lock)
+    Store.open(where, found.plan if may_differ else stamp(layout), "check", options=options).close()
+
+
 def _anew(layout: Layout, where: str, run_id: str, options: Options) -> Store:
     """Return the store of one pass over the sources, emptied: a run reads the same rows again, from their first on."""
     streams = Reader(where).latest().commit.sources
@@ -104,7 +117,7 @@ def _anew(layout: Layout, where: str, run_id: str, options: Options) -> Store:
     return Store.replace_plan(where, stamp(layout), run_id, empty, forget=list(streams), options=options)
 
 
-def _check_frames(layout: Layout, frames: "Mapping[str, DataFrame]") -> None:
+def _check_frames(layout: Layout, frames: "Mapping[str, DataFrame | AwaitedFrame]") -> None:
     names = {stream.name for stream in layout.streams}
     if names != set(frames):
         raise PipelineError(
@@ -118,7 +131,8 @@ def _checkpoint_folder(where: str, checkpoint: str | None) -> str:
         return checkpoint.rstrip("/")
     if "://" in where and not where.startswith("file://"):
         raise PipelineError(
-            f"the store {where} is not on a local disk: say where Spark keeps its checkpoints, with checkpoint=."
+            f"the store {where} is not on a local disk: say where Spark keeps its checkpoints, by checkpoint in [run] "
+            "of the pipeline file, or checkpoint= of plan.start."
         )
     return str(Path(where.removeprefix("file://")).resolve() / CHECKPOINTS)
 

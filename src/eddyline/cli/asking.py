@@ -8,7 +8,7 @@ import typer
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
-from eddyline.api.batch_job import build_state, open_state, stored_layout, stored_state
+from eddyline.api.batch_job import build_state, check_pass, open_state, stored_layout, stored_state
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.state import State
 from eddyline.cli import console
@@ -88,6 +88,7 @@ def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
     state = None if refresh else stored_state(pipeline, made)
     if state is not None:
         return state
+    check_pass(pipeline)
     with working("starting Spark"):
         spark = console.session(pipeline.spark)
     with working("one pass over the sources"):

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from eddyline.api.batch_job import analyze as batch_analyze
+from eddyline.api.batch_job import check_files
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
@@ -38,6 +39,7 @@ def analyze(
     where = output or (Path(loaded.workload.statistics) if loaded.workload.statistics else None)
     if where is None:
         raise PlanError('say where the statistics go: --out FILE, or statistics = "FILE" in [workload].')
+    check_files(loaded.streams)
     with working("starting Spark"):
         spark = console.session(loaded.spark)
     with working("one pass over the sources"):

@@ -60,8 +60,10 @@ class Progress:
     def text(self) -> str:
         """Return the progress in words."""
         told = self.numbers()
+        waits = "".join(f"; {name} {what}" for name, what in self._run.waiting().items())
         rate = f", {told['rows_per_second']:,} rows/s" if told["rows_per_second"] else ""
-        return f"{self._run.freshness}{rate}, {self._run.freshness.late:,} late, {told['state_bytes']:,} bytes of state"
+        late, nbytes = self._run.freshness.late, told["state_bytes"]
+        return f"{self._run.freshness}{rate}, {late:,} late, {nbytes:,} bytes of state{waits}"
 
 
 @contextmanager

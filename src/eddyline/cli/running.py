@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, run_pipeline
+from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, until_told, working
 from eddyline.cli.progress import LogFormat, progress_of
@@ -36,11 +36,13 @@ def run(
 ) -> None:
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
     loaded = load_pipeline(pipeline)
-    loaded.build()
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
+    prepared = prepare_run(loaded, how)
     with working("starting Spark"):
         spark = console.session(loaded.spark)
-    with until_told() as told, run_pipeline(spark, loaded, how) as running:
+    with until_told() as told, prepared.start(spark) as running:
+        for stream, awaited in running.waiting().items():
+            err.print(f"stream {stream} {awaited}", markup=False, highlight=False, soft_wrap=True)
         with progress_of(running, log_format) as progress:
             while not told.is_set() and not running.await_termination(1.0):
                 progress.tell()

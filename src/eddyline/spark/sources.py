@@ -1,9 +1,14 @@
 """Sources: frames of a pipeline's streams, by Spark's own readers."""
 
+from functools import partial
+from typing import Any
+
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import change_format
+from eddyline.ingest.source_files import FILE_FORMATS, lacks_files
+from eddyline.spark.awaited import AwaitedFrame, NoFileYet
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
 from eddyline.spark.connectors import connector_of
@@ -13,6 +18,23 @@ from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 
 _TEXT = ("csv", "json")
 _FILES = ("csv", "json", "parquet", "orc")
+_NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+
+
+def stream_frame(
+    spark: SparkSession, stream: str, form: str, path: str | None, *given: Any, **settings: Any
+) -> DataFrame | AwaitedFrame:
+    """Return the frame of a stream as `read_frame` does, or what waits for its first file.
+
+    Its columns are those of its files, which are checked against the declared ones; none are known before.
+    """
+    read = partial(read_frame, spark, stream, form, path, *given, **settings)
+    try:
+        return read()
+    except NoFileYet:
+        if not settings.get("streaming"):
+            raise
+        return AwaitedFrame(read, str(path))
 
 
 def read_frame(
@@ -37,6 +59,8 @@ def read_frame(
         return _topic_rows(
             spark, stream, options, schema, changes, streaming=streaming, may_lose_rows=may_lose_rows
         )
+    if streaming and lacks_files(form, path):
+        raise NoFileYet(f"stream {stream!r}: there is no file at {path}.")
     debezium = change_format(stream, changes).form == "debezium"
     chosen = "text" if debezium and form == "json" else form
     reader = spark.readStream if streaming else spark.read
@@ -51,7 +75,8 @@ def read_frame(
             reader = reader.schema(spark.read.format(chosen).options(**options).load(path).schema)
         return reader.load(path) if path is not None else reader.load()
     except SPARK_ERRORS as error:
-        raise PipelineError(
+        awaited = form in FILE_FORMATS and any(f"[{name}]" in str(error) for name in _NO_FILE)
+        raise (NoFileYet if awaited else PipelineError)(
             _no_connector(stream, form, error)
             or f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
         ) from error

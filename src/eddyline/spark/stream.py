@@ -5,6 +5,7 @@ batch waits for it, so that no batch is ever taken under a guess. A batch is beg
 to stop, and `stop` waits for one that was begun: a stopped stream never leaves half a batch.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from eddyline.errors import EddylineError, PipelineError
+from eddyline.spark.awaited import AwaitedFrame, NoFileYet
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ TakeBatch = Callable[[str, str, int, DataFrame], None]
 AVAILABLE_NOW = "available now"
 _ID_WAIT = 60.0
 _POLL = 0.1
+_LOOK = 1.0
+"""Seconds between two looks for a stream's first file."""
 
 
 class _Stopping(Exception):  # noqa: N818 - no error: it tells Spark that this batch was not taken
@@ -37,11 +41,40 @@ class StreamFeed:
         self._query: StreamingQuery | None = None
         self._named = threading.Event()
         self._turn = threading.Lock()
-        self._stopping = False
+        self._told_to_stop = threading.Event()
         self._error: EddylineError | None = None
+        self.waits: str | None = None
+        self._waiting: threading.Thread | None = None
 
-    def start(self, frame: DataFrame, checkpoint: str, trigger: str | None) -> None:
-        """Start the query, or raise PipelineError."""
+    def start(self, frame: DataFrame | AwaitedFrame, checkpoint: str, trigger: str | None) -> None:
+        """Start the query, now or when its first file is there, or raise PipelineError.
+
+        What is to take what is there now does not wait.
+        """
+        if isinstance(frame, DataFrame):
+            self._start(frame, checkpoint, trigger)
+            return
+        self.waits = str(frame)
+        if "availableNow" not in _trigger(trigger):
+            self.waits += " and waits for the first"
+            self._waiting = threading.Thread(
+                target=self._wait, args=(frame, checkpoint, trigger), name=f"await-{self.stream}", daemon=True
+            )
+            self._waiting.start()
+
+    def _wait(self, awaited: AwaitedFrame, checkpoint: str, trigger: str | None) -> None:
+        """Start the query when its first file is there."""
+        try:
+            while not self._told_to_stop.wait(_LOOK):
+                with contextlib.suppress(NoFileYet):
+                    self._start(awaited.read(), checkpoint, trigger)
+                    return
+        except EddylineError as error:
+            self._error = error
+        finally:
+            self.waits = None
+
+    def _start(self, frame: DataFrame, checkpoint: str, trigger: str | None) -> None:
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", checkpoint)
         try:
             self._query = writer.trigger(**_trigger(trigger)).start()
@@ -51,7 +84,7 @@ class StreamFeed:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._turn:
-            if self._stopping or not self._named.wait(_ID_WAIT) or self._query is None:
+            if self._told_to_stop.is_set() or not self._named.wait(_ID_WAIT) or self._query is None:
                 raise _Stopping
             try:
                 self._take(self.stream, str(self._query.id), batch_id, frame)
@@ -63,13 +96,14 @@ class StreamFeed:
     @property
     def active(self) -> bool:
         """Whether the query still runs."""
-        return self._query is not None and bool(self._query.isActive)
+        waiting = self._waiting is not None and self._waiting.is_alive()
+        return waiting or (self._query is not None and bool(self._query.isActive))
 
     @property
     def status(self) -> str:
         """What the query does now, in Spark's words, or how it ended."""
         if self._query is None:
-            return "not started"
+            return self.waits or "not started"
         if self._query.isActive:
             return str(self._query.status["message"])
         return "failed" if self.error() is not None else "ended"
@@ -82,7 +116,12 @@ class StreamFeed:
 
     def error(self) -> EddylineError | None:
         """Return why the query ended, as an error of ours, None if it runs or ended well."""
-        if self._error is not None or self._stopping or self._query is None or self._query.isActive:
+        if (
+            self._error is not None
+            or self._told_to_stop.is_set()
+            or self._query is None
+            or self._query.isActive
+        ):
             return self._error
         failure = self._query.exception()
         if failure is not None:
@@ -91,6 +130,8 @@ class StreamFeed:
 
     def await_end(self, timeout: float = _POLL) -> bool:
         """Return whether the query ended within so many seconds."""
+        if self._waiting is not None:
+            self._waiting.join(timeout)
         if self._query is not None and self._query.isActive:
             try:
                 self._query.awaitTermination(timeout)  # type: ignore[arg-type]
@@ -100,7 +141,9 @@ class StreamFeed:
 
     def stop(self) -> None:
         """Let a batch that was begun finish, then end the query; a second time changes nothing."""
-        self._stopping = True
+        self._told_to_stop.set()
+        if self._waiting is not None:
+            self._waiting.join()
         with self._turn:
             pass
         if self._query is not None and self._query.isActive:
