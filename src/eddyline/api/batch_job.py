@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.state import State
-from eddyline.errors import PipelineError, WrongRun
+from eddyline.errors import EddylineError, PipelineError, PlanError, WrongRun
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.source_files import lacks_files
 from eddyline.plan.layout import Layout
@@ -40,20 +41,42 @@ def stored_layout(pipeline: Pipeline) -> Layout | None:
     return None if where is None or not Store.exists(where) else open_state(where).snapshot.layout
 
 
-def stored_state(pipeline: Pipeline, plan: Plan) -> State | None:
-    """Return the state in the pipeline's store, None where there is none; WrongRun if it is another plan's."""
+@dataclass(frozen=True)
+class StoredAnswers:
+    """A pipeline's store: its state, the file's queries that it answers, and why it does not answer all of them."""
+
+    state: State
+    queries: list[str]
+    difference: EddylineError | None = None
+
+
+def stored_answers(pipeline: Pipeline) -> StoredAnswers | None:
+    """Return what the pipeline's store answers of it, None where there is no store yet.
+
+    Where the file is not what the store was made by, queries that are the same in both are answered all the same.
+    """
     where = pipeline.workload.store
     if where is None or not Store.exists(where):
         return None
     state = open_state(where)
-    if state.snapshot.layout.digest != plan.layout.digest:
-        old, new = stamp(state.snapshot.layout), stamp(plan.layout)
-        lines = "\n  ".join(difference(old, new))
+    try:
+        _check_same(where, state.snapshot.layout, pipeline.plan(keep=state.snapshot.layout).layout)
+    except (PlanError, WrongRun) as error:
+        unchanged = pipeline.build().unchanged(state.snapshot.layout)
+        if not unchanged:
+            raise
+        return StoredAnswers(state, unchanged, error)
+    return StoredAnswers(state, list(pipeline.queries))
+
+
+def _check_same(where: str, old: Layout, new: Layout) -> None:
+    """Raise WrongRun where a store was made by another plan than the pipeline's."""
+    if old.digest != new.digest:
+        lines = "\n  ".join(difference(stamp(old), stamp(new)))
         raise WrongRun(
             f"the store {where} was made by another plan:\n  {lines}\nAsk the store itself (`eddyline ask {where}`), "
             "let the run take the change (`eddyline run --change-plan`), or build it anew (`eddyline ask --refresh`)."
         )
-    return state
 
 
 def check_pass(pipeline: Pipeline) -> None:

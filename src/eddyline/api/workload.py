@@ -20,7 +20,7 @@ from eddyline.plan.demands import METHODS, Method, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, Stream, Window
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.size.budget import budget_for_error
+from eddyline.plan.size.budget import OverBudget, budget_for_error, least_budget
 from eddyline.plan.size.shapes import checked_confidence, parse_bytes
 from eddyline.plan.size.specs import MOST_DISTINCT, PlanSettings
 from eddyline.plan.statistics import Statistics
@@ -196,7 +196,43 @@ class Workload:
         settings = self._settings
         if self._error is not None:
             settings = replace(settings, budget=self._budget_for(self._error, known, old))
-        return Plan(self._layout(settings, known, old), informed=bool(known.statistics.sizes))
+        try:
+            layout = self._layout(settings, known, old)
+        except OverBudget as error:
+            raise error if old is None else self._no_room(settings, known, old) from error
+        return Plan(layout, informed=bool(known.statistics.sizes))
+
+    def unchanged(self, layout: Layout) -> list[str]:
+        """Return the queries that a layout answers in the same words, on the same streams."""
+        before: set[tuple[str, str, str, Window | None]]
+        before = {(each.name, each.query.text, each.method, None) for each in layout.queries}
+        before |= {
+            (each.name, each.query.text, each.method, group.window)
+            for group in layout.windows
+            for each in group.layout.queries
+        }
+        streams = {stream.name: stream for stream in layout.streams}
+        return [
+            name
+            for name, each in self._asked.items()
+            if (name, each.query.text, each.method, self._windows.get(name)) in before
+            and all(streams.get(stream) == self._streams[stream] for stream in each.streams)
+        ]
+
+    def _no_room(self, settings: PlanSettings, known: PlanningInputs, old: Layout) -> PlanError:
+        """Return what to do where the queries that were added to a plan do not fit the budget."""
+        needed = least_budget(
+            settings.budget, lambda budget: self._layout(replace(settings, budget=budget), known, old)
+        )
+        kept = old.counter_bytes + sum(group.nbytes for group in old.windows)
+        kept += sum(sketch.nbytes for sample in old.samples for sketch in sample.sketches)
+        added = [name for name in self._asked if name not in self.unchanged(old)]
+        return PlanError(
+            f"the budget is {settings.budget:,} bytes: {kept:,} are kept as they are, and of the other "
+            f"{max(settings.budget - kept, 0):,} there is no room for {', '.join(added) or 'all queries'}. Write "
+            f'budget = "{-(-needed // 1000)} KB" in [workload] of the pipeline file (Workload(budget=...)), or take '
+            "queries out."
+        )
 
     def _layout(self, settings: PlanSettings, known: PlanningInputs, keep: Layout | None = None) -> Layout:
         layout = layout_with_windows(

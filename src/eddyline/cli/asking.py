@@ -8,7 +8,7 @@ import typer
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
-from eddyline.api.batch_job import build_state, check_pass, open_state, stored_layout, stored_state
+from eddyline.api.batch_job import StoredAnswers, build_state, check_pass, open_state, stored_answers
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.state import State
 from eddyline.cli import console
@@ -49,24 +49,29 @@ def ask(
     if not pipeline.endswith(".toml") and Store.exists(pipeline):
         state = open_state(pipeline)
         names = state.snapshot.layout.query_names
+        asked = StoredAnswers(state, names)
     else:
         loaded = load_pipeline(Path(pipeline))
-        state, names = _state_of(loaded, refresh=refresh), list(loaded.queries)
+        asked, names = _answers_of(loaded, refresh=refresh), list(loaded.queries)
     answers: list[Answer] = []
     refused: dict[str, EddylineError] = {}
     for each in query or names:
         try:
-            answers.append(state.answer(each, confidence=confidence))
+            if asked.difference is not None and each in names and each not in asked.queries:
+                raise asked.difference
+            answers.append(asked.state.answer(each, confidence=confidence))
         except EddylineError as error:
             refused[each] = error
     if form is Format.table:
-        _print_table(state, answers)
+        _print_table(asked.state, answers)
     else:
         reasons = {each: str(error) for each, error in refused.items()}
         print(as_json(answers, reasons) if form is Format.json else as_csv(answers, reasons), end="")
-    for each, reason in refused.items():
-        print_error(reason, f"{each}: " if len(query or names) > 1 else "")
-    if refused:
+    told = dict.fromkeys([*refused.values(), *([asked.difference] if asked.difference is not None else [])])
+    for reason in told:
+        about = ", ".join(each for each, error in refused.items() if error is reason)
+        print_error(reason, f"{about}: " if about and len(query or names) > 1 else "")
+    if told:
         raise typer.Exit(1)
 
 
@@ -83,15 +88,15 @@ def _print_table(state: State, answers: list[Answer]) -> None:
     out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
 
 
-def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
-    made = pipeline.plan(keep=None if refresh else stored_layout(pipeline))
-    state = None if refresh else stored_state(pipeline, made)
-    if state is not None:
-        return state
+def _answers_of(pipeline: Pipeline, *, refresh: bool) -> StoredAnswers:
+    stored = None if refresh else stored_answers(pipeline)
+    if stored is not None:
+        return stored
+    made = pipeline.plan()
     check_pass(pipeline)
     with working("starting Spark"):
         spark = console.session(pipeline.spark)
     with working("one pass over the sources"):
         state = build_state(spark, pipeline, made)
     spark.stop()
-    return state
+    return StoredAnswers(state, list(pipeline.queries))

@@ -19,6 +19,7 @@ from eddyline.plan.decide.facets import facets_of
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Decision, KeptSynopsis, Layout, PlannedQuery, PlannedSample
+from eddyline.plan.size.budget import OverBudget
 from eddyline.plan.size.expected import expected_of_sketches, guessed_of_sample, query_weights, sketch_weight
 from eddyline.plan.size.sketches import kept_for, planned_query
 from eddyline.plan.size.specs import PlanSettings
@@ -56,7 +57,7 @@ def plan_samples(
     if not asked:
         return []
     if budget < LEAST_BYTES * (len(staying) + bool(fresh)):
-        raise PlanError(
+        raise OverBudget(
             f"the stream samples of {len(asked)} queries take at least {LEAST_BYTES:,} bytes and {budget:,} are left "
             f"of the budget: raise it to {settings.budget + LEAST_BYTES - budget:,} bytes, or drop queries."
         )
@@ -96,7 +97,7 @@ def _resized(
     read = {each.name: each.weight for each in with_details(queries)}
     sketches = sum(kept.nbytes for kept in sample.sketches)
     if budget - sketches < LEAST_BYTES:
-        raise PlanError(
+        raise OverBudget(
             f"what is to stay beside {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
             f"the budget is {budget:,}: raise the budget, or plan anew."
         )
@@ -132,7 +133,7 @@ def _new(
     planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds)
     if used < least:
-        raise PlanError(
+        raise OverBudget(
             f"the stream samples of {len(queries)} queries follow the values of {len(planned.spec.seeds)} links, which "
             f"take at least {least:,} bytes, and {used:,} are left of the budget: raise it to "
             f"{settings.budget + least - used:,} bytes, or drop queries."

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from eddyline.errors import PlanError
 from eddyline.plan.layout import Demand
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, allocate
+from eddyline.plan.size.budget import OverBudget
 from eddyline.plan.size.largest_error import minimise_errors_in_turn
 from eddyline.plan.size.shapes import HINT_SHARE
 from eddyline.plan.size.specs import STEPPED, PlanSettings, least_words, spec_for, step_words
@@ -53,7 +53,7 @@ def share_words(
     left = settings.budget // 8 - sum(own.values())
     if sum(least.values()) > left:
         needed = 8 * (sum(least.values()) + sum(own.values()))
-        raise PlanError(
+        raise OverBudget(
             f"the workload keeps {len(least) + len(own)} synopses, which take at least {needed:,} bytes, and "
             f"the budget is {settings.budget:,}: raise it to that, or drop queries."
         )

@@ -1,4 +1,4 @@
-"""The budget that an error asks for."""
+"""The budget that an error asks for, and the one that a plan takes at least."""
 
 from collections.abc import Callable, Mapping
 from math import isinf, sqrt
@@ -8,6 +8,29 @@ from eddyline.errors import PlanError
 LARGEST_BUDGET = 1 << 36
 SMALLEST_BUDGET = 1 << 14
 _STEP = 1.05
+
+
+class OverBudget(PlanError):  # noqa: N818 - it says what is so
+    """What is to be kept takes more than the budget."""
+
+
+def least_budget(budget: int, plan_at: Callable[[int], object]) -> int:
+    """Return a budget, to 5% the smallest, that a plan fits which does not fit a smaller one."""
+    low, high = budget, 2 * max(budget, SMALLEST_BUDGET)
+    while not _fits(plan_at, high) and high < LARGEST_BUDGET:
+        low, high = high, 2 * high
+    while high > _STEP * low:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _fits(plan_at, middle) else (middle, high)
+    return high
+
+
+def _fits(plan_at: Callable[[int], object], budget: int) -> bool:
+    try:
+        plan_at(budget)
+    except OverBudget:
+        return False
+    return True
 
 
 def budget_for_error(error: float, errors_at: Callable[[int], Mapping[str, float]]) -> int:

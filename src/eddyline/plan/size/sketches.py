@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.errors import PlanError
 from eddyline.plan.demands import DecidedQuery, QuantityDemands
 from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.size.allocation import Bundle, Reader, share_words
+from eddyline.plan.size.budget import OverBudget
 from eddyline.plan.size.specs import PlanSettings, candidates_for, least_words, spec_for, words_per_size
 
 
@@ -30,7 +30,7 @@ def kept_for(
     held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
     taken = sum(each.nbytes for each in held.values())
     if taken > settings.budget:
-        raise PlanError(
+        raise OverBudget(
             f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
         )
     rest = replace(settings, budget=settings.budget - taken)

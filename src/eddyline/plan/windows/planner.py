@@ -16,6 +16,7 @@ from eddyline.plan.decide.samples import LEAST_BYTES
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
+from eddyline.plan.size.budget import OverBudget
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.windows.window import group_id
 from eddyline.sql.query import GroupQuery, Query, is_for_samples_alone
@@ -105,7 +106,7 @@ def _group(
     each = max((budget - 8) // (window.panes + 1) - 8, least if _parts(asked) == 0 else 0)
     if each < least:
         panes = window.panes + 1
-        raise PlanError(
+        raise OverBudget(
             f"the window of {', '.join(sorted(a.name for a in asked))} keeps {panes} panes of at least {least:,} bytes "
             f"each, {panes * least:,} together, and its share of the budget is {budget:,}: raise the budget, or "
             "choose a longer slide."

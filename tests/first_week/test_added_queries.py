@@ -1,0 +1,71 @@
+"""Queries that are added to a store: what fits is kept, what is unchanged is answered, and the budget is told."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from eddyline.api.pipeline import load_pipeline
+from eddyline.api.start import StartOptions, open_store
+from eddyline.cli import app
+
+PIPELINE = """
+[workload]
+budget = "16 KB"
+store = "state"
+[streams.s]
+schema = "k BIGINT, x INT"
+format = "json"
+path = "s"
+[streams.t]
+schema = "k BIGINT, y INT"
+format = "json"
+path = "t"
+[queries]
+n = "SELECT COUNT(*) FROM s"
+pairs = { sql = "SELECT COUNT(*) FROM s JOIN t ON s.k = t.k", method = "hash" }
+"""
+ADDED = "".join(
+    f'm{i} = {{ sql = "SELECT SUM(x) FROM s JOIN t ON s.k = t.k AND y > {i}", method = "hash" }}\n'
+    for i in range(9)
+)
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    path = tmp_path / "pipeline.toml"
+    path.write_text(PIPELINE)
+    open_store(load_pipeline(path).plan().layout, str(tmp_path / "state"), StartOptions()).close()
+    return path
+
+
+def test_too_many_queries_are_told_the_budget_and_the_others_are_answered(pipeline):
+    pipeline.write_text(PIPELINE + ADDED)
+    told = run("ask", pipeline, code=1)
+    assert re.search(r" n\s+0\s+0\s+0\s+exact", told)
+    assert re.search(r"pairs\s+0", told)
+    found = re.search(
+        r"the budget is 16,000 bytes: ([\d,]+) are kept as they are, and of the other ([\d,]+) there is no room for "
+        r'm0, .*, m8\. Write budget = "(\d+) KB" in \[workload\]',
+        told,
+    )
+    assert found, told
+    kept, left = (int(number.replace(",", "")) for number in found.groups()[:2])
+    assert kept + left == 16_000
+    assert "the budget is 16,000 bytes" in run("run", pipeline, "--change-plan", code=1)
+    pipeline.write_text((PIPELINE + ADDED).replace("16 KB", f"{found[3]} KB"))
+    assert "was made by another plan" in run("ask", pipeline, code=1)  # it fits, and the run may take it
+
+
+def test_a_query_that_reads_otherwise_is_not_answered_by_the_old_one(pipeline):
+    pipeline.write_text(PIPELINE.replace('COUNT(*) FROM s"', 'SUM(x) FROM s"'))
+    told = run("ask", pipeline, code=1)
+    assert "n: the store" in told
+    assert re.search(r"pairs\s+0", told)
+    assert not re.search(r"^n\s+0", told)
