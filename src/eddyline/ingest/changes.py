@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import ChangeError, PlanError
 from eddyline.sketch.counters import Int64Array
-from eddyline.sql.schema import NAME
+from eddyline.sql.schema import COLUMN_NAME
 
 CHANGE_TYPE_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
@@ -45,7 +45,7 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     if spelling is None:
         return ChangeFormat("insert")
     name, _, column = spelling.partition(":")
-    if not NAME.fullmatch(name) or (column and not NAME.fullmatch(column)):
+    if not COLUMN_NAME.fullmatch(name) or (column and not COLUMN_NAME.fullmatch(column)):
         raise PlanError(
             f"stream {stream!r}: changes={spelling!r} is neither a column name nor change_type, debezium or flink."
         )

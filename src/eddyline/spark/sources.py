@@ -15,6 +15,7 @@ from eddyline.spark.connectors import connector_of
 from eddyline.spark.kafka import FORMAT as KAFKA
 from eddyline.spark.kafka import check_topics, kafka_options, value_rows
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
+from eddyline.sql.schema import as_ddl, parse_schema
 
 _TEXT = ("csv", "json")
 _FILES = ("csv", "json", "parquet", "orc")
@@ -67,7 +68,7 @@ def read_frame(
     reader = reader.format(chosen).options(**options)
     if form == FORMAT:
         spark.dataSource.register(PostgresChanges)
-        reader = reader.schema(f"{schema}, `{CHANGE}` STRING")
+        reader = reader.schema(f"{as_ddl(parse_schema(stream, schema))}, `{CHANGE}` STRING")
     try:
         if chosen in _TEXT and "inferSchema" not in options:
             reader = reader.schema(_text_schema(stream, schema, changes))
@@ -124,7 +125,8 @@ def _text_schema(stream: str, schema: str, changes: str | None) -> str:
     """Return the declared schema with the columns that are not declared: the change, and corrupt records."""
     form = change_format(stream, changes)
     extra = [f"`{CORRUPT}` STRING"]
-    declared = {part.split()[0].strip("`").lower() for part in schema.split(",") if part.split()}
-    if form.form in ("weight", "words") and form.column.lower() not in declared:
+    declared = parse_schema(stream, schema)
+    names = {column.name.lower() for column in declared}
+    if form.form in ("weight", "words") and form.column.lower() not in names:
         extra.insert(0, f"`{form.column}` {'BIGINT' if form.form == 'weight' else 'STRING'}")
-    return ", ".join([schema, *extra])
+    return ", ".join([as_ddl(declared), *extra])

@@ -1,6 +1,7 @@
 """Declared schemas: from a DDL text to columns."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import sqlglot
@@ -31,6 +32,9 @@ _KINDS: dict[Any, SqlType] = {
     _T.TIMESTAMPNTZ: SqlType("timestamp_ntz"),
 }
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+"""What streams and queries are called."""
+COLUMN_NAME = re.compile(r"[^`\x00-\x1f\x7f]{1,255}")
+"""What columns may be called; what is not a plain identifier stands between backticks in SQL and in schemas."""
 
 
 def sql_type(node: exp.DataType) -> SqlType | None:
@@ -60,6 +64,11 @@ def parse_schema(stream: str, ddl: str) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def as_ddl(columns: Iterable[Column]) -> str:
+    """Return columns as a DDL text that Spark reads, whatever their names are."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
 def _column(stream: str, definition: exp.Expr) -> Column:
     kind = definition.args.get("kind")
     if not isinstance(definition, exp.ColumnDef) or not isinstance(kind, exp.DataType):
@@ -72,8 +81,9 @@ def _column(stream: str, definition: exp.Expr) -> Column:
             f"column {definition.name!r} of stream {stream!r} has type {kind.sql(dialect='spark')}, which eddyline "
             "does not read: leave it out of the schema, or declare a scalar type."
         )
-    if not NAME.fullmatch(definition.name):
+    if not COLUMN_NAME.fullmatch(definition.name):
         raise PlanError(
-            f"column name {definition.name!r} of stream {stream!r} is not a plain identifier: rename it."
+            f"column name {definition.name!r} of stream {stream!r} has a backtick or a control character, or is longer "
+            "than 255: rename it."
         )
     return Column(definition.name, parsed)

@@ -23,7 +23,7 @@ from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, is_for_samples_alone
-from eddyline.sql.schema import NAME
+from eddyline.sql.schema import COLUMN_NAME
 from eddyline.types import Column
 
 SAMPLES_ALONE = (
@@ -197,7 +197,7 @@ def key_of_columns(
     streams: Mapping[str, tuple[Column, ...]], stream: str, columns: tuple[str, ...], where: str | None
 ) -> tuple[Key, tuple[str, ...]]:
     """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
-    if not columns or not all(NAME.fullmatch(column) for column in columns):
+    if not columns or not all(COLUMN_NAME.fullmatch(column) for column in columns):
         raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
     matches = " AND ".join(f"a.`{column}` = b.`{column}`" for column in columns)
     predicate = f" WHERE {where}" if where else ""
