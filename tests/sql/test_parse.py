@@ -182,7 +182,7 @@ def test_casts_make_types_meet():
         ("a DECIMAL(50,2)", "DECIMAL"),
         ("a", "name TYPE"),
         ("PRIMARY KEY (a)", "name TYPE"),
-        ("`a b` INT", "identifier"),
+        ("`a``b` INT", "backtick"),
         ("a BIGINT b", "cannot be read"),
     ],
 )

@@ -11,9 +11,9 @@ def lacks_files(form: str, path: str | None) -> bool:
     if path is None or form not in FILE_FORMATS or "://" in path or any(sign in path for sign in "*?[{"):
         return False
     where = Path(path)
-    return not where.is_file() and not any(map(_is_read, where.rglob("*")))
+    return not where.is_file() and not any(map(is_read, where.rglob("*")))
 
 
-def _is_read(file: Path) -> bool:
+def is_read(file: Path) -> bool:
     """Return whether Spark would read a file: its name does not begin as those of markers and of unfinished ones."""
     return not file.name.startswith(("_", ".")) and file.is_file()

@@ -69,6 +69,18 @@ def as_ddl(columns: Iterable[Column]) -> str:
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
+def in_sql(name: str) -> str:
+    """Return a name as queries and schemas take it: between backticks unless it is a plain word, and none of SQL's."""
+    try:
+        sqlglot.parse_one(
+            f"SELECT {name}.{name} FROM {name} {name} JOIN {name} ON {name} = 1", dialect="spark"
+        )
+        plain = NAME.fullmatch(name) is not None
+    except SqlglotError:
+        plain = False
+    return name if plain else f"`{name}`"
+
+
 def _column(stream: str, definition: exp.Expr) -> Column:
     kind = definition.args.get("kind")
     if not isinstance(definition, exp.ColumnDef) or not isinstance(kind, exp.DataType):

@@ -1,0 +1,34 @@
+"""What is known of a stream that is about to be written to a pipeline file."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from eddyline.sql.schema import in_sql
+from eddyline.types import Column
+
+CHANGE_COLUMNS = {"_change_type": "change_type", "row_kind": "flink"}
+"""Columns that say what a row changes, and the spelling of `changes` that reads them."""
+
+
+@dataclass(frozen=True)
+class StreamDraft:
+    """A stream of a pipeline file to be; `left_out` are columns whose types are not read, `remarks` become comments."""
+
+    name: str
+    columns: tuple[Column, ...]
+    form: str
+    path: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    changes: str | None = None
+    batch: bool = False
+    left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def stream_name(text: str, taken: Collection[str]) -> str:
+    """Return a name for a stream that is a plain identifier and not taken."""
+    plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:48] or "stream"
+    plain = plain if in_sql(plain) == plain else f"s_{plain}"
+    names = [plain, *(f"{plain}_{number}" for number in range(2, len(taken) + 3))]
+    return next(name for name in names if name not in taken)

@@ -1,0 +1,146 @@
+"""A draft of a stream from its files: columns from Parquet footers, or from the first lines of CSV and JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+
+from eddyline.api.drafts.draft import CHANGE_COLUMNS, StreamDraft, stream_name
+from eddyline.errors import PipelineError
+from eddyline.ingest.source_files import is_read
+from eddyline.sql.arrow_types import from_arrow
+from eddyline.types import Column, SqlType
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_LOOKED_AT = 1 << 20
+"""Bytes of a text file whose lines say which types its columns have."""
+_GUESSED = "types are those of the first lines: widen what later lines do not fit"
+
+
+def draft_of_files(path: Path, taken: Collection[str]) -> StreamDraft:
+    """Return the draft of a stream from a file, or from a folder of files of one format, or raise PipelineError."""
+    file = _first_file(path)
+    form = _format(file)
+    if form is None:
+        raise PipelineError(
+            f"{str(file)!r} is no Parquet, CSV or JSON file by its name: give files that end in "
+            f"{', '.join(_FORMATS)}, or a PostgreSQL DSN."
+        )
+    try:
+        schema, options = {"parquet": _parquet, "csv": _csv, "json": _json}[form](file)
+    except (OSError, ValueError, csv.Error, pa.ArrowException) as error:
+        raise PipelineError(
+            f"{str(file)!r} cannot be read as {form}: {str(error).splitlines()[0]}."
+        ) from error
+    return _draft(stream_name(path.name.split(".")[0], taken), path, form, schema, options)
+
+
+def _first_file(path: Path) -> Path:
+    if not path.exists():
+        raise PipelineError(
+            f"there is no file or folder {str(path)!r}: give Parquet, CSV or JSON, or a PostgreSQL DSN."
+        )
+    if path.is_file():
+        return path
+    files = (file for file in sorted(path.rglob("*")) if is_read(file) and _format(file) is not None)
+    first = next(files, None)
+    if first is None:
+        raise PipelineError(f"the folder {str(path)!r} has no Parquet, CSV or JSON file.")
+    return first
+
+
+def _format(file: Path) -> str | None:
+    plain = file.with_suffix("") if file.suffix in (".gz", ".bz2", ".zst") else file
+    return _FORMATS.get(plain.suffix.lower())
+
+
+def _draft(name: str, path: Path, form: str, schema: pa.Schema, options: dict[str, str]) -> StreamDraft:
+    """Return a draft with the columns that can be read; those of CSV all are, as they are found by their places."""
+    changes = next((spelling for column, spelling in CHANGE_COLUMNS.items() if column in schema.names), None)
+    if {"op", "before", "after"} <= set(schema.names) and pa.types.is_struct(schema.field("after").type):
+        changes, schema = "debezium", pa.schema(list(schema.field("after").type))
+    columns, left_out = [], []
+    for field in schema:
+        kind = from_arrow(field.type)
+        if form != "parquet" and kind in (SqlType("void"), SqlType("timestamp_ntz")):
+            kind = SqlType("string" if kind == SqlType("void") else "timestamp")
+        if form != "csv" and field.name in CHANGE_COLUMNS:
+            continue
+        if kind is None and form != "csv":
+            left_out.append(field.name)
+            continue
+        columns.append(Column(field.name, kind or SqlType("string")))
+    if not columns:
+        raise PipelineError(f"{str(path)!r} has no column of a type that is read.")
+    remarks = () if form == "parquet" else (_GUESSED,)
+    return StreamDraft(
+        name, tuple(columns), form, str(path), options, changes, path.is_file(), tuple(left_out), remarks
+    )
+
+
+def _parquet(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - loads pandas where it is installed
+
+    return pq.read_schema(file), {}
+
+
+def _head(file: Path) -> bytes:
+    """Return the first lines of a file, whole ones; of a file of one long line, all of it."""
+    with pa.input_stream(str(file)) as stream:
+        head = bytes(stream.read(_LOOKED_AT))
+        if len(head) < _LOOKED_AT:
+            return head
+        whole = head[: head.rfind(b"\n") + 1]
+        return whole or head + bytes(stream.read())
+
+
+def _csv(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+    from pyarrow import csv as pc  # noqa: PLC0415 - loads pandas where it is installed
+
+    head = _head(file)
+    first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
+    separator = max(",;\t|", key=first.count)
+    names = next(csv.reader([first], delimiter=separator), [])
+    header = (
+        bool(names) and all(name and not _is_number(name) for name in names) and len(set(names)) == len(names)
+    )
+    given = names if header else [f"c{number}" for number in range(1, len(names) + 1)]
+    reading = pc.ReadOptions(column_names=given, skip_rows=int(header))
+    body = head.removeprefix("\ufeff".encode())
+    options = {"header": "true"} if header else {}
+    options |= {"sep": separator} if separator != "," else {}
+    if len(body.strip().splitlines()) <= int(header):
+        return pa.schema([(name, pa.string()) for name in given]), options
+    table = pc.read_csv(io.BytesIO(body), reading, pc.ParseOptions(delimiter=separator))
+    return table.schema, options
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _json(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+    from pyarrow import json as pj  # noqa: PLC0415 - loads pandas where it is installed
+
+    head = _head(file)
+    if head.lstrip()[:1] == b"[":
+        with pa.input_stream(str(file)) as stream:
+            rows = json.loads(bytes(stream.read()))
+        return pa.Table.from_pylist([row for row in rows if isinstance(row, dict)]).schema, {
+            "multiLine": "true"
+        }
+    return pj.read_json(io.BytesIO(head)).schema, {}

@@ -1,0 +1,96 @@
+"""The text of a pipeline file: drafts of streams, queries to begin with, and comments that say what to change."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from eddyline.api.drafts.draft import StreamDraft
+from eddyline.sql.schema import as_ddl, in_sql
+from eddyline.types import Column
+
+_HEAD = """\
+# Written by `eddyline init`; change it as you like. Every setting: docs/how-to/pipeline-files.md
+#   eddyline plan {name}          what is kept, and how well it will answer
+#   eddyline ask {name}           the answers, by one pass or from the store
+#   eddyline run {name} --once    takes what is new into the store; without --once, keeps it current
+
+[workload]
+budget = "1 MB"          # memory of everything kept; more gives narrower intervals once the data no longer fit
+store = "state"          # where answers are kept
+"""
+
+
+def pipeline_text(file: str, drafts: Sequence[StreamDraft]) -> str:
+    """Return the pipeline file of some drafts, to be written under a name."""
+    lines = [_HEAD.format(name=file)]
+    for draft in drafts:
+        lines += [*_stream(draft), ""]
+    lines += ["[queries]", *(f"{name} = {_quoted(sql)}" for name, sql in _queries(drafts))]
+    return "\n".join(lines) + "\n"
+
+
+def _stream(draft: StreamDraft) -> Iterator[str]:
+    yield f"[streams.{draft.name}]"
+    yield from (f"# {remark}" for remark in draft.remarks)
+    yield f"schema = {_quoted(_schema(draft.columns))}"
+    if draft.left_out:
+        yield f"# left out, for their types are not read: {', '.join(map(repr, draft.left_out))}"
+    if draft.changes is not None:
+        yield f"changes = {_quoted(draft.changes)}"
+    else:
+        yield '# changes = "weight"    # the column that says insert (1) or delete (-1), if there is one'
+    times = [column.name for column in draft.columns if column.type.kind in ("timestamp", "timestamp_ntz")]
+    if times:
+        yield f"# event_time = {_quoted(times[0])}    # for queries with a window"
+    yield f"format = {_quoted(draft.form)}"
+    if draft.path is not None:
+        yield f"path = {_quoted(draft.path)}"
+    if draft.options:
+        options = ", ".join(f"{name} = {_quoted(value)}" for name, value in draft.options.items())
+        yield f"options = {{ {options} }}"
+    if draft.batch:
+        yield "batch = true             # one file, read once; name a folder and take this out to follow new files"
+
+
+def _schema(columns: Sequence[Column]) -> str:
+    """Return the columns as a schema, with backticks only where they are needed."""
+    return ", ".join(
+        as_ddl([column]) if in_sql(column.name) != column.name else f"{column.name} {column.type}"
+        for column in columns
+    )
+
+
+def _queries(drafts: Sequence[StreamDraft]) -> Iterator[tuple[str, str]]:
+    """Yield a count of each stream, and of one join if two streams share a column that can be joined."""
+    for draft in drafts:
+        yield f"{draft.name}_rows", f"SELECT COUNT(*) FROM {draft.name}"
+    for left, right in combinations(drafts, 2):
+        shared = _shared(left, right)
+        if shared is not None:
+            on = f"l.{in_sql(shared)} = r.{in_sql(shared)}"
+            yield (
+                f"{left.name}_with_{right.name}"[:64],
+                f"SELECT COUNT(*) FROM {left.name} l JOIN {right.name} r ON {on}",
+            )
+            return
+
+
+def _shared(left: StreamDraft, right: StreamDraft) -> str | None:
+    """Return the column that a join of two streams is most likely on: an integer before others, names of keys first."""
+    theirs = {column.name.lower(): column.type for column in right.columns}
+    both = [
+        column
+        for column in left.columns
+        if column.type.key_class is not None
+        and column.name.lower() in theirs
+        and theirs[column.name.lower()].key_class == column.type.key_class
+    ]
+    ordered = sorted(
+        both, key=lambda each: (not each.name.lower().endswith(("id", "key")), not each.type.is_integer)
+    )
+    return ordered[0].name if ordered else None
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a string of TOML, which reads the escapes of JSON."""
+    return json.dumps(text, ensure_ascii=False)

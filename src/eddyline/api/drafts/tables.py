@@ -1,0 +1,89 @@
+"""Drafts of streams from the tables of a PostgreSQL database."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from eddyline.api.drafts.draft import StreamDraft, stream_name
+from eddyline.errors import PipelineError
+from eddyline.types import Column, SqlType
+
+_TYPES = {
+    "boolean": SqlType("boolean"),
+    "smallint": SqlType("smallint"),
+    "integer": SqlType("int"),
+    "bigint": SqlType("bigint"),
+    "real": SqlType("float"),
+    "double precision": SqlType("double"),
+    "text": SqlType("string"),
+    "character varying": SqlType("string"),
+    "character": SqlType("string"),
+    "uuid": SqlType("string"),
+    "bytea": SqlType("binary"),
+    "date": SqlType("date"),
+    "timestamp without time zone": SqlType("timestamp_ntz"),
+    "timestamp with time zone": SqlType("timestamp"),
+}
+_COLUMNS = """
+SELECT c.table_schema || '.' || c.table_name, c.column_name, c.data_type, c.numeric_precision, c.numeric_scale
+FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
+ORDER BY 1, c.ordinal_position
+"""
+
+
+def is_dsn(text: str) -> bool:
+    """Return whether a text names a PostgreSQL database, as a URI or as `host=... dbname=...`."""
+    return text.startswith(("postgresql://", "postgres://")) or "dbname=" in text or "host=" in text
+
+
+def drafts_of_tables(dsn: str, tables: Collection[str], taken: Collection[str]) -> list[StreamDraft]:
+    """Return a draft for each named table of a database (schema.name, or a name in public), or for all of them."""
+    try:
+        import psycopg  # noqa: PLC0415 - an optional extra
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
+    except ImportError as error:
+        raise PipelineError("PostgreSQL needs psycopg: pip install 'eddyline[postgres]'.") from error
+    try:
+        parts: dict[str, Any] = {**conninfo_to_dict(dsn), "password": None}
+        with psycopg.connect(dsn) as connection:
+            found = connection.execute(_COLUMNS).fetchall()
+    except psycopg.Error as error:
+        raise PipelineError(f"the database cannot be asked: {str(error).strip().splitlines()[0]}.") from error
+    return list(_drafts(found, [_full(table) for table in tables], make_conninfo(**parts), list(taken)))
+
+
+def _full(table: str) -> str:
+    return table if "." in table else f"public.{table}"
+
+
+def _drafts(
+    found: Sequence[tuple[Any, ...]], wanted: list[str], dsn: str, taken: list[str]
+) -> Iterator[StreamDraft]:
+    known = list(dict.fromkeys(row[0] for row in found))
+    missing = [table for table in wanted if table not in known]
+    if missing or not known:
+        raise PipelineError(
+            f"there is no table {missing[0] if missing else 'to read'}: {', '.join(known) or 'none'}."
+        )
+    for table in wanted or known:
+        columns = {row[1]: _type(*row[2:]) for row in found if row[0] == table}
+        name = stream_name(table.removeprefix("public."), taken)
+        taken.append(name)
+        yield StreamDraft(
+            name,
+            tuple(Column(column, kind) for column, kind in columns.items() if kind is not None),
+            "eddyline-postgres",
+            options={"dsn": dsn, "table": table},
+            changes="change_type",
+            left_out=tuple(column for column, kind in columns.items() if kind is None),
+            remarks=(
+                f"first: ALTER TABLE {table} REPLICA IDENTITY FULL; and wal_level = logical in the server",
+                "the password comes from PGPASSWORD or ~/.pgpass; `eddyline run` follows the table, then ask",
+            ),
+        )
+
+
+def _type(kind: str, precision: int | None, scale: int | None) -> SqlType | None:
+    if kind == "numeric":
+        return SqlType("decimal", min(precision or 38, 38), scale if precision and scale is not None else 9)
+    return _TYPES.get(kind)

@@ -1,0 +1,144 @@
+"""`eddyline init`: a pipeline file from files and tables that works at once."""
+
+import datetime as dt
+import json
+import re
+import tomllib
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from eddyline.cli import app
+
+ORDERS = pa.table(
+    {
+        "order": [1, 2, 3],
+        "customer_id": [7, 7, 9],
+        "Net Total": [1.5, 2.5, 3.0],
+        "at": pa.array([dt.datetime(2026, 1, 1, 12)] * 3, pa.timestamp("us")),
+        "tags": [["x"], [], ["y"]],
+    }
+)
+VISITS = pa.table({"customer_id": [7, 9, 9, 11], "page": ["a", "b", "b", "c"], "weight": [1, 1, 1, 1]})
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders").mkdir()
+    pq.write_table(ORDERS, tmp_path / "orders" / "1.parquet")
+    pc.write_csv(VISITS, tmp_path / "visits 2026.csv", pc.WriteOptions(delimiter=";"))
+    (tmp_path / "clicks.jsonl").write_text("\n".join(map(json.dumps, VISITS.to_pylist())))
+    (tmp_path / "cdc.json").write_text(
+        json.dumps({"op": "c", "before": None, "after": {"id": 1, "v": "x"}}) + "\n"
+    )
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+def test_a_file_is_written_with_columns_formats_and_queries(files):
+    told = run("init", "orders", "visits 2026.csv", "clicks.jsonl", "cdc.json")
+    assert "pipeline.toml has 4 streams" in told
+    written = tomllib.loads((files / "pipeline.toml").read_text())
+    streams = written["streams"]
+    assert streams["orders"] == {
+        "schema": "`order` BIGINT, customer_id BIGINT, `Net Total` DOUBLE, at TIMESTAMP_NTZ",
+        "format": "parquet",
+        "path": "orders",
+    }
+    assert streams["visits_2026"] == {
+        "schema": "customer_id BIGINT, page STRING, weight BIGINT",
+        "format": "csv",
+        "path": "visits 2026.csv",
+        "options": {"header": "true", "sep": ";"},
+        "batch": True,
+    }
+    assert streams["clicks"]["format"] == "json"
+    assert (streams["cdc"]["schema"], streams["cdc"]["changes"]) == ("id BIGINT, v STRING", "debezium")
+    assert written["queries"]["orders_with_visits_2026"].endswith("ON l.customer_id = r.customer_id")
+    text = (files / "pipeline.toml").read_text()
+    assert "# left out, for their types are not read: 'tags'" in text
+    assert '# event_time = "at"' in text
+    assert "exact" in run("plan", "pipeline.toml")
+
+
+def test_a_file_that_is_there_stays_unless_told_otherwise(files):
+    (files / "mine.toml").write_text("mine")
+    assert "there is a file 'mine.toml'" in run("init", "orders", "--out", "mine.toml", code=1)
+    assert (files / "mine.toml").read_text() == "mine"
+    run("init", "orders", "--out", "mine.toml", "--force")
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("nowhere", "there is no file or folder 'nowhere'"),
+        ("empty", "has no Parquet, CSV or JSON file"),
+        ("notes.txt", "is no Parquet, CSV or JSON file by its name"),
+        ("bad.parquet", "cannot be read as parquet"),
+        ("bad.json", "cannot be read as json"),
+        ("empty.csv", "has no column of a type that is read"),
+        ("empty.json", "cannot be read as json"),
+        ("host=127.0.0.1 port=1 dbname=x", "the database cannot be asked"),
+    ],
+)
+def test_what_is_no_source_gets_a_sentence(files, source, sentence):
+    (files / "empty").mkdir()
+    for name in ("notes.txt", "bad.parquet", "bad.json"):
+        (files / name).write_bytes(b"\x00\xff no such thing {")
+    (files / "empty.csv").touch()
+    (files / "empty.json").touch()
+    assert sentence in run("init", source, code=1)
+    assert not (files / "pipeline.toml").exists()
+
+
+@pytest.mark.spark
+def test_the_file_answers_and_runs_at_once(files, spark, monkeypatch):
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    run("init", "orders", "visits 2026.csv", "clicks.jsonl", "cdc.json")
+    expected = {
+        "orders_rows": 3,
+        "visits_2026_rows": 4,
+        "clicks_rows": 4,
+        "cdc_rows": 1,
+        "orders_with_visits_2026": 4,
+    }
+    answered = run("ask", "pipeline.toml")
+    run("run", "pipeline.toml", "--once")
+    again = run("ask", "pipeline.toml")
+    for told in (answered, again):
+        for name, value in expected.items():
+            assert re.search(rf"{name} {value} {value} {value} exact", told), told
+
+
+@pytest.mark.slow
+def test_tables_of_a_database(tmp_path, monkeypatch):
+    import psycopg
+
+    from tests.spark.postgres_server import server
+
+    monkeypatch.chdir(tmp_path)
+    with server(tmp_path) as dsn:
+        with psycopg.connect(dsn) as connection:
+            connection.execute(
+                "CREATE TABLE orders (id bigint, total numeric(12,2), at timestamptz, tags text[])"
+            )
+            connection.execute('CREATE TABLE "Line Items" (id bigint, item varchar(9))')
+        run("init", f"{dsn} password=secret")
+        text = (tmp_path / "pipeline.toml").read_text()
+        assert "no table public.nothing" in run("init", dsn, "--table", "nothing", "--force", code=1)
+    assert "secret" not in text
+    streams = tomllib.loads(text)["streams"]
+    assert streams["orders"]["schema"] == "id BIGINT, total DECIMAL(12,2), at TIMESTAMP"
+    assert streams["orders"]["changes"] == "change_type"
+    assert streams["line_items"]["options"]["table"] == "public.Line Items"
+    assert "'tags'" in text
