@@ -50,7 +50,7 @@ def test_a_file_is_written_with_columns_formats_and_queries(files):
     written = tomllib.loads((files / "pipeline.toml").read_text())
     streams = written["streams"]
     assert streams["orders"] == {
-        "schema": "`order` BIGINT, customer_id BIGINT, `Net Total` DOUBLE, at TIMESTAMP_NTZ",
+        "schema": "order BIGINT, customer_id BIGINT, `Net Total` DOUBLE, at TIMESTAMP_NTZ",
         "format": "parquet",
         "path": "orders",
     }
