@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eddyline.api.batch_job import stored_layout
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.run import Run
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import Layout
@@ -15,7 +15,8 @@ from eddyline.plan.layout import Layout
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", "eddyline-postgres")
+POSTGRES = "eddyline-postgres"
+FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", POSTGRES)
 """Formats of sources that do not give their rows a second time."""
 
 
@@ -46,7 +47,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
             name,
             source.format,
             source.path,
-            source.options,
+            _options(pipeline, source),
             source.schema,
             source.changes,
             streaming=not source.batch,
@@ -68,6 +69,14 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
         refresh=refresh,
         break_lock=how.break_lock,
     )
+
+
+def _options(pipeline: Pipeline, source: StreamSource) -> dict[str, str]:
+    """Return the options of a source; those of PostgreSQL that name the same slot are told that they share it."""
+    slot = (POSTGRES, source.options.get("dsn"), source.options.get("slot"))
+    named = [(each.format, each.options.get("dsn"), each.options.get("slot")) for each in pipeline.streams.values()]
+    is_shared = slot[2] is not None and named.count(slot) > 1
+    return {"shared": "true", **source.options} if is_shared else source.options
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:
