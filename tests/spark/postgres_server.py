@@ -27,27 +27,38 @@ def _as_server(command):
 
 
 @contextlib.contextmanager
-def server(folder):
-    """Yield the connection string of a running server."""
+def server(folder, prepare=lambda data: None):
+    """Yield the connection string of a running server; `prepare` may change its data folder before it starts."""
     data = folder / "data"
     data.mkdir()
     if os.getuid() == 0:
-        account = pwd.getpwnam("postgres")
         for path in (folder, data):
-            os.chown(path, account.pw_uid, account.pw_gid)
+            give(path)
         for path in folder.parents:
             if path.stat().st_uid == 0 and path != pathlib.Path("/") and not path.stat().st_mode & 0o001:
                 path.chmod(path.stat().st_mode | 0o011)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    here = programs()
-    _as_server([str(here / "initdb"), "-D", str(data), "-U", "tester", "--auth=trust", "--no-sync"])
-    settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c wal_level=logical -c fsync=off"
-    _as_server(
-        [str(here / "pg_ctl"), "-D", str(data), "-l", str(data / "log"), "-w", "-o", settings, "start"]
-    )
+    _as_server([str(programs() / "initdb"), "-D", str(data), "-U", "tester", "--auth=trust", "--no-sync"])
+    with (data / "postgresql.conf").open("a") as conf:
+        conf.write(f"port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\n")
+        conf.write("wal_level = logical\nfsync = off\n")
+    prepare(data)
+    control(data, "start", "-l", str(data / "log"))
     try:
         yield f"host=127.0.0.1 port={port} user=tester dbname=postgres"
     finally:
-        _as_server([str(here / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop"])
+        control(data, "stop", "-m", "immediate")
+
+
+def give(path):
+    """Let the server's user own a file."""
+    if os.getuid() == 0:
+        account = pwd.getpwnam("postgres")
+        os.chown(path, account.pw_uid, account.pw_gid)
+
+
+def control(data, *what):
+    """Start, stop or restart the server of a data folder."""
+    _as_server([str(programs() / "pg_ctl"), "-D", str(data), "-w", *what])

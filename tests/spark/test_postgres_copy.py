@@ -175,7 +175,7 @@ def test_a_slot_that_stands_further_on_gives_a_copy_from_there(dsn, table):
         first.commit(end)
         anew = reader(dsn, table)
         start = anew.initialOffset()
-        assert start == {"lsn": end["lsn"], "copied": 0}
+        assert start == {**end, "copied": 0}
         assert net(anew, anew.partitions(start, anew.latestOffset(start))) == held(connection, table)
         anew.stop()
 
@@ -205,9 +205,6 @@ def test_a_partitioned_table_is_copied_as_a_whole(dsn):
             )
             connection.execute(f"ALTER TABLE parts_{part} REPLICA IDENTITY FULL")
         connection.execute("ALTER TABLE parts REPLICA IDENTITY FULL")
-        connection.execute(
-            "CREATE PUBLICATION eddyline_public_parts FOR TABLE parts WITH (publish_via_partition_root)"
-        )
         connection.execute("INSERT INTO parts (id, k) SELECT i, i FROM generate_series(1, 50) i")
         source = reader(dsn, "parts")
         start = source.initialOffset()
@@ -234,10 +231,8 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
         assert len(net(source, source.partitions(copied, end))) == 1
         connection.execute(f"ALTER TABLE {table} DROP COLUMN k")
         connection.execute(f"INSERT INTO {table} (id) VALUES (3)")
-        with pytest.raises(PipelineError, match="has no column 'k'"):
-            net(source, source.partitions(end, source.latestOffset(end)))
-        with pytest.raises(PipelineError, match='lacks a column: column "k" does not exist'):
-            net(source, source.partitions(start, copied))
+        with pytest.raises(PipelineError, match="has no column 'k': its columns are id, long, .*, later;"):
+            source.latestOffset(end)
         source.stop()
 
 
@@ -249,7 +244,10 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
         ({"snapshot": "sometimes"}, PipelineError, "neither initial nor never"),
         ({"max_changes": "-3"}, PipelineError, "max_changes='-3' .* is not a whole number"),
         ({"table": "missing"}, PipelineError, "there is no table public.missing"),
-        ({"dsn": "host=127.0.0.1 port=1 user=nobody password=secret"}, PipelineError, "cannot be reached"),
+        ({"dsn": "host=127.0.0.1 port=1 user=nobody"}, PipelineError, "cannot be reached: .*refused"),
+        ({"dsn": "host=127.0.0.1 user=nobody password=secret"}, PipelineError, "dsn holds a password.*pgpass"),
+        ({"dsn": "postgresql://nobody:secret@127.0.0.1/x"}, PipelineError, "dsn holds a password.*pgpass"),
+        ({"dsn": "secret"}, PipelineError, "dsn is no connection string"),
     ],
 )
 def test_what_is_wrong_is_told_and_no_password_with_it(dsn, table, options, error, sentence):

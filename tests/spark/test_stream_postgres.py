@@ -1,6 +1,7 @@
-"""Two tables of a real PostgreSQL server: inserts, updates and deletes, the join answered live."""
+"""Two tables of a real PostgreSQL server through one slot: inserts, updates and deletes, the join answered live."""
 
 import random
+import re
 import time
 
 import psycopg
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
+from eddyline.cli.progress import LogFormat, Progress
 from eddyline.spark.sources import read_frame
 from tests.spark.postgres_server import server
 
@@ -44,7 +46,7 @@ def plan():
 
 
 def frames(spark, dsn):
-    options = {"dsn": dsn, "max_changes": "150"}
+    options = {"dsn": dsn, "max_changes": "150", "slot": "shop", "shared": "true", "warn_retained": "1"}
     return {
         name: read_frame(
             spark,
@@ -108,6 +110,20 @@ def check(run, connection):
         )
 
 
+def check_progress(run, capsys):
+    """How far each stream is behind the log is told, and the warning of it once."""
+    for each in run.progress().values():
+        assert 0 <= each.behind <= each.retained
+        assert "bytes of its log for the slot shop, more than warn_retained=1: see that" in each.warning
+    progress = Progress(run, LogFormat.json, None)
+    for _ in range(2):
+        progress.tell()
+    assert {"orders", "visits"} == progress.numbers()["logs"].keys()
+    told = capsys.readouterr().err
+    assert [told.count(f"{{\"warning\": \"stream '{table}': the server") for table in TABLES] == [1, 1]
+    assert re.search(r"; orders [\d,]+ bytes behind, [\d,]+ bytes of log kept; visits ", progress.text())
+
+
 def held(connection):
     """The state of a batch pass over the rows that the tables hold."""
     state = plan().empty()
@@ -123,7 +139,7 @@ def held(connection):
     return state
 
 
-def test_a_join_of_two_tables_is_answered_live(spark, dsn, tmp_path):
+def test_a_join_of_two_tables_is_answered_live(spark, dsn, tmp_path, capsys):
     rng = random.Random(1)
     with psycopg.connect(dsn, autocommit=True) as connection:
         for table, columns in CREATE.items():
@@ -141,5 +157,6 @@ def test_a_join_of_two_tables_is_answered_live(spark, dsn, tmp_path):
                 settled(run, connection)
                 check(run, connection)
                 assert run.state() == held(connection)
+                check_progress(run, capsys)
             work(connection, rng, 20)
         assert el.open(tmp_path / "state").answer("pairs").freshness.deletes > 20

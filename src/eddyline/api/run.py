@@ -7,7 +7,7 @@ position in one epoch. Spark delivers it again after a crash; the store knows it
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -42,6 +42,8 @@ class StreamProgress:
     """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame.
 
     way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why.
+    behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server keeps
+    for the stream's slot. warning: what to do about them.
     """
 
     stream: str
@@ -56,6 +58,9 @@ class StreamProgress:
     rows_per_second: float | None = None
     error: str | None = None
     way: str | None = None
+    behind: int | None = None
+    retained: int | None = None
+    warning: str | None = None
 
 
 class Run:
@@ -188,6 +193,7 @@ class Run:
                 feed.rows_per_second if feed is not None else None,
                 str(error) if error is not None else None,
                 self._ways.get(fresh.stream),
+                **(asdict(feed.log) if feed is not None else {}),
             )
         return told
 

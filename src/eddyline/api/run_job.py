@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eddyline.api.batch_job import check_files, stored_layout
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.start import StartOptions, check_store, start_run
@@ -17,7 +17,8 @@ from eddyline.plan.layout import Layout
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", "eddyline-postgres")
+POSTGRES = "eddyline-postgres"
+FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", POSTGRES)
 """Formats of sources that do not give their rows a second time."""
 
 
@@ -51,7 +52,7 @@ class PreparedRun:
                 name,
                 source.format,
                 source.path,
-                source.options,
+                _options(self.pipeline, source),
                 source.schema,
                 source.changes,
                 streaming=not source.batch,
@@ -87,6 +88,14 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
     check_files({name: source for name, source in pipeline.streams.items() if source.batch})
     check_store(plan.layout, store, settings)
     return PreparedRun(pipeline, plan, store, settings)
+
+
+def _options(pipeline: Pipeline, source: StreamSource) -> dict[str, str]:
+    """Return the options of a source; those of PostgreSQL that name the same slot are told that they share it."""
+    slot = (POSTGRES, source.options.get("dsn"), source.options.get("slot"))
+    named = [(each.format, each.options.get("dsn"), each.options.get("slot")) for each in pipeline.streams.values()]
+    is_shared = slot[2] is not None and named.count(slot) > 1
+    return {"shared": "true", **source.options} if is_shared else source.options
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:

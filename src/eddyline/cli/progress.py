@@ -30,15 +30,25 @@ class Progress:
         self._form = form
         self._status = status
         self._told = 0.0
+        self._warned: set[str] = set()
 
     def tell(self) -> None:
-        """Tell how the run is doing, if it is time to."""
+        """Tell how the run is doing, if it is time to, and what a stream warns of, once."""
+        self._warn()
         if self._status is not None:
             self._status.update(f"running: {self.text()}")
         elif time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
             told = self.text() if self._form is LogFormat.text else json.dumps(self.numbers())
             err.print(told, markup=False, highlight=False, soft_wrap=True)
+
+    def _warn(self) -> None:
+        for name, each in self._run.progress().items():
+            if each.warning is not None and name not in self._warned:
+                self._warned.add(name)
+                warning = f"stream {name!r}: {each.warning}"
+                told = warning if self._form is LogFormat.text else json.dumps({"warning": warning})
+                err.print(told, markup=False, highlight=False, soft_wrap=True)
 
     def numbers(self) -> dict[str, object]:
         """Return the progress as plain values, ready for JSON."""
@@ -55,6 +65,11 @@ class Progress:
             "lag": fresh.lag,
             "state_bytes": self._run.state().nbytes,
             "streams": {name: each.status for name, each in streams.items()},
+            "logs": {
+                name: {"behind_bytes": each.behind, "retained_bytes": each.retained}
+                for name, each in streams.items()
+                if each.behind is not None
+            },
         }
 
     def text(self) -> str:
@@ -62,8 +77,15 @@ class Progress:
         told = self.numbers()
         waits = "".join(f"; {name} {what}" for name, what in self._run.waiting().items())
         rate = f", {told['rows_per_second']:,} rows/s" if told["rows_per_second"] else ""
-        late, nbytes = self._run.freshness.late, told["state_bytes"]
-        return f"{self._run.freshness}{rate}, {late:,} late, {nbytes:,} bytes of state{waits}"
+        late = f"{self._run.freshness.late:,} late, {told['state_bytes']:,} bytes of state"
+        return f"{self._run.freshness}{rate}, {late}{self._logs()}{waits}"
+
+    def _logs(self) -> str:
+        """Return how far streams of PostgreSQL tables are behind the server's log."""
+        streams = [each for each in self._run.progress().values() if each.behind is not None]
+        return "".join(
+            f"; {each.stream} {each.behind:,} bytes behind, {each.retained:,} bytes of log kept" for each in streams
+        )
 
 
 @contextmanager

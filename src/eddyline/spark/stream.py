@@ -6,8 +6,10 @@ to stop, and `stop` waits for one that was begun: a stopped stream never leaves 
 """
 
 import contextlib
+import json
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,15 @@ _LOOK = 1.0
 
 class _Stopping(Exception):  # noqa: N818 - no error: it tells Spark that this batch was not taken
     """The batch was not begun, because the run is being stopped."""
+
+
+@dataclass(frozen=True)
+class LogLag:
+    """Bytes of a source's log that a stream has not taken, and that the server keeps for it, and a warning of them."""
+
+    behind: int | None = None
+    retained: int | None = None
+    warning: str | None = None
 
 
 class StreamFeed:
@@ -114,6 +125,13 @@ class StreamFeed:
         progress: Any = self._query.lastProgress if self._query is not None else None
         return None if progress is None else progress.get("processedRowsPerSecond")
 
+    @property
+    def log(self) -> LogLag:
+        """How the stream stands in its source's log, at the last progress that Spark told."""
+        progress: Any = self._query.lastProgress if self._query is not None else None
+        sources = progress["sources"] if progress is not None else ()
+        return log_lag(*(sources[0].get(name) for name in ("endOffset", "latestOffset"))) if sources else LogLag()
+
     def error(self) -> EddylineError | None:
         """Return why the query ended, as an error of ours, None if it runs or ended well."""
         if (
@@ -148,6 +166,15 @@ class StreamFeed:
             pass
         if self._query is not None and self._query.isActive:
             self._query.stop()
+
+
+def log_lag(end: str | None, latest: str | None) -> LogLag:
+    """Return how an offset stands to the latest, both as Spark tells them; nothing of sources that have no log."""
+    try:
+        at, now = json.loads(end or "null"), json.loads(latest or "null")
+        return LogLag(max(now["lsn"] - at["lsn"], 0), now["retained"], now["warning"])
+    except (ValueError, TypeError, KeyError):
+        return LogLag()
 
 
 def _trigger(trigger: str | None) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from pyspark.sql.datasource import InputPartition
 
-from eddyline.errors import PipelineError
 from eddyline.spark.postgres.messages import Change, Row, Transactions
 from eddyline.spark.postgres.server import TableLog
 
@@ -60,9 +59,9 @@ class Blocks(InputPartition):
 class ChangesSince(InputPartition):
     """What the log has from the slot's place on up to an end, and a moment can see."""
 
-    def __init__(self, end: int, moment: str) -> None:
-        super().__init__((end, moment))
-        self.end, self.moment = end, moment
+    def __init__(self, start: int, end: int, moment: str) -> None:
+        super().__init__((start, end, moment))
+        self.start, self.end, self.moment = start, end, moment
 
 
 class TableCopy:
@@ -73,8 +72,8 @@ class TableCopy:
         self._tasks = tasks
         self._held: Any = None
 
-    def partitions(self) -> list[InputPartition]:
-        """Return the parts of a copy at this moment, which lasts until `close`."""
+    def partitions(self, start: int) -> list[InputPartition]:
+        """Return the parts of a copy at this moment, which lasts until `close`; the slot stands at `start`."""
         self.close()
         self._held = held = self._log.connect()
         held.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -82,9 +81,9 @@ class TableCopy:
             "SELECT pg_export_snapshot(), txid_current_snapshot()::text, "
             "pg_relation_size(oid) / current_setting('block_size')::bigint, relkind::text "
             "FROM pg_class WHERE oid = to_regclass(%s)",
-            (self._log.table,),
+            (self._log.quoted,),
         ).fetchone()
-        parts: list[InputPartition] = [ChangesSince(self._log.flush(), moment)]
+        parts: list[InputPartition] = [ChangesSince(start, self._log.flush(), moment)]
         if kind != "r":  # the blocks of a partitioned table are those of its parts
             return [Blocks(snapshot, None, None), *parts]
         each = max(_BLOCKS, -(-blocks // self._tasks))
@@ -100,7 +99,7 @@ class TableCopy:
 
 def read_blocks(log: TableLog, part: Blocks, names: list[str]) -> Iterator[Change]:
     """Yield the rows of some blocks as inserts."""
-    from psycopg import errors, sql  # noqa: PLC0415 - an optional extra
+    from psycopg import sql  # noqa: PLC0415 - an optional extra
 
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     table = sql.Identifier(*log.table.split("."))
@@ -115,14 +114,9 @@ def read_blocks(log: TableLog, part: Blocks, names: list[str]) -> Iterator[Chang
         cursor.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(part.snapshot)))
         asked = sql.SQL("COPY (SELECT {} FROM {} {}) TO STDOUT").format(columns, table, where)
-        try:
-            with cursor.copy(asked) as rows:
-                for row in rows.rows():
-                    yield "insert", dict(zip(names, row, strict=True))
-        except errors.UndefinedColumn as error:
-            raise PipelineError(
-                f"the table {log.table} lacks a column: {error.diag.message_primary}."
-            ) from error
+        with cursor.copy(asked) as rows:
+            for row in rows.rows():
+                yield "insert", dict(zip(names, row, strict=True))
         cursor.execute("COMMIT")
 
 
@@ -130,7 +124,7 @@ def read_turned(log: TableLog, part: ChangesSince) -> Iterator[tuple[str, Row]]:
     """Yield the changes that a moment sees, turned around: what came goes, and what went comes."""
     moment = Moment.parse(part.moment)
     with log.connected() as connection:
-        for transaction in Transactions(log.messages(connection, part.end), log.table).all():
+        for transaction in Transactions(log.messages(connection, part.start, part.end), log.table).all():
             if moment.sees(transaction.number):
                 for change, row in transaction.changes:
                     yield _TURNED[change], row

@@ -1,18 +1,25 @@
 """What is asked of a PostgreSQL server: the publication and the slot of a table, and messages of the slot."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 from eddyline.errors import ChangeError, PipelineError
+from eddyline.spark.postgres import sharing
+from eddyline.spark.postgres.standing import ANEW, Standing, check_published, check_slot, check_table, look
 
 FORMAT = "eddyline-postgres"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?")
 _PLAIN_TEXT = "SET datestyle = 'ISO'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
 """Values come as the texts that `messages.convert` reads, whatever the server's settings are."""
+_PATIENCE = 120
+"""Seconds that a reader waits for others that use its slot."""
 _ITERATED = 5_000
+_SECRETS = ("password", "sslpassword")
 
 
 @dataclass(frozen=True)
@@ -20,13 +27,14 @@ class TableLog:
     """A table, and the slot and publication through which its changes come. Each call makes its own connection.
 
     dsn: as libpq reads it; what it leaves out, a password above all, comes from libpq's environment variables and
-    from pgpass.
+    from pgpass. is_shared: other tables come through the slot, too.
     """
 
     dsn: str
     table: str
     slot: str
     publication: str
+    is_shared: bool = False
 
     @classmethod
     def of(cls, options: dict[str, str]) -> Self:
@@ -36,69 +44,121 @@ class TableLog:
             raise PipelineError(f"format {FORMAT} needs the option table (schema.name), not {table!r}.")
         table = table if "." in table else f"public.{table}"
         plain = table.replace(".", "_").replace("$", "_").lower()
-        name = f"eddyline_{plain}"
-        return cls(options.get("dsn", ""), table, options.get("slot", name), options.get("publication", name))
+        slot = options.get("slot", f"eddyline_{plain}")
+        is_shared = options.get("shared", "false").lower() == "true"
+        return cls(_dsn(options.get("dsn", "")), table, slot, options.get("publication", slot), is_shared)
+
+    @property
+    def quoted(self) -> str:
+        """The table's name as SQL writes it."""
+        return ".".join(f'"{part}"' for part in self.table.split("."))
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        """Yield a connection that commits every statement, or raise PipelineError where there is none to be had."""
+        """Yield a connection that commits every statement; what the server refuses is a PipelineError."""
         connection = self.connect()
+        import psycopg  # noqa: PLC0415 - an optional extra
+
         with connection:
-            yield connection
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise PipelineError(self._refused(error)) from error
+
+    def _refused(self, error: Exception) -> str:
+        """Return what it means that the server refused something."""
+        from psycopg import errors  # noqa: PLC0415 - an optional extra
+
+        if isinstance(error, errors.LockNotAvailable | errors.ObjectInUse):
+            return (
+                f"the replication slot {self.slot} is in use by another process (SELECT active_pid FROM "
+                "pg_replication_slots): end it, or name another slot."
+            )
+        if isinstance(error, errors.UndefinedObject) and "publication" in str(error):
+            return (
+                f"the publication {self.publication} was dropped, and the log cannot be read across that: "
+                f"drop the slot {self.slot} and {ANEW}"
+            )
+        return f"the server of {self.table} refused: {_line(error)}"
 
     def connect(self) -> Any:
         """Return a connection that commits every statement; a transaction on it is asked for."""
-        try:
-            import psycopg  # noqa: PLC0415 - an optional extra
-        except ImportError as error:
-            raise PipelineError(
-                "the PostgreSQL source needs psycopg: pip install 'eddyline[postgres]'."
-            ) from error
+        psycopg = _psycopg()
         try:
             connection = psycopg.connect(self.dsn, autocommit=True)
-            connection.execute(_PLAIN_TEXT)
+            connection.execute(f"{_PLAIN_TEXT}; SET lock_timeout = '{_PATIENCE}s'")
         except psycopg.Error as error:
-            raise PipelineError(
-                f"the server of {self.table} cannot be reached: {_first_line(error)}"
-            ) from error
+            raise PipelineError(f"the server of {self.table} cannot be reached: {_line(error)}") from error
         return connection
 
-    def prepare(self) -> int:
+    @contextmanager
+    def turn(self, connection: Any) -> Iterator[None]:
+        """Wait for the turn to use the slot, which one session at a time can read, and hold it."""
+        connection.execute("SELECT pg_advisory_lock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
+        yield
+        connection.execute("SELECT pg_advisory_unlock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
+
+    def look(self, connection: Any) -> Standing:
+        """Return what the server says of the table, its publication and its slot."""
+        return look(connection, self.quoted, self.table, self.publication, self.slot)
+
+    def prepare(self, names: list[str]) -> Standing:
         """Return where the slot stands; it and the publication are made where they are missing."""
         with self.connected() as connection:
-            self._check_identity(connection)
-            published = "SELECT 1 FROM pg_publication WHERE pubname = %s"
-            if connection.execute(published, (self.publication,)).fetchone() is None:
-                connection.execute(f'CREATE PUBLICATION "{self.publication}" FOR TABLE {self.table}')
-            at = self.slot_at(connection)
-            if at is None:
-                connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,))
-                at = self.slot_at(connection)
-            assert at is not None
-            return at
+            with self.turn(connection):
+                before = self.look(connection)
+                check_table(before, self.table, names)
+                self._check_identity(connection)
+                if self.is_shared:
+                    sharing.enter(connection, self.slot, self.table, is_new=before.slot is None)
+                if before.published is None:
+                    self._publish(connection)
+                if before.slot is None:
+                    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,))
+            if before.slot is not None and (before.published is None or self.is_shared):
+                self._outlast(connection)
+            with self.turn(connection):
+                now = self.look(connection)
+                check_published(now, self.table, self.publication)
+                assert now.slot is not None
+                if self.is_shared:
+                    sharing.note(connection, self.slot, self.table, now.slot)
+                return now
 
-    def slot_at(self, connection: Any) -> int | None:
-        """Return the place in the log up to which the slot was confirmed, None where there is no slot."""
-        row = connection.execute(
-            "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s", (self.slot,)
-        ).fetchone()
-        return None if row is None else int(row[0])
+    def _publish(self, connection: Any) -> None:
+        there = "SELECT 1 FROM pg_publication WHERE pubname = %s"
+        if connection.execute(there, (self.publication,)).fetchone() is not None:
+            connection.execute(f'ALTER PUBLICATION "{self.publication}" ADD TABLE {self.quoted}')
+        else:
+            connection.execute(
+                f'CREATE PUBLICATION "{self.publication}" FOR TABLE {self.quoted} '
+                "WITH (publish_via_partition_root = true)"
+            )
+
+    def _outlast(self, connection: Any) -> None:
+        """Wait until the transactions that run now have ended, as making a slot does.
+
+        What they wrote to a table before it was published is not in the log, so that a copy has to see it.
+        """
+        (until,) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
+        oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+        deadline = time.monotonic() + _PATIENCE
+        while connection.execute(oldest).fetchone()[0] < until:
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"transactions that began before {self.table} was published still run, and what they wrote would be "
+                    "missed: start again when they have ended (SELECT pid FROM pg_stat_activity ORDER BY xact_start)."
+                )
+            time.sleep(0.1)
 
     def _check_identity(self, connection: Any) -> None:
         found = connection.execute(
-            "SELECT relreplident FROM pg_class WHERE oid = to_regclass(%s)", (self.table,)
+            "SELECT relreplident::text FROM pg_class WHERE oid = to_regclass(%s)", (self.quoted,)
         ).fetchone()
-        if found is None:
-            raise PipelineError(f"there is no table {self.table}.")
-        identity = found[0].decode() if isinstance(found[0], bytes) else found[0]
-        if identity != "f":
+        if found[0] != "f":
             raise ChangeError(
                 f"deletes of {self.table} do not carry their row: ALTER TABLE {self.table} REPLICA IDENTITY FULL."
             )
-
-    def flushed(self, connection: Any) -> int:
-        """Return how far the server's log is safe on disk."""
-        return int(connection.execute("SELECT pg_current_wal_flush_lsn() - '0/0'").fetchone()[0])
 
     def flush(self) -> int:
         """Return how far the log is safe on disk, after all that is visible now is in it.
@@ -108,39 +168,65 @@ class TableLog:
         with self.connected() as connection:
             connection.execute("SET synchronous_commit = on")
             connection.execute("SELECT pg_logical_emit_message(true, 'eddyline', '')")
-            return self.flushed(connection)
+            return self.look(connection).flushed
 
-    def messages(self, connection: Any, end: int | None, most: int | None = None) -> Iterator[bytes]:
-        """Yield the messages in the slot, up to a place in the log or about so many; the slot stays where it is."""
+    def messages(self, connection: Any, start: int, end: int | None, most: int | None = None) -> Iterator[bytes]:
+        """Yield the messages in the slot, up to a place in the log or about so many; the slot stays where it is.
+
+        The server reads the log at the first fetch. The slot must not have passed `start` by then.
+        """
         upto = "NULL" if end is None else f"'0/0'::pg_lsn + {end}"
         with connection.transaction(), connection.cursor(name="eddyline_log") as cursor:
             cursor.itersize = _ITERATED
             cursor.execute(
                 f"SELECT data FROM pg_logical_slot_peek_binary_changes(%s, {upto}, %s, "
                 "'proto_version', '1', 'publication_names', %s)",
-                (self.slot, most, self.publication),
+                (self.slot, most, f'"{self.publication}"'),
             )
-            for (data,) in cursor:
+            with self.turn(connection):
+                first = cursor.fetchmany(_ITERATED)
+                check_slot(self.look(connection), self.slot, start)
+            for (data,) in chain(first, cursor):
                 yield bytes(data)
 
     def advance(self, end: int) -> None:
-        """Let the server forget its log up to a place."""
-        with self.connected() as connection:
+        """Let the server forget its log up to a place, or up to where all tables of a shared slot have come."""
+        with self.connected() as connection, self.turn(connection):
+            if self.is_shared:
+                end = sharing.note(connection, self.slot, self.table, end)
             connection.execute(
                 f"SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + {end}) "
                 f"FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn < '0/0'::pg_lsn + {end}",
                 (self.slot, self.slot),
             )
 
-    def retained(self) -> tuple[int, int]:
-        """Return how far the log is, and how many bytes of it the server keeps for the slot."""
-        with self.connected() as connection:
-            flushed = self.flushed(connection)
-            row = connection.execute(
-                "SELECT restart_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s", (self.slot,)
-            ).fetchone()
-            return flushed, flushed - int(row[0]) if row is not None and row[0] is not None else 0
+
+def _psycopg() -> Any:
+    try:
+        import psycopg  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise PipelineError(
+            "the PostgreSQL source needs psycopg: pip install 'eddyline[postgres]'."
+        ) from error
+    return psycopg
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _dsn(dsn: str) -> str:
+    """Return a connection string without secrets, or raise PipelineError: Spark shows options in its plans and logs."""
+    psycopg = _psycopg()
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise PipelineError("the option dsn is no connection string of libpq (host=... dbname=...).") from None
+    if any(name in given for name in _SECRETS):
+        raise PipelineError(
+            "the option dsn holds a password, which Spark would show in its plans: put it into a pgpass file or into "
+            "PGPASSWORD, where libpq finds it."
+        )
+    return dsn
+
+
+def _line(error: Exception) -> str:
+    """Return what an error says in one line; of several attempts, what the last one met."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1 if lines[0].startswith("Multiple") else 0].lstrip("- ")

@@ -5,7 +5,7 @@
 
 Rows have the table's columns, of the schema given with `.schema(...)`, and `_change_type`. The first batch is a copy of
 the table as it was where its slot stands (`copy` says how); then come its changes. The offset is the end of a
-transaction in the write-ahead log, and whether the table was copied. A batch peeks at the slot and leaves it where it
+transaction in the write-ahead log, whether the table was copied, and what the stream began with (`standing` says why). A batch peeks at the slot and leaves it where it
 is, so that it can be read again; the slot is advanced once Spark has committed the batch. The table needs REPLICA
 IDENTITY FULL, and the server `wal_level = logical`. A publication and a slot named `eddyline_<table>` are made where
 they are missing.
@@ -21,6 +21,7 @@ from eddyline.errors import PipelineError
 from eddyline.spark.postgres.copy import Blocks, ChangesSince, TableCopy, read_blocks, read_turned
 from eddyline.spark.postgres.messages import Change, Row, Transactions, convert
 from eddyline.spark.postgres.server import FORMAT, TableLog
+from eddyline.spark.postgres.standing import Offset, Standing, check_offset
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -28,13 +29,16 @@ except ImportError:  # Spark 4.1, which takes what is available in a single batc
     SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
 CHANGE = "_change_type"
-Offset = dict[str, int]
 _COPIED, _NEVER = "copied", "never"
-_OPTIONS = ("dsn", "table", "slot", "publication", "max_changes", "snapshot", "copy_tasks")
+_OPTIONS = (
+    "dsn", "table", "slot", "publication", "shared", "max_changes", "snapshot", "copy_tasks", "warn_retained",
+)  # fmt: skip
+_STRIDE = 1 << 24
+"""Bytes of the log without a change of the table after which the offset moves on, so that the server may forget them."""
 
 
 class PostgresChanges(DataSource):
-    """The data source `eddyline-postgres`: options dsn, table; slot, publication, max_changes, snapshot, copy_tasks."""
+    """The data source `eddyline-postgres`: its options are those of docs/how-to/postgres.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -73,6 +77,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._log = TableLog.of(options)
         self._is_copied = options.get("snapshot") != _NEVER
         self._most = _number(options, "max_changes", 100_000)
+        self._bound = _number(options, "warn_retained", 1 << 30)
         self._schema = schema
         self._names = [field.name for field in schema.fields if field.name != CHANGE]
         self._copy = TableCopy(self._log, _number(options, "copy_tasks", 8))
@@ -81,14 +86,15 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where the slot stands, before the table is copied."""
-        at = {"lsn": self._log.prepare()}
-        self._last = {**at, _COPIED: 0} if self._is_copied else at
+        now = self._log.prepare(self._names)
+        at = {"lsn": now.slot, **({_COPIED: 0} if self._is_copied else {})}
+        self._last = {**at, **now.remembered(self._names)}
         return self._last
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Make what the log has now the last to take, with the trigger `availableNow`."""
         with self._log.connected() as connection:
-            self._until = self._log.flushed(connection)
+            self._until = self._log.look(connection).flushed
 
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: ARG002, N802
         """Return the table's copy, or the end of a transaction about `max_changes` on; the last one if none is new.
@@ -96,52 +102,57 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The slot stands behind by the batches that Spark has not committed, so it is looked into further and
         further until something new is found. Spark 4.1 gives no arguments.
         """
-        last = start or self._last or {"lsn": self._log.prepare()}
-        if last.get(_COPIED) == 0:
-            self._last = {**last, _COPIED: 1}
-            return self._last
-        most = self._most
-        while True:
-            seen, ends = self._ends(most)
-            new = [end for end in ends if end > last["lsn"]]
-            if new or seen < most:
-                break
-            most *= 2
-        self._last = {**last, "lsn": new[-1]} if new else last
+        last = start or self._last or self.initialOffset()
+        copied = {_COPIED: 1} if last.get(_COPIED) == 0 else {"lsn": self._next(last)}
+        self._last = {**last, **copied}
         return self._last
 
-    def _ends(self, most: int) -> tuple[int, list[int]]:
-        """Return how many messages the slot gave of about so many, and where transactions that change rows end."""
-        seen = 0
+    def _next(self, last: Offset) -> int:
+        """Return the end of a transaction about `max_changes` on, or how far the log was read if that is far enough."""
+        most = self._most
+        while True:
+            with self._log.connected() as connection:
+                flushed = self._checked(connection, last).flushed
+                messages = _Counted(self._log.messages(connection, last["lsn"], self._until, most))
+                transactions = Transactions(messages, self._log.table).all()
+                new = [each.end for each in transactions if each.changes and each.end > last["lsn"]]
+            if new:
+                return new[-1]
+            if messages.seen < most:
+                read = flushed if self._until is None else min(flushed, self._until)
+                return int(read if read - last["lsn"] > _STRIDE else last["lsn"])
+            most *= 2
 
-        def counted(messages: Iterator[bytes]) -> Iterator[bytes]:
-            nonlocal seen
-            for seen, message in enumerate(messages, 1):  # noqa: B007 - counted for the caller
-                yield message
-
-        with self._log.connected() as connection:
-            messages = counted(self._log.messages(connection, self._until, most))
-            ends = [each.end for each in Transactions(messages, self._log.table).all() if each.changes]
-        return seen, ends
+    def _checked(self, connection: Any, at: Offset) -> Standing:
+        now = self._log.look(connection)
+        check_offset(now, self._log.table, self._log.publication, self._log.slot, at)
+        return now
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Return how far the log is, and how many bytes of it the server keeps for us."""
-        end, retained = self._log.retained()
-        return {"lsn": end, "retained": retained}
+        """Return how far the log is, how many bytes of it the server keeps for us, and a warning if that is too many."""
+        with self._log.connected() as connection:
+            now = self._log.look(connection)
+        return {"lsn": now.flushed, "retained": now.retained, "warning": self._warning(now)}
+
+    def _warning(self, now: Standing) -> str | None:
+        """Return what to do about a log that grows, None while it is short."""
+        kept = f"the server keeps {now.retained:,} bytes of its log for the slot {self._log.slot}"
+        if now.status == "unreserved":
+            return f"{kept}, and is about to drop them (max_slot_wal_keep_size): let it keep more, or let the run catch up."
+        if now.retained <= self._bound:
+            return None
+        return (
+            f"{kept}, more than warn_retained={self._bound:,}: see that all streams of the slot run and keep up and that no "
+            "transaction stays open for long, or drop the slot if its pipeline has ended for good."
+        )
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the parts of the table's copy, or one partition of the log: it is read from one end to the other."""
         self._last = end
         with self._log.connected() as connection:
-            at = self._log.slot_at(connection)
-        if at is None or at > start["lsn"]:
-            raise PipelineError(
-                f"the replication slot {self._log.slot} is gone, or was moved past the checkpoint, and changes with it "
-                "(a server that took over after a failure has no slots of the old one): start anew with a new store "
-                "and checkpoint, which copies the table first."
-            )
+            self._checked(connection, start)
         if start.get(_COPIED) == 0 and end.get(_COPIED) == 1:
-            return self._copy.partitions()
+            return self._copy.partitions(start["lsn"])
         return [Range(start["lsn"], end["lsn"])] if end["lsn"] > start["lsn"] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
@@ -156,7 +167,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             assert isinstance(partition, Range)
             with self._log.connected() as connection:
-                messages = self._log.messages(connection, partition.end)
+                messages = self._log.messages(connection, partition.start, partition.end)
                 for transaction in Transactions(messages, self._log.table).all():
                     if partition.start < transaction.end <= partition.end:
                         yield from transaction.changes
@@ -187,6 +198,19 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Let go of what is held."""
         self._copy.close()
+
+
+class _Counted:
+    """Messages, and how many of them were seen."""
+
+    def __init__(self, messages: Iterator[bytes]) -> None:
+        self._messages = messages
+        self.seen = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for message in self._messages:
+            self.seen += 1
+            yield message
 
 
 def _number(options: dict[str, str], name: str, default: int) -> int:

@@ -1,0 +1,123 @@
+"""What a server says of a table, its publication and its slot, and whether a stream may go on from where it stood.
+
+A stream remembers with every offset which server, table and columns it began with. A server that was restored or
+promoted, a table that was made again and a column of another type hold other rows than those that were counted, and
+the log does not say which: such a stream is refused, never counted on.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eddyline.errors import PipelineError
+
+Offset = dict[str, Any]
+ANEW = "start anew with a new store and checkpoint, which copies the table first."
+_ASKED = """
+SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8),
+  pg_current_wal_flush_lsn() - '0/0',
+  (SELECT oid::bigint FROM pg_class WHERE oid = to_regclass(%(quoted)s)),
+  (SELECT json_object_agg(attname, format_type(atttypid, atttypmod) || ' #' || attnum ORDER BY attnum) FROM pg_attribute
+    WHERE attrelid = to_regclass(%(quoted)s) AND attnum > 0 AND NOT attisdropped),
+  (SELECT to_jsonb(t) ->> 'rowfilter' IS NULL AND pubinsert AND pubupdate AND pubdelete AND pubtruncate
+    FROM pg_publication_tables t JOIN pg_publication USING (pubname)
+    WHERE pubname = %(publication)s AND schemaname || '.' || tablename = %(table)s),
+  confirmed_flush_lsn - '0/0', pg_current_wal_flush_lsn() - restart_lsn, wal_status
+FROM (VALUES (1)) AS one LEFT JOIN pg_replication_slots ON slot_name = %(slot)s
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is there now.
+
+    server: its system identifier and timeline. flushed: how far its log is safe on disk. relation: the table's number,
+    None where there is none. columns: the type and number of each. published: whether all changes of the table are,
+    None where none are. slot: up to where it was confirmed, None where there is none. retained: bytes of the log that
+    are kept for it. status: PostgreSQL's wal_status.
+    """
+
+    server: str
+    flushed: int
+    relation: int | None
+    columns: dict[str, str]
+    published: bool | None
+    slot: int | None
+    retained: int
+    status: str | None
+
+    def remembered(self, names: list[str]) -> Offset:
+        """Return what a stream of some columns remembers of its beginning."""
+        columns = {name: self.columns[name] for name in names}
+        return {"server": self.server, "relation": self.relation, "columns": columns}
+
+
+def look(connection: Any, quoted: str, table: str, publication: str, slot: str) -> Standing:
+    """Return what a server says now; `quoted` is the table's name as SQL writes it."""
+    asked = {"quoted": quoted, "table": table, "publication": publication, "slot": slot}
+    server, flushed, relation, columns, published, at, kept, status = connection.execute(_ASKED, asked).fetchone()
+    place = None if at is None else int(at)
+    return Standing(server, int(flushed), relation, columns or {}, published, place, int(kept or 0), status)
+
+
+def check_table(now: Standing, table: str, names: list[str]) -> None:
+    """Raise PipelineError where a table is not there, or lacks columns of the stream."""
+    if now.relation is None:
+        raise PipelineError(f"there is no table {table}: it was dropped or renamed, or its name is written otherwise.")
+    missing = [name for name in names if name not in now.columns]
+    if missing:
+        raise PipelineError(
+            f"the table {table} has no column {missing[0]!r}: its columns are {', '.join(now.columns)}; a column that "
+            f"was dropped or renamed leaves the counts: take it out of the schema and {ANEW}"
+        )
+
+
+def check_offset(now: Standing, table: str, publication: str, slot: str, at: Offset) -> None:
+    """Raise PipelineError where a stream that stood at an offset cannot go on without missing changes."""
+    if at.get("server", now.server) != now.server:
+        raise PipelineError(
+            f"the server of {table} is not the one that the stream began with ({now.server} instead of {at['server']}: "
+            f"a restored, promoted or other one), and places in its log mean something else: {ANEW}"
+        )
+    check_table(now, table, list(at.get("columns", ())))
+    if at.get("relation", now.relation) != now.relation:
+        raise PipelineError(f"the table {table} was dropped and made again, and its old rows with it: {ANEW}")
+    for name, kind in at.get("columns", {}).items():
+        if now.columns[name] != kind:
+            raise PipelineError(
+                f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, made anew by ALTER "
+                f"TABLE, which does not log the values that it changed: {ANEW}"
+            )
+    check_published(now, table, publication)
+    check_slot(now, slot, at["lsn"])
+
+
+def check_published(now: Standing, table: str, publication: str) -> None:
+    """Raise PipelineError where changes of a table are not all published."""
+    if now.published is None:
+        raise PipelineError(
+            f"the publication {publication} is gone, or no longer has the table {table}, and changes were not logged "
+            f"for us meanwhile: {ANEW}"
+        )
+    if not now.published:
+        raise PipelineError(
+            f"the publication {publication} leaves out changes of {table} (a WHERE, or publish without all of insert, "
+            "update, delete, truncate): give another one, or leave the option out, so that one is made."
+        )
+
+
+def check_slot(now: Standing, slot: str, at: int) -> None:
+    """Raise PipelineError where the server no longer has the changes from a place in its log on."""
+    if now.slot is None or now.slot > at:
+        raise PipelineError(
+            f"the replication slot {slot} is gone, or was moved past the checkpoint, and changes with it "
+            f"(a server that took over after a failure has no slots of the old one): {ANEW}"
+        )
+    if now.status == "lost":
+        raise PipelineError(
+            f"the replication slot {slot} is lost: the server dropped log that the stream had not read "
+            f"(max_slot_wal_keep_size): drop the slot, let the server keep more, and {ANEW}"
+        )
+
+
+def _type(kind: str) -> str:
+    return kind.rpartition(" #")[0]
