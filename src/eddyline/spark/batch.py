@@ -110,7 +110,7 @@ def sketch_stream(
         merger, way = _through_jvm(layout, name, spec, frame, cores), f"through the JVM: {doubt}"
     merger.report.raise_error()
     if merger.report.bad and not skip_bad:
-        total = merger.report.rows + merger.report.bad
+        total = merger.report.tally.rows + merger.report.bad
         raise bad_rows_error(name, merger.report.bad, total, list(merger.report.shown))
     return Sketched(merger.stream_pass(), way)
 

@@ -55,9 +55,11 @@ def _micros(stream: Stream, name: str) -> Column:
 
 
 def _flag_words(projection: Projection) -> list[Column]:
-    """Return the truth values of predicates and presence as bits of few integers."""
+    """Return the truth values of predicates, presence and values as bits of few integers, none for values alone."""
     truths = [_flag(predicate) for predicate in projection.predicates]
     truths += [_value(part, projection.guards).isNotNull() for part in projection.presence]
+    if truths:
+        truths += [sf.col(f"`{name}`").isNotNull() for name in projection.watched]
     words = []
     for start in range(0, len(truths), FLAG_BITS):
         bits = [_bit(truth, place) for place, truth in enumerate(truths[start : start + FLAG_BITS])]
