@@ -15,6 +15,7 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.input_check import check_stream
 from eddyline.answer.unseen_deletes import unseen_deletes
 from eddyline.api.durable import BATCH_QUERY, from_epoch, origin_of
 from eddyline.api.state import State
@@ -40,7 +41,8 @@ TRACK = 1_000
 class StreamProgress:
     """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame.
 
-    way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why.
+    way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why. notes: what
+    the input check found striking about its rows.
     """
 
     stream: str
@@ -55,6 +57,7 @@ class StreamProgress:
     rows_per_second: float | None = None
     error: str | None = None
     way: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Run:
@@ -166,7 +169,7 @@ class Run:
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""
-        now = time.time()
+        now, snapshot = time.time(), self._snapshot(self._store.current)
         told = {}
         for fresh in self.freshness.streams:
             feed = self._feeds.get(fresh.stream)
@@ -184,6 +187,7 @@ class Run:
                 feed.rows_per_second if feed is not None else None,
                 str(error) if error is not None else None,
                 self._ways.get(fresh.stream),
+                tuple(check_stream(snapshot, fresh.stream)),
             )
         return told
 

@@ -30,9 +30,18 @@ class Progress:
         self._form = form
         self._status = status
         self._told = 0.0
+        self._noted: set[str] = set()
+
+    def note(self) -> None:
+        """Tell what the input check finds striking about rows, each thing once."""
+        for told in (note for each in self._run.progress().values() for note in each.notes):
+            if told not in self._noted and self._form is LogFormat.text:
+                err.print(f"note: {told}", markup=False, highlight=False, soft_wrap=True)
+            self._noted.add(told)
 
     def tell(self) -> None:
         """Tell how the run is doing, if it is time to."""
+        self.note()
         if self._status is not None:
             self._status.update(f"running: {self.text()}")
         elif time.monotonic() - self._told >= _EVERY:
@@ -55,6 +64,7 @@ class Progress:
             "lag": fresh.lag,
             "state_bytes": self._run.state().nbytes,
             "streams": {name: each.status for name, each in streams.items()},
+            "notes": [note for each in streams.values() for note in each.notes],
         }
 
     def text(self) -> str:

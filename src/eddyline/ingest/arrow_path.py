@@ -33,7 +33,7 @@ def read_table(
     """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
     if weights is None:
         return decode(stream.name, table, change_format(stream.name, stream.changes))
-    if stream.changes is not None:
+    if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
             f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside."
         )

@@ -88,9 +88,9 @@ class Snapshot:
             added = {n: each for (group, n), each in partial.panes.items() if group == pane.group}
             panes, newest = windows[pane.group], partial.newest.get(pane.group)
             empty = self.empty(panes.group.layout, panes.sample_states)
-            windows[pane.group] = panes.plus_pass(stream, newest, added, empty)
-        added = self.plus_accumulated(stream, partial.whole).tallied(stream, partial.tally)
-        return replace(added.settled(), windows=windows)
+            windows[pane.group] = panes.plus_pass(newest, added, empty)
+        whole = self.plus_accumulated(partial.whole).tallied(stream, partial.tally)
+        return replace(whole.settled(), windows=windows)
 
     def floor(self, stream: str) -> int | None:
         """Return the event time (microseconds) before which rows of a stream are late for every window."""
@@ -109,8 +109,8 @@ class Snapshot:
                 return panes
         return None
 
-    def plus_accumulated(self, stream: str, partial: Accumulator) -> "Snapshot":
-        """Return the snapshot after adding what an accumulator saw of one stream, tallies apart."""
+    def plus_accumulated(self, partial: Accumulator) -> "Snapshot":
+        """Return the snapshot after adding what an accumulator saw of one stream, but for its tally."""
         result = self.with_words(partial.sketches.counters, partial.sketches.hints, _add)
         for name, part in partial.samples.items():
             result = result.plus_sample(name, part)

@@ -63,9 +63,7 @@ class StreamPass:
         if not self.rows:
             return Tally()
         empty = tuple(sorted(self.watch.empty))
-        return Tally(
-            self.rows, self.deletes, empty, self.earliest, self.latest, self.unread, self.similar
-        )
+        return Tally(self.rows, self.deletes, empty, self.earliest, self.latest, self.unread, self.similar)
 
     def count(self, tally: Tally) -> None:
         """Take over what tasks counted of the rows that went by there."""
@@ -96,8 +94,8 @@ class StreamPass:
         if first < FIRST_TIME or last > LAST_TIME:
             stream, off = self.spec.panes[0].kept[0].stream, first if first < FIRST_TIME else last
             raise PipelineError(
-                f"stream {stream!r} has event times in the year {_year(off)}, beyond what a calendar shows; nothing was "
-                f"applied. {MILLISECONDS}"
+                f"stream {stream!r} has event times in the year {year_of(off)}, beyond what a calendar shows; nothing "
+                f"was applied. {MILLISECONDS}"
             )
         self.earliest = min(first, first if self.earliest is None else self.earliest)
         self.latest = max(last, last if self.latest is None else self.latest)
@@ -129,6 +127,6 @@ class StreamPass:
                 del self.panes[group, number]
 
 
-def _year(time: int) -> int:
+def year_of(time: int) -> int:
     """Return about the year of a time in microseconds since 1970."""
     return 1970 + time // 31_556_952_000_000

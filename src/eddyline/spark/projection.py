@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
+from eddyline.ingest.changes import change_format
 from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
 from eddyline.ingest.guards import Predicates
 from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
@@ -42,7 +43,7 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
         columns.append(sf.col(marks.BAD))
     if marks.MARK in rows.columns:
         columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
-    if stream.changes is not None or not columns:
+    if change_format(stream.name, stream.changes).form != "insert" or not columns:
         columns.append(sf.col(marks.WEIGHT).alias(WEIGHT))
     return rows.select(*columns)
 
