@@ -33,9 +33,9 @@ def cause_of(error: BaseException) -> str:
     if lost := _DATA_LOSS.search(text):
         return _data_loss(lost[1])
     if header := _HEADER.search(text):
-        return _other_header(header[3], f"({header[1]})", f"({header[2]})")
+        return _other_header(header[3], header[1], header[2])
     if width := _WIDTH.search(text):
-        return _other_header(width[3], f"of {width[1]} columns", f"of {width[2]}")
+        return _other_header(width[3], f"{width[1]} columns", width[2])
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")
@@ -58,8 +58,8 @@ def _data_loss(reason: str) -> str:
 
 
 def _other_header(file: str, found: str, others: str) -> str:
-    """Return what it means that a CSV file has another header than the first one."""
+    """Return what it means that a CSV file has another header than the first one, by the columns that are read."""
     return (
-        f"the header of {file} {found} is another one than that of the first file {others}; nothing was applied. Write "
-        "all files of the stream with the same columns in the same order."
+        f"the header of {file} has {found} where other files have {others}; nothing was applied. Write all files of "
+        "the stream with the same columns in the same order."
     )
