@@ -88,7 +88,7 @@ def test_tasks_that_outgrow_their_room_go_over_by_themselves(plan, before, room,
     tables[1] = tables[1].slice(0, 3)
     found = before.plus_stream("b", merged(before.stream_spec("b"), passes, twice=twice))
     monkeypatch.undo()
-    alone = before.plus_accumulated("b", passed(plan, before, "b", tables).whole)
+    alone = before.plus_accumulated(passed(plan, before, "b", tables).whole)
     for name, sample in found.samples.items():
         assert sample.grouped
         whole = alone.in_second_stage(name)

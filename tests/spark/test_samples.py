@@ -112,7 +112,7 @@ def test_tasks_that_outgrow_their_room_go_over_by_themselves(monkeypatch):
             stream = plan.layout.stream(name)
             rows, weights = read_table(stream, table.slice(start, 10_000), None)
             task.feed(project_table(stream, rows, weights, task.projection, None))
-            report = Report(task.rows, task.deletes)
+            report = Report(task.tally)
             for row in (report_row(report), *partial_rows(task)):
                 parts[start // 10_000 % 2].take(*row)
         for row in parts[1].rows():

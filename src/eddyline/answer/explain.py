@@ -6,6 +6,7 @@ from math import isfinite
 
 from eddyline.answer.estimate import Estimate, Number, show_end
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.input_check import check_stream
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedSample
@@ -24,6 +25,9 @@ def explain_state(
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
     lines += [f"{stream} was read {way}" for stream, way in ways.items()]
+    lines += [
+        f"input check: {note}" for stream in snapshot.tallies for note in check_stream(snapshot, stream)
+    ]
     for planned in snapshot.layout.samples:
         lines += list(_sample(planned, [snapshot.samples[planned.id]]))
         lines += [f"  {line}" for line in askable(planned, snapshot.layout)]

@@ -1,8 +1,12 @@
 """What a careful reader should know of an answer: every note of the product, in its own words."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from math import inf
 
+from eddyline.ingest.stream_pass import FIRST_TIME, LAST_TIME, MILLISECONDS, year_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FEW_WITNESSES = 30
 """Fewer sampled values than this are few to rest an answer on."""
 
@@ -150,11 +154,58 @@ def wide_interval(value: float, low: float, high: float) -> list[str]:
     ]
 
 
+def no_row(stream: str) -> str:
+    """Return the note on a stream without a row, beside others that have some."""
+    return (
+        f"no row of stream {stream!r} has come, while other streams have rows: is its source the right one?"
+    )
+
+
+def never_a_value(stream: str, column: str, rows: int, similar: Sequence[str]) -> str:
+    """Return the note on a column that is NULL in all rows, with columns that may be meant instead."""
+    told = f"column {column!r} of stream {stream!r} is NULL in all {rows:,} rows"
+    if not similar:
+        return f"{told}: is it spelt in the schema as it is in the data?"
+    return f"{told}, which have {', '.join(similar)}: spell it in the schema as it is in the data."
+
+
+def unread_change(stream: str, column: str, spelling: str | None) -> str:
+    """Return the note on a column that seems to say what a row changes; spelling: how `changes=` would name it."""
+    say = f'say changes="{spelling}" if it does, and ' if spelling is not None else ""
+    return (
+        f"stream {stream!r} has a column {column!r} that seems to say what a row changes, and all rows were counted as "
+        f'inserts: {say}changes="inserts" if they are.'
+    )
+
+
+def times_ahead(stream: str, latest: int) -> str:
+    """Return the note on event times in the future, given in microseconds since 1970."""
+    return (
+        f"event times of stream {stream!r} go up to {moment(latest)}, which is in the future: windows end there, and "
+        f"rows of today are late for them. {MILLISECONDS}"
+    )
+
+
+def times_long_ago(stream: str, earliest: int) -> str:
+    """Return the note on event times before 1990, given in microseconds since 1970."""
+    return (
+        f"event times of stream {stream!r} go back to {moment(earliest)}, before 1990: if these are seconds since 1970 "
+        "that were read as milliseconds or microseconds, make the column by timestamp_seconds(at)."
+    )
+
+
+def moment(time: int) -> str:
+    """Return a time in microseconds since 1970 as people read it; of one beyond the calendar the year."""
+    if FIRST_TIME <= time <= LAST_TIME:
+        return (_EPOCH + timedelta(microseconds=time)).isoformat(" ")
+    return f"the year {year_of(time)}"
+
+
 def window(bounds: tuple[int, int] | None) -> str:
     """Return the note on the window of an answer, given in microseconds since 1970."""
     if bounds is None:
         return "no row has an event time yet: the window is empty."
-    start, end = (datetime.fromtimestamp(each / 1e6, UTC).isoformat(" ") for each in bounds)
+    start, end = map(moment, bounds)
     return f"over event times from {start} to before {end}."
 
 

@@ -29,7 +29,8 @@ class Origin:
     def told(self, estimate: Estimate | Groups, planned: PlannedQuery, layout: Layout) -> Estimate | Groups:
         """Return an answer with its freshness, and notes on rows that what it was read from does not hold."""
         freshness = self.freshness.of(set(planned.streams), time.time())
-        about = [*estimate.notes, *freshness.notes()]
+        told = {notes.no_row(each.stream) for each in freshness.streams if each.batch is None}
+        about = [*(note for note in estimate.notes if note not in told), *freshness.notes()]
         read = {name: layout.by_id[name].stream for name in planned.ids}
         read |= {f"{planned.sample}/{stream}": stream for stream in planned.streams}
         for stream, since in {

@@ -13,7 +13,8 @@ from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
-from eddyline.ingest.snapshot import Snapshot, Tally
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, check_measures
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names

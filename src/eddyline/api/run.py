@@ -15,6 +15,7 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.input_check import check_stream
 from eddyline.answer.unseen_deletes import unseen_deletes
 from eddyline.api.durable import BATCH_QUERY, from_epoch, origin_of
 from eddyline.api.state import State
@@ -41,7 +42,8 @@ TRACK = 1_000
 class StreamProgress:
     """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame.
 
-    way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why.
+    way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why. notes: what
+    the input check found striking about its rows.
     behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server keeps
     for the stream's slot. warning: what to do about them.
     """
@@ -58,6 +60,7 @@ class StreamProgress:
     rows_per_second: float | None = None
     error: str | None = None
     way: str | None = None
+    notes: tuple[str, ...] = ()
     behind: int | None = None
     retained: int | None = None
     warning: str | None = None
@@ -175,7 +178,7 @@ class Run:
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""
-        now = time.time()
+        now, snapshot = time.time(), self._snapshot(self._store.current)
         told = {}
         for fresh in self.freshness.streams:
             feed = self._feeds.get(fresh.stream)
@@ -193,6 +196,7 @@ class Run:
                 feed.rows_per_second if feed is not None else None,
                 str(error) if error is not None else None,
                 self._ways.get(fresh.stream),
+                tuple(check_stream(snapshot, fresh.stream)),
                 **(asdict(feed.log) if feed is not None else {}),
             )
         return told

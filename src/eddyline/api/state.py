@@ -13,6 +13,7 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.every_query import answers_table
 from eddyline.answer.explain import explain_state
 from eddyline.answer.groups.table import Groups
+from eddyline.answer.input_check import check_answer
 from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
 from eddyline.answer.lookups.followed_keys import find_followed
 from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
@@ -21,12 +22,13 @@ from eddyline.answer.query import answer
 from eddyline.answer.statistics import statistics_of
 from eddyline.api.notebook import state_html
 from eddyline.errors import CorruptState, EddylineError, PlanError
-from eddyline.ingest.arrow_path import project_table, read_table
+from eddyline.ingest.arrow_path import project_table, read_table, referenced
+from eddyline.ingest.change_columns import unread_in_table
 from eddyline.ingest.given_rows import table_of
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.sections import from_bytes, to_bytes
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.stream_pass import StreamPass
+from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery
 from eddyline.plan.size.shapes import checked_confidence
@@ -75,12 +77,15 @@ class State:
             known = ", ".join(s.name for s in layout.streams)
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         of = layout.stream(stream)
-        rows, counts = read_table(of, table_of(stream, table), weights)
-        snapshot = self.snapshot
+        snapshot, given = self.snapshot, table_of(stream, table)
+        rows, counts = read_table(of, given, weights)
+        read = referenced(projection_of(snapshot.stream_spec(stream), of.event_time))
+        unread = unread_in_table(of, given, read, snapshot.tallies[stream]) if weights is None else ()
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
             partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
             part, weight = rows.slice(start, UPDATE_ROWS), counts[start : start + UPDATE_ROWS]
             partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
+            partial.unread = unread
             snapshot = snapshot.plus_stream(stream, partial)
         self.snapshot = snapshot
         self.origin, self.ways = None, {}
@@ -347,16 +352,17 @@ class _Asked:
         else:
             planned = find_planned(layout, self.query, self.method)
         if panes is None:
-            return self._answered(self.snapshot, planned), planned, layout
+            return self._answered(self.snapshot, planned, windowed=False), planned, layout
         group, filled = panes.group, panes
         whole = self.snapshot.memo.recall(
             ("window", group.id), lambda: filled.summed(Snapshot.empty(group.layout))
         )
-        estimate = self._answered(whole, planned)
+        estimate = self._answered(whole, planned, windowed=True)
         return replace(estimate, notes=(notes.window(panes.bounds), *estimate.notes)), planned, group.layout
 
-    def _answered(self, snapshot: Snapshot, planned: PlannedQuery) -> Estimate | Groups:
-        return answer(snapshot, planned, self.confidence, simultaneous=self.simultaneous)
+    def _answered(self, snapshot: Snapshot, planned: PlannedQuery, *, windowed: bool) -> Estimate | Groups:
+        found = answer(snapshot, planned, self.confidence, simultaneous=self.simultaneous)
+        return replace(found, notes=(*check_answer(self.snapshot, planned, windowed=windowed), *found.notes))
 
     def _in_window(self) -> tuple[PaneSet, PlannedQuery]:
         """Return the panes of the window that is asked for, and the query as they cover it."""

@@ -30,25 +30,29 @@ class Progress:
         self._form = form
         self._status = status
         self._told = 0.0
-        self._warned: set[str] = set()
+        self._noted: set[str] = set()
+
+    def note(self) -> None:
+        """Tell what the input check finds striking about rows, and what a stream warns of, each thing once."""
+        for each in self._run.progress().values():
+            found = {note: note for note in each.notes}
+            if each.warning is not None:
+                found[each.stream] = f"stream {each.stream!r}: {each.warning}"  # its numbers change all the time
+            for about, told in found.items():
+                if about not in self._noted:
+                    said = f"note: {told}" if self._form is LogFormat.text else json.dumps({"note": told})
+                    err.print(said, markup=False, highlight=False, soft_wrap=True)
+                self._noted.add(about)
 
     def tell(self) -> None:
-        """Tell how the run is doing, if it is time to, and what a stream warns of, once."""
-        self._warn()
+        """Tell how the run is doing, if it is time to."""
+        self.note()
         if self._status is not None:
             self._status.update(f"running: {self.text()}")
         elif time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
             told = self.text() if self._form is LogFormat.text else json.dumps(self.numbers())
             err.print(told, markup=False, highlight=False, soft_wrap=True)
-
-    def _warn(self) -> None:
-        for name, each in self._run.progress().items():
-            if each.warning is not None and name not in self._warned:
-                self._warned.add(name)
-                warning = f"stream {name!r}: {each.warning}"
-                told = warning if self._form is LogFormat.text else json.dumps({"warning": warning})
-                err.print(told, markup=False, highlight=False, soft_wrap=True)
 
     def numbers(self) -> dict[str, object]:
         """Return the progress as plain values, ready for JSON."""
@@ -70,6 +74,7 @@ class Progress:
                 for name, each in streams.items()
                 if each.behind is not None
             },
+            "notes": [note for each in streams.values() for note in each.notes],
         }
 
     def text(self) -> str:

@@ -47,6 +47,7 @@ def run(
             while not told.is_set() and not running.await_termination(1.0):
                 progress.tell()
             running.stop()
+            progress.note()
         err.print(f"stopped at {progress.text()}", highlight=False, soft_wrap=True)
     spark.stop()
 

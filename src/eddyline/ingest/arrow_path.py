@@ -10,7 +10,7 @@ from eddyline.errors import PipelineError, SketchError
 from eddyline.ingest.changes import change_format, decode
 from eddyline.ingest.dictionary_columns import Evaluate, by_values, decoded, key_by_values, saves_work
 from eddyline.ingest.guards import any_of
-from eddyline.ingest.projection import TIME, WEIGHT, Projection
+from eddyline.ingest.projection import TIME, WEIGHT, Projection, watched_name
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.keys import BoolArray
@@ -33,7 +33,7 @@ def read_table(
     """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
     if weights is None:
         return decode(stream.name, table, change_format(stream.name, stream.changes))
-    if stream.changes is not None:
+    if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
             f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside."
         )
@@ -79,6 +79,7 @@ def project_table(
         columns[f"p{i}"] = pc.is_valid(guarded(part.text))
     if projection.event_time is not None:
         columns[TIME] = table.column(projection.event_time).cast(pa.int64())
+    columns |= {watched_name(i): pc.is_valid(table.column(each)) for i, each in enumerate(projection.watched)}
     return pa.table(columns)
 
 
@@ -139,7 +140,7 @@ def only_by_spark(stream: Stream, projection: Projection, timezone: str | None =
     if projection.event_time is not None and types[projection.event_time].kind != "timestamp":
         return f"the event time {projection.event_time} has no zone"
     empty = pa.table({name: pa.array([], to_arrow(kind)) for name, kind in types.items()})
-    for text in _texts(projection):
+    for text in projection.texts:
         try:
             evaluate(text, empty, stream.columns, timezone or UTC)
         except PipelineError:
@@ -150,15 +151,7 @@ def only_by_spark(stream: Stream, projection: Projection, timezone: str | None =
 def referenced(projection: Projection) -> list[str]:
     """Return the names of the columns that a projection reads, sorted."""
     times = {projection.event_time} if projection.event_time is not None else set()
-    return sorted({name for text in _texts(projection) for name in columns_of(text)} | times)
-
-
-def _texts(projection: Projection) -> list[str]:
-    """Return all expressions of a projection."""
-    texts = [part.text for key in projection.keys for part in key.columns]
-    texts += [conjunct for predicate in projection.predicates for conjunct in predicate]
-    texts += [measure.expression.text for measure in projection.measures]
-    return texts + [part.text for part in projection.presence]
+    return sorted(projection.columns | times)
 
 
 def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:

@@ -3,6 +3,7 @@
 | spelling | a row carries | weight |
 | --- | --- | --- |
 | (none) | nothing | +1 |
+| inserts | columns that say otherwise, and are not meant to | +1 |
 | a column name | a signed integer | that integer |
 | change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1; delete, update_preimage -1 |
 | flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
@@ -28,6 +29,8 @@ CHANGE_TYPE_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
 SHOWN_ROWS = 3
+INSERTS = "inserts"
+"""The spelling of streams whose rows are all inserts, whatever columns they have."""
 
 ChangeEncoding = Literal["insert", "weight", "words", "debezium"]
 
@@ -42,12 +45,13 @@ class ChangeFormat(msgspec.Struct, frozen=True):
 
 def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     """Return the format that a `changes=` spelling means."""
-    if spelling is None:
+    if spelling is None or spelling == INSERTS:
         return ChangeFormat("insert")
     name, _, column = spelling.partition(":")
     if not COLUMN_NAME.fullmatch(name) or (column and not COLUMN_NAME.fullmatch(column)):
         raise PlanError(
-            f"stream {stream!r}: changes={spelling!r} is neither a column name nor change_type, debezium or flink."
+            f"stream {stream!r}: changes={spelling!r} is neither a column name nor change_type, debezium, flink or "
+            "inserts."
         )
     if name == "change_type":
         return ChangeFormat("words", column or "_change_type", CHANGE_TYPE_WEIGHTS)

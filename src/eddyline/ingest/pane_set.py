@@ -40,13 +40,11 @@ class PaneSet:
         settled = settle([panes[number] for number in numbers])
         return type(self)(self.group, newest, dict(zip(numbers, settled, strict=True)))
 
-    def plus_pass(
-        self, stream: str, newest: int | None, added: Mapping[int, Accumulator], empty: "Snapshot"
-    ) -> Self:
+    def plus_pass(self, newest: int | None, added: Mapping[int, Accumulator], empty: "Snapshot") -> Self:
         """Return the panes after adding what a pass over one stream saw of them."""
         panes = dict(self.panes)
         for number, partial in added.items():
-            panes[number] = panes.get(number, empty).plus_accumulated(stream, partial)
+            panes[number] = panes.get(number, empty).plus_accumulated(partial)
         known = [each for each in (self.newest, newest) if each is not None]
         return self._advanced(max(known, default=None), panes)
 

@@ -33,3 +33,4 @@ def pass_over(added: StreamPass, rows: int) -> None:
         if counts_every_row(kept):
             sketches.add(kept, np.empty((0, 1), dtype=np.uint64), weights, weights)
     added.whole.rows += rows
+    added.watch.empty.clear()  # nobody looked

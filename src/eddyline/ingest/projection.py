@@ -1,14 +1,15 @@
 """What a stream's rows are projected to: the distinct keys, predicates and measures of all its synopses.
 
 A projected batch has one column each: part `k<i>_<j>` of a key, predicate `f<i>`, measure `m<i>`, presence `p<i>`,
-the weight `w`, and for windows the event time `t` in microseconds. The Arrow path computes them with
+the weight `w`, for windows the event time `t` in microseconds, and `v<i>`: whether a watched column has a value. The
+Arrow path computes them with
 `sql.arrow_eval`. Spark computes them in the JVM, and leaves out what can be: columns that another one equals
-(`ingest.columns`), weights that are all 1; the key `k<i>` may stand for its parts, and bits of `b<i>` for predicates
-and presence. What follows is the same code for both.
+(`ingest.columns`), weights that are all 1, values if there are no flags; the key `k<i>` may stand for its parts, and
+bits of `b<i>` for predicates, presence and values. What follows is the same code for both.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from eddyline.plan.layout import Elements, KeptSynopsis, Measure
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
 from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.columns import columns_of
 from eddyline.sql.query import Expression, Key
 
 WEIGHT = "w"
@@ -35,7 +37,8 @@ class Projection:
 
     labelled: keys of which the values themselves are needed, too. guards: for expressions that can fail and that are
     not needed on all rows, the predicates of which one must hold for them to be evaluated; elsewhere they are NULL.
-    measured: the same for measures, whose numbers may have no fixed point.
+    measured: the same for measures, whose numbers may have no fixed point. watched: columns that are read, but that no
+    key or measure carries as they are.
     """
 
     keys: tuple[Key, ...]
@@ -46,6 +49,20 @@ class Projection:
     labelled: tuple[Key, ...] = ()
     guards: Mapping[str, Predicates] = field(default_factory=dict)
     measured: Mapping[Measure, Predicates] = field(default_factory=dict)
+    watched: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """All expressions."""
+        texts = [part.text for key in self.keys for part in key.columns]
+        texts += [conjunct for predicate in self.predicates for conjunct in predicate]
+        texts += [measure.expression.text for measure in self.measures]
+        return texts + [part.text for part in self.presence]
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that the expressions read."""
+        return {name for text in self.texts for name in columns_of(text)}
 
 
 def project(
@@ -59,7 +76,7 @@ def project(
     presence = [part for each in kept for part in each.demand.presence]
     presence += [part for flag in flags for part in flag.presence]
     guards, measured = projected_guards(kept, elements)
-    return Projection(
+    projection = Projection(
         keys=tuple(dict.fromkeys(keys)),
         predicates=tuple(dict.fromkeys(each for each in predicates if each)),
         measures=tuple(dict.fromkeys(each for each in measures if each is not None)),
@@ -69,6 +86,20 @@ def project(
         guards=guards,
         measured=measured,
     )
+    return replace(projection, watched=tuple(sorted(projection.columns - carriers(projection).keys())))
+
+
+def carriers(projection: Projection) -> dict[str, str]:
+    """Return the columns that keys and measures of a batch carry as they are, and by which of its columns."""
+    found = {measure.expression.text: measure_name(i) for i, measure in enumerate(projection.measures)}
+    single = {i: key.columns[0].text for i, key in enumerate(projection.keys) if len(key.columns) == 1}
+    found |= {text: part_name(i, 0) for i, text in single.items()}
+    return {text: name for text, name in found.items() if columns_of(text) == {text}}
+
+
+def watched_name(place: int) -> str:
+    """Return the column that says whether a watched column has a value."""
+    return f"v{place}"
 
 
 def part_name(key: int, part: int) -> str:

@@ -8,6 +8,7 @@
 | `<sample>/<i>` | its dictionaries |
 | `<window group>` | the number of the newest pane, and the rosters that the samples of all panes share |
 | `<window group>/<slot>` | a pane, its number and its own sections; empty where there is none |
+| `input-check/<stream>` | what was striking about the stream's rows; empty, or not there, where nothing was |
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ import numpy as np
 
 from eddyline.errors import CorruptState
 from eddyline.ingest.pane_set import PaneSet
-from eddyline.ingest.snapshot import Snapshot, Tally
+from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_spec import RosterSpec
+from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup, check_measures
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
@@ -27,6 +29,7 @@ from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
 
 HINTS = "/hints"
+INPUT_CHECK = "input-check/"
 Sections = Mapping[str, bytes]
 
 
@@ -62,7 +65,24 @@ def to_sections(snapshot: Snapshot, *, is_pane: bool = False) -> dict[str, bytes
         sections |= sample_sections(planned, state, () if is_pane else state.rosters)
     for panes in snapshot.windows.values():
         sections |= pane_sections(panes)
+    if not is_pane:
+        sections |= {INPUT_CHECK + name: _striking(tally) for name, tally in snapshot.tallies.items()}
     return sections
+
+
+def _striking(tally: Tally) -> bytes:
+    """Return a tally without its numbers of rows, which a store keeps with its positions."""
+    rest = msgspec.structs.replace(tally, rows=0, deletes=0)
+    return b"" if rest == Tally() else msgspec.msgpack.encode(rest)
+
+
+def _tally(name: str, sections: Sections, counted: Tally) -> Tally:
+    """Return the tally of a stream, given how many rows were counted."""
+    try:
+        rest = msgspec.msgpack.decode(sections.get(INPUT_CHECK + name) or b"\x80", type=Tally)
+    except msgspec.DecodeError as error:
+        raise CorruptState(f"what was striking about stream {name!r} cannot be read: {error}.") from error
+    return msgspec.structs.replace(rest, rows=counted.rows, deletes=counted.deletes)
 
 
 def _all_kept(layout: Layout) -> list[KeptSynopsis]:
@@ -149,7 +169,8 @@ def from_sections(
         if kept.candidates is not None:
             hints[kept.id] = _words(sections, kept.id + HINTS, kept.candidates.words)
     windows = {group.id: _panes(group, sections) for group in layout.windows}
-    return Snapshot(layout, counters, hints, tallies, windows, samples)
+    told = {name: _tally(name, sections, counted) for name, counted in tallies.items()}
+    return Snapshot(layout, counters, hints, told, windows, samples)
 
 
 def _section(sections: Sections, name: str) -> bytes:

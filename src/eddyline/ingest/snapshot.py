@@ -10,7 +10,6 @@ skimmed answers.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import numpy as np
 
 from eddyline.errors import IncompatibleSpecs
@@ -22,6 +21,7 @@ from eddyline.ingest.settling import settle
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import StreamSpec, stream_spec
+from eddyline.ingest.tally import Tally
 from eddyline.kernels import doubles
 from eddyline.plan.layout import KeptSynopsis, Layout
 from eddyline.sample.state import SampleState
@@ -29,13 +29,6 @@ from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
 
 Words = Mapping[str, Int64Array]
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """Rows of a stream that went by, and how many of them took rows away."""
-
-    rows: int = 0
-    deletes: int = 0
 
 
 def _add(kept: KeptSynopsis, left: Int64Array, right: Int64Array) -> Int64Array:
@@ -95,8 +88,9 @@ class Snapshot:
             added = {n: each for (group, n), each in partial.panes.items() if group == pane.group}
             panes, newest = windows[pane.group], partial.newest.get(pane.group)
             empty = self.empty(panes.group.layout, panes.sample_states)
-            windows[pane.group] = panes.plus_pass(stream, newest, added, empty)
-        return replace(self.plus_accumulated(stream, partial.whole).settled(), windows=windows)
+            windows[pane.group] = panes.plus_pass(newest, added, empty)
+        whole = self.plus_accumulated(partial.whole).tallied(stream, partial.tally)
+        return replace(whole.settled(), windows=windows)
 
     def floor(self, stream: str) -> int | None:
         """Return the event time (microseconds) before which rows of a stream are late for every window."""
@@ -115,12 +109,12 @@ class Snapshot:
                 return panes
         return None
 
-    def plus_accumulated(self, stream: str, partial: Accumulator) -> "Snapshot":
-        """Return the snapshot after adding what an accumulator saw of one stream."""
+    def plus_accumulated(self, partial: Accumulator) -> "Snapshot":
+        """Return the snapshot after adding what an accumulator saw of one stream, but for its tally."""
         result = self.with_words(partial.sketches.counters, partial.sketches.hints, _add)
         for name, part in partial.samples.items():
             result = result.plus_sample(name, part)
-        return result.tallied(stream, Tally(partial.rows, partial.deletes))
+        return result
 
     def plus_sample(self, name: str, part: SamplePass) -> "Snapshot":
         """Return the snapshot after adding what a pass saw for one sample, both in the later of their stages."""
@@ -183,9 +177,7 @@ class Snapshot:
 
     def tallied(self, stream: str, tally: Tally) -> "Snapshot":
         """Return the snapshot after counting rows of a stream."""
-        old = self.tallies[stream]
-        new = Tally(old.rows + tally.rows, old.deletes + tally.deletes)
-        return replace(self, tallies={**self.tallies, stream: new})
+        return replace(self, tallies={**self.tallies, stream: self.tallies[stream] + tally})
 
     def combined(self, other: "Snapshot", sign: int) -> "Snapshot":
         """Return both, or the other one subtracted: synopsis by synopsis, sample by sample, pane by pane."""

@@ -3,10 +3,16 @@
 import numpy as np
 import pyarrow as pa
 
+from eddyline.errors import PipelineError
 from eddyline.ingest.accumulator import Accumulator
 from eddyline.ingest.projection import TIME, Projection, project
 from eddyline.ingest.stream_spec import PaneSpec, StreamSpec
+from eddyline.ingest.tally import Tally
+from eddyline.ingest.watch import Watch
 from eddyline.sketch.keys import validity
+
+FIRST_TIME, LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The event times that a calendar of four digits has, in microseconds since 1970: years 1 to 9999."""
 
 
 def projection_of(spec: StreamSpec, event_time: str | None) -> Projection:
@@ -16,6 +22,12 @@ def projection_of(spec: StreamSpec, event_time: str | None) -> Projection:
     elements = [each for task in tasks for each in task.sample.exact if each.stream == task.stream]
     sketches = [each for task in tasks for each in task.sketches]
     return project([*kept, *sketches], elements, event_time if spec.panes else None)
+
+
+MILLISECONDS = (
+    "If these are milliseconds since 1970 that were read as seconds, divide by 1,000 where the column is made: "
+    "timestamp_millis(at) in Spark, a cast to timestamp('ms') in Arrow."
+)
 
 
 class StreamPass:
@@ -29,6 +41,11 @@ class StreamPass:
         self.newest: dict[str, int] = {}
         self.late = 0
         self.bad = 0
+        self.watch = Watch(self.projection, self.whole.twins)
+        self.earliest: int | None = None
+        self.latest: int | None = None
+        self.unread: tuple[str, ...] = ()
+        self.similar: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -40,9 +57,24 @@ class StreamPass:
         """Rows among them that took rows away."""
         return self.whole.deletes
 
+    @property
+    def tally(self) -> Tally:
+        """What was striking about the rows that went by."""
+        if not self.rows:
+            return Tally()
+        empty = tuple(sorted(self.watch.empty))
+        return Tally(self.rows, self.deletes, empty, self.earliest, self.latest, self.unread, self.similar)
+
+    def count(self, tally: Tally) -> None:
+        """Take over what tasks counted of the rows that went by there."""
+        self.whole.rows, self.whole.deletes = tally.rows, tally.deletes
+        self.watch.empty = set(tally.empty)
+        self.earliest, self.latest = tally.earliest, tally.latest
+
     def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add one projected batch."""
         self.whole.feed(batch)
+        self.watch.look(batch)
         if not self.spec.panes or batch.num_rows == 0:
             return
         table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -51,8 +83,22 @@ class StreamPass:
         times = column.fill_null(0).to_numpy(zero_copy_only=False)
         late = ~dated if self.spec.floor is None else ~dated | (times < self.spec.floor)
         self.late += int(np.count_nonzero(late))
+        if dated.any():
+            self._see_times(times[dated])
         for pane in self.spec.panes:
             self._feed_panes(pane, table, times, dated)
+
+    def _see_times(self, times: np.ndarray) -> None:
+        """Take note of event times, or raise PipelineError where one is so far off that no calendar shows it."""
+        first, last = int(times.min()), int(times.max())
+        if first < FIRST_TIME or last > LAST_TIME:
+            stream, off = self.spec.panes[0].kept[0].stream, first if first < FIRST_TIME else last
+            raise PipelineError(
+                f"stream {stream!r} has event times in the year {year_of(off)}, beyond what a calendar shows; nothing "
+                f"was applied. {MILLISECONDS}"
+            )
+        self.earliest = min(first, first if self.earliest is None else self.earliest)
+        self.latest = max(last, last if self.latest is None else self.latest)
 
     def _feed_panes(self, spec: PaneSpec, table: pa.Table, times: np.ndarray, dated: np.ndarray) -> None:
         if not dated.any():
@@ -79,3 +125,8 @@ class StreamPass:
         for group, number in list(self.panes):
             if group == spec.group and number < oldest:
                 del self.panes[group, number]
+
+
+def year_of(time: int) -> int:
+    """Return about the year of a time in microseconds since 1970."""
+    return 1970 + time // 31_556_952_000_000

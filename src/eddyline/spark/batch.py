@@ -16,7 +16,8 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.arrow_path import DIRECTLY
+from eddyline.ingest.arrow_path import DIRECTLY, referenced
+from eddyline.ingest.change_columns import similar_columns, unread_changes
 from eddyline.ingest.changes import bad_rows_error
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
@@ -24,6 +25,7 @@ from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.plan.layout import Layout, Stream
 from eddyline.spark.arrow_batches import unmeasured_batches
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
+from eddyline.spark.changes import CORRUPT
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
@@ -110,7 +112,7 @@ def sketch_stream(
         merger, way = _through_jvm(layout, name, spec, frame, cores), f"through the JVM: {doubt}"
     merger.report.raise_error()
     if merger.report.bad and not skip_bad:
-        total = merger.report.rows + merger.report.bad
+        total = merger.report.tally.rows + merger.report.bad
         raise bad_rows_error(name, merger.report.bad, total, list(merger.report.shown))
     return Sketched(merger.stream_pass(), way)
 
@@ -126,6 +128,7 @@ def _directly(
     numbers = spark.range(0, len(scan.tasks), 1, len(scan.tasks))
     partials = numbers.mapInArrow(partial(scan_task, encode_spec(spec), encode_scan(scan)), DDL)
     merger = _merged(name, spec, partials, cores)
+    merger.added.unread = scan.unread
     if merger.report.error is not None and merger.report.error[0] == Doubt.__name__:
         raise Doubt(merger.report.error[1])
     return merger
@@ -143,11 +146,17 @@ def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> Data
 def _through_jvm(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> Merger:
     """Return what tasks add up to that the JVM brings a frame's rows to."""
     stream = layout.stream(name)
-    projected = project_frame(stream, frame, projection_of(spec, stream.event_time))
+    projection = projection_of(spec, stream.event_time)
+    unread = unread_changes(stream, frame.columns, referenced(projection))
+    projected = project_frame(stream, frame, projection)
     tasks = in_few_tasks(projected, spec.nbytes, cores)
     partials = tasks.mapInArrow(partial(sketch_task, encode_spec(spec)), DDL)
     with unmeasured_batches(projected):
-        return _merged(name, spec, partials, cores)
+        merger = _merged(name, spec, partials, cores)
+    merger.added.unread = unread
+    named = [name for name in frame.columns if name != CORRUPT]
+    merger.added.similar = similar_columns(stream, named, merger.report.tally.empty)
+    return merger
 
 
 def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Merger:

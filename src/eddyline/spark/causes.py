@@ -17,6 +17,14 @@ _DATA_LOSS = re.compile(
     r"Some data may have been lost.*?in Kafka.*?Reason:\s*(.*?)(?: with consumer group| SQLSTATE|\n|$)",
     re.DOTALL,
 )
+_HEADER = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n\s*Schema: ([^\n]*).*?CSV file: (\S+)",
+    re.DOTALL,
+)
+_WIDTH = re.compile(
+    r"Number of column in CSV header is not equal.*?Header length: (\d+), schema size: (\d+)\s+CSV file: (\S+)",
+    re.DOTALL,
+)
 
 
 def cause_of(error: BaseException) -> str:
@@ -24,6 +32,10 @@ def cause_of(error: BaseException) -> str:
     text = str(error)
     if lost := _DATA_LOSS.search(text):
         return _data_loss(lost[1])
+    if header := _HEADER.search(text):
+        return _other_header(header[3], header[1], header[2])
+    if width := _WIDTH.search(text):
+        return _other_header(width[3], f"{width[1]} columns", width[2])
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")
@@ -42,4 +54,12 @@ def _data_loss(reason: str) -> str:
         "topic was deleted and made again; nothing of the batch was applied. Start a new store from what the topic "
         "still has, or go on without the records by may_lose_rows = true; and let the topic keep them longer "
         "(retention.ms)."
+    )
+
+
+def _other_header(file: str, found: str, others: str) -> str:
+    """Return what it means that a CSV file has another header than the first one, by the columns that are read."""
+    return (
+        f"the header of {file} has {found} where other files have {others}; nothing was applied. Write all files of "
+        "the stream with the same columns in the same order."
     )

@@ -18,7 +18,7 @@ CORRUPT = "_corrupt_record"
 
 def may_be_bad(stream: Stream, frame: DataFrame) -> bool:
     """Return whether a frame can hold rows that cannot be read."""
-    return stream.changes is not None or CORRUPT in frame.columns
+    return change_format(stream.name, stream.changes).form != "insert" or CORRUPT in frame.columns
 
 
 def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> DataFrame:

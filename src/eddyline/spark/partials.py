@@ -18,6 +18,7 @@ from eddyline.ingest.sections import decode_sample, encode_sample
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.ingest.stream_spec import SampleTask, StreamSpec
+from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
@@ -47,13 +48,12 @@ _PANE = re.compile(r"@(-?\d+)@")
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What tasks tell beside counters: rows, deletes, bad and late rows, an error of ours if one struck.
+    """What tasks tell beside counters: the tally of rows, bad and late rows, an error of ours if one struck.
 
     newest: the newest pane of each window group.
     """
 
-    rows: int = 0
-    deletes: int = 0
+    tally: Tally = Tally()
     bad: int = 0
     shown: tuple[str, ...] = ()
     error: tuple[str, str] | None = None
@@ -65,8 +65,7 @@ class Report(msgspec.Struct, frozen=True):
         for group, number in other.newest.items():
             newest[group] = max(number, newest.get(group, number))
         return Report(
-            self.rows + other.rows,
-            self.deletes + other.deletes,
+            self.tally + other.tally,
             self.bad + other.bad,
             (*self.shown, *other.shown)[:SHOWN_ROWS],
             self.error or other.error,
@@ -157,7 +156,7 @@ class Merger:
         for pane in self.spec.panes:
             if pane.group in added.newest:
                 added.drop_old(pane)
-        added.whole.rows, added.whole.deletes = self.report.rows, self.report.deletes
+        added.count(self.report.tally)
         added.late, added.bad = self.report.late, self.report.bad
         return added
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
+from eddyline.ingest.changes import change_format
 from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
 from eddyline.ingest.guards import Predicates
 from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
@@ -42,7 +43,7 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
         columns.append(sf.col(marks.BAD))
     if marks.MARK in rows.columns:
         columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
-    if stream.changes is not None or not columns:
+    if change_format(stream.name, stream.changes).form != "insert" or not columns:
         columns.append(sf.col(marks.WEIGHT).alias(WEIGHT))
     return rows.select(*columns)
 
@@ -55,9 +56,11 @@ def _micros(stream: Stream, name: str) -> Column:
 
 
 def _flag_words(projection: Projection) -> list[Column]:
-    """Return the truth values of predicates and presence as bits of few integers."""
+    """Return the truth values of predicates, presence and values as bits of few integers, none for values alone."""
     truths = [_flag(predicate) for predicate in projection.predicates]
     truths += [_value(part, projection.guards).isNotNull() for part in projection.presence]
+    if truths:
+        truths += [sf.col(f"`{name}`").isNotNull() for name in projection.watched]
     words = []
     for start in range(0, len(truths), FLAG_BITS):
         bits = [_bit(truth, place) for place, truth in enumerate(truths[start : start + FLAG_BITS])]

@@ -15,9 +15,12 @@ from eddyline.spark.connectors import connector_of
 from eddyline.spark.kafka import FORMAT as KAFKA
 from eddyline.spark.kafka import check_topics, kafka_options, value_rows
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
+from eddyline.spark.text_files import text_columns
 from eddyline.sql.schema import as_ddl, parse_schema
 
 _TEXT = ("csv", "json")
+_CHECKED = {"enforceSchema": "false"}
+"""What makes Spark hold the header of every CSV file against the columns that it was told."""
 _FILES = ("csv", "json", "parquet", "orc")
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
@@ -53,8 +56,8 @@ def read_frame(
     """Return the frame of a stream, batch or streaming.
 
     CSV and JSON are read by the declared columns, the one that carries the change, and one for records that do
-    not fit them, so that none is lost in silence; so are the values of Kafka records. Debezium envelopes are read
-    as text.
+    not fit them, so that none is lost in silence; so are the values of Kafka records. Files of CSV with a header, and
+    of JSON, have their other columns, too. Debezium envelopes are read as text.
     """
     if form == KAFKA:
         return _topic_rows(
@@ -65,14 +68,16 @@ def read_frame(
     debezium = change_format(stream, changes).form == "debezium"
     chosen = "text" if debezium and form == "json" else form
     reader = spark.readStream if streaming else spark.read
-    reader = reader.format(chosen).options(**options)
+    reader = reader.format(chosen).options(**{**(_CHECKED if form == "csv" else {}), **options})
     if form == FORMAT:
         spark.dataSource.register(PostgresChanges)
         reader = reader.schema(f"{as_ddl(parse_schema(stream, schema))}, `{CHANGE}` STRING")
     try:
         if chosen in _TEXT and "inferSchema" not in options:
-            reader = reader.schema(_text_schema(stream, schema, changes))
-        elif streaming and chosen in _FILES and path is not None:
+            columns = text_columns(spark, stream, chosen, path, options, _wanted(stream, schema, changes))
+            reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
+            return (reader.load(path) if path is not None else reader.load()).toDF(*columns.names, CORRUPT)
+        if streaming and chosen in _FILES and path is not None:
             reader = reader.schema(spark.read.format(chosen).options(**options).load(path).schema)
         return reader.load(path) if path is not None else reader.load()
     except SPARK_ERRORS as error:
@@ -107,7 +112,8 @@ def _topic_rows(
         check_topics(spark, stream, chosen)
     if change_format(stream, changes).form == "debezium":
         return frame.select("key", "value")
-    return value_rows(frame, _text_schema(stream, schema, changes))
+    wanted = [f"`{name}` {kind}" for name, kind in _wanted(stream, schema, changes).items()]
+    return value_rows(frame, ", ".join([*wanted, f"`{CORRUPT}` STRING"]))
 
 
 def _no_connector(stream: str, form: str, error: BaseException) -> str | None:
@@ -121,12 +127,10 @@ def _no_connector(stream: str, form: str, error: BaseException) -> str | None:
     )
 
 
-def _text_schema(stream: str, schema: str, changes: str | None) -> str:
-    """Return the declared schema with the columns that are not declared: the change, and corrupt records."""
+def _wanted(stream: str, schema: str, changes: str | None) -> dict[str, str]:
+    """Return the declared columns with their types, and the column that carries the change where it is not declared."""
+    wanted = {column.name: str(column.type) for column in parse_schema(stream, schema)}
     form = change_format(stream, changes)
-    extra = [f"`{CORRUPT}` STRING"]
-    declared = parse_schema(stream, schema)
-    names = {column.name.lower() for column in declared}
-    if form.form in ("weight", "words") and form.column.lower() not in names:
-        extra.insert(0, f"`{form.column}` {'BIGINT' if form.form == 'weight' else 'STRING'}")
-    return ", ".join([as_ddl(declared), *extra])
+    if form.form in ("weight", "words") and form.column.lower() not in {name.lower() for name in wanted}:
+        wanted[form.column] = "BIGINT" if form.form == "weight" else "STRING"
+    return wanted

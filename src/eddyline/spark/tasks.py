@@ -46,7 +46,7 @@ def sketch_task(spec: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     except EddylineError as error:
         yield from to_batches([report_row(failure(error))])
         return
-    report += Report(added.rows, added.deletes, late=added.late, newest=added.newest)
+    report += Report(added.tally, late=added.late, newest=added.newest)
     yield from to_batches(chain([report_row(report)], partial_rows(added)))
 
 

@@ -1,6 +1,7 @@
 """What a Parquet file says of itself: the SQL types of its columns as Spark reads them, and its calendar."""
 
 import json
+from collections.abc import Iterable
 
 import pyarrow.parquet as pq
 
@@ -28,6 +29,24 @@ def column_names(metadata: pq.FileMetaData) -> list[str]:
     """Return the names of a file's columns."""
     paths = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
     return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+
+
+def holds_signs(footers: Iterable[pq.FileMetaData], name: str) -> bool:
+    """Return whether integers of a column lie between -1 and 1, and reach both, in every row group of some files."""
+    ends = set()
+    for footer in footers:
+        paths = [footer.schema.column(i).path for i in range(len(footer.schema))]
+        if name not in paths or footer.schema.column(paths.index(name)).physical_type not in (
+            "INT32",
+            "INT64",
+        ):
+            return False
+        for group in range(footer.num_row_groups):
+            found = footer.row_group(group).column(paths.index(name)).statistics
+            if found is None or not found.has_min_max:
+                return False
+            ends |= {found.min, found.max}
+    return ends == {-1, 1}
 
 
 def sql_types(metadata: pq.FileMetaData, names: set[str]) -> dict[str, SqlType]:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.ingest.arrow_path import only_by_spark, referenced
+from eddyline.ingest.change_columns import unread_changes
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.projection import Projection
 from eddyline.plan.layout import Stream
@@ -17,7 +18,7 @@ from eddyline.spark.changes import CORRUPT
 from eddyline.spark.direct.doubt import READ_ERRORS, Doubt, one_line
 from eddyline.spark.direct.files import Listing, Piece, in_tasks, list_path, place_of
 from eddyline.spark.direct.filters import Filter
-from eddyline.spark.direct.footer import check_calendar, column_names, sql_types
+from eddyline.spark.direct.footer import check_calendar, column_names, holds_signs, sql_types
 from eddyline.spark.direct.plain_read import plain_read
 from eddyline.spark.schema import from_spark
 from eddyline.types import SqlType
@@ -43,7 +44,7 @@ class Scan(msgspec.Struct, frozen=True):
 
     columns: the column of the files for each column of the stream that is read. types: of the files' columns.
     our_calendar: files that do not say which calendar their dates are of are of today's. filters: what rows have to
-    meet to be of the stream.
+    meet to be of the stream. unread: columns that seem to say what a row changes, and that nothing reads.
     """
 
     stream: Stream
@@ -54,6 +55,7 @@ class Scan(msgspec.Struct, frozen=True):
     our_calendar: bool
     tasks: tuple[tuple[Piece, ...], ...] = ()
     filters: tuple[Filter, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def check(self, metadata: pq.FileMetaData) -> None:
         """Raise Doubt unless a file is as the driver found the others."""
@@ -99,15 +101,17 @@ def scan_of(
     if isinstance(source, str):
         listing = list_path(stream.name, source)
         footers = _footers(listing)
-        columns = _found(names, column_names(footers[0]), change)
+        given = {name: name for name in column_names(footers[0])}
+        columns = _found(names, given, change)
         types = sql_types(footers[0], set(columns.values()))
         by_name = {name: types[of] for name, of in columns.items()}
     else:
         read = plain_read(source)
         listing, filters = read.listing, read.filters
-        given = _found(names, read.columns, change)
-        by_name = {name: _frame_type(source, given[name]) for name in names}
-        columns = {name: read.columns[given[name]] for name in names}
+        given = read.columns
+        found = _found(names, given, change)
+        by_name = {name: _frame_type(source, found[name]) for name in names}
+        columns = {name: given[found[name]] for name in names}
         types = {columns[name]: kind for name, kind in by_name.items()}
         types |= {of: each.types[name] for each in filters for name, of in each.columns.items()}
         footers = _footers(listing)
@@ -118,7 +122,10 @@ def scan_of(
     if len(footers) == len(listing.files):
         most = min(most, max(sum(footer.num_row_groups for footer in footers), 1))
     tasks = tuple(tuple(pieces) for pieces in in_tasks(listing.files, most))
-    scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks, filters)
+    unread = unread_changes(stream, given, names)
+    if stream.changes is None:
+        unread += tuple(name for name, of in given.items() if name not in names and holds_signs(footers, of))
+    scan = Scan(stream, timezone, listing.where, columns, types, our_calendar, tasks, filters, unread)
     for footer in footers:
         scan.check(footer)
     return scan

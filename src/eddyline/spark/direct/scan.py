@@ -45,7 +45,7 @@ def scan_task(spec: bytes, scan: bytes, batches: Iterable[pa.RecordBatch]) -> It
     except EddylineError as error:
         yield from to_batches([report_row(failure(error))])
         return
-    report = Report(added.rows, added.deletes, late=added.late, newest=added.newest)
+    report = Report(added.tally, late=added.late, newest=added.newest)
     yield from to_batches(chain([report_row(report)], partial_rows(added)))
 
 
