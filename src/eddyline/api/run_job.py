@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eddyline.api.batch_job import stored_layout
+from eddyline.api.durable import BATCH_QUERY
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.run import Run
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import Layout
+from eddyline.store import Reader, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
     layout = stored_layout(pipeline)
     refresh = _streams_of(pipeline, how.full_refresh)
     plan = pipeline.plan(keep=None if layout is None else _without(layout, refresh))
+    begun = _begun(store) - set(refresh)
     frames = {
         name: read_frame(
             spark,
@@ -51,6 +54,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, how: HowToRun) -> Ru
             source.changes,
             streaming=not source.batch,
             may_lose_rows=source.may_lose_rows,
+            resumed=name in begun,
         )
         for name, source in pipeline.streams.items()
     }
@@ -93,6 +97,14 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
                 "give its rows a second time."
             )
     return tuple(streams)
+
+
+def _begun(store: str) -> set[str]:
+    """Return the streams that a run fed a store from before."""
+    if not Store.exists(store):
+        return set()
+    sources = Reader(store).latest().commit.sources
+    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY}
 
 
 def _without(layout: Layout, streams: Collection[str]) -> Layout:

@@ -89,7 +89,7 @@ def _state_of(pipeline: Pipeline, *, refresh: bool) -> State:
     if state is not None:
         return state
     with working("starting Spark"):
-        spark = console.session(pipeline.spark)
+        spark = console.session(pipeline)
     with working("one pass over the sources"):
         state = build_state(spark, pipeline, made)
     spark.stop()

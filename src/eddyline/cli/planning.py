@@ -39,7 +39,7 @@ def analyze(
     if where is None:
         raise PlanError('say where the statistics go: --out FILE, or statistics = "FILE" in [workload].')
     with working("starting Spark"):
-        spark = console.session(loaded.spark)
+        spark = console.session(loaded)
     with working("one pass over the sources"):
         statistics = batch_analyze(spark, loaded, budget)
     spark.stop()

@@ -39,7 +39,7 @@ def run(
     loaded.build()
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
     with working("starting Spark"):
-        spark = console.session(loaded.spark)
+        spark = console.session(loaded)
     with until_told() as told, run_pipeline(spark, loaded, how) as running:
         with progress_of(running, log_format) as progress:
             while not told.is_set() and not running.await_termination(1.0):

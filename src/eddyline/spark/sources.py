@@ -9,10 +9,12 @@ from eddyline.spark.changes import CORRUPT
 from eddyline.spark.connectors import connector_of
 from eddyline.spark.kafka import FORMAT as KAFKA
 from eddyline.spark.kafka import check_topics, kafka_options, value_rows
+from eddyline.spark.lakes import LAKES, table_rows
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 
 _TEXT = ("csv", "json")
 _FILES = ("csv", "json", "parquet", "orc")
+_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class")
 
 
 def read_frame(
@@ -26,8 +28,9 @@ def read_frame(
     *,
     streaming: bool = False,
     may_lose_rows: bool = False,
+    resumed: bool = False,
 ) -> DataFrame:
-    """Return the frame of a stream, batch or streaming.
+    """Return the frame of a stream, batch or streaming; resumed: it goes on from its checkpoint.
 
     CSV and JSON are read by the declared columns, the one that carries the change, and one for records that do
     not fit them, so that none is lost in silence; so are the values of Kafka records. Debezium envelopes are read
@@ -45,6 +48,18 @@ def read_frame(
         spark.dataSource.register(PostgresChanges)
         reader = reader.schema(f"{schema}, `{CHANGE}` STRING")
     try:
+        if form in LAKES:
+            return table_rows(
+                spark,
+                stream,
+                form,
+                path,
+                options,
+                changes,
+                streaming=streaming,
+                may_lose_rows=may_lose_rows,
+                resumed=resumed,
+            )
         if chosen in _TEXT and "inferSchema" not in options:
             reader = reader.schema(_text_schema(stream, schema, changes))
         elif streaming and chosen in _FILES and path is not None:
@@ -53,7 +68,7 @@ def read_frame(
     except SPARK_ERRORS as error:
         raise PipelineError(
             _no_connector(stream, form, error)
-            or f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
+            or f"stream {stream!r} cannot be read as {form} from {path or options.get('table')!r}: {cause_of(error)}"
         ) from error
 
 
@@ -87,7 +102,7 @@ def _topic_rows(
 def _no_connector(stream: str, form: str, error: BaseException) -> str | None:
     """Return what to do where Spark lacks the connector of a format, None where the error is another one."""
     connector = connector_of(form)
-    if connector is None or "Failed to find" not in str(error):
+    if connector is None or not any(said in str(error) for said in _NOT_THERE):
         return None
     return (
         f"stream {stream!r}: Spark reads {form} with a connector that is not there; add packages = "
