@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def checks(folder: Path, pipeline: Pipeline | None = None) -> Iterator[Check]:
     if pipeline is not None:
         yield from _connectors(pipeline)
     if fine:
-        yield _spark_runs(settings)
+        yield _spark_runs(settings, pipeline.formats if pipeline is not None else ())
 
 
 def _connectors(pipeline: Pipeline) -> Iterator[Check]:
@@ -58,13 +58,15 @@ def _writable(folder: Path) -> Check:
         return Check("write access", False, f"{folder.resolve()}: {error.strerror}; choose another folder")
 
 
-def _spark_runs(settings: SparkSettings) -> Check:
+def _spark_runs(settings: SparkSettings, formats: Collection[str]) -> Check:
     """Return whether Spark starts, with the packages and jars of a pipeline, and its workers find eddyline."""
     from eddyline.api.workload import Workload  # noqa: PLC0415 - only for this check
     from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
 
     try:
-        spark = local_session(packages=settings.packages, jars=settings.jars, conf=settings.conf)
+        spark = local_session(
+            packages=settings.packages, jars=settings.jars, conf=settings.conf, formats=formats
+        )
         plan = Workload(budget="64 KB").stream("s", "id BIGINT").query("n", "SELECT COUNT(*) FROM s").plan()
         count = plan.sketch(spark, {"s": spark.range(1000)}).answer("n").value
         spark.stop()

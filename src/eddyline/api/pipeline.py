@@ -114,6 +114,11 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: RunSettings = RunSettings()
     spark: SparkSettings = SparkSettings()
 
+    @property
+    def formats(self) -> set[str]:
+        """The formats of the streams."""
+        return {source.format for source in self.streams.values()}
+
     def build(self) -> Workload:
         """Return the workload that the file declares."""
         settings = self.workload

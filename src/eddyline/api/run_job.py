@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from eddyline.api.batch_job import check_files, stored_layout
+from eddyline.api.durable import BATCH_QUERY
 from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.start import StartOptions, check_store, start_run
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.layout import Layout
+from eddyline.store import Reader, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +48,7 @@ class PreparedRun:
         """Return the run; a stream of files starts when the first of them is there."""
         from eddyline.spark.sources import stream_frame  # noqa: PLC0415 - Spark only where it is used
 
+        begun = _begun(self.store) - set(self.settings.refresh)
         frames = {
             name: stream_frame(
                 spark,
@@ -57,6 +60,7 @@ class PreparedRun:
                 source.changes,
                 streaming=not source.batch,
                 may_lose_rows=source.may_lose_rows,
+                resumed=name in begun,
             )
             for name, source in self.pipeline.streams.items()
         }
@@ -121,6 +125,14 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
                 "give its rows a second time."
             )
     return tuple(streams)
+
+
+def _begun(store: str) -> set[str]:
+    """Return the streams that a run fed a store from before."""
+    if not Store.exists(store):
+        return set()
+    sources = Reader(store).latest().commit.sources
+    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY}
 
 
 def _without(layout: Layout, streams: Collection[str]) -> Layout:

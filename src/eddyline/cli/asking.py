@@ -95,7 +95,7 @@ def _answers_of(pipeline: Pipeline, *, refresh: bool) -> StoredAnswers:
     made = pipeline.plan()
     check_pass(pipeline)
     with working("starting Spark"):
-        spark = console.session(pipeline.spark)
+        spark = console.session(pipeline)
     with working("one pass over the sources"):
         state = build_state(spark, pipeline, made)
     spark.stop()

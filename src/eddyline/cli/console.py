@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 import eddyline
-from eddyline.api.pipeline import SparkSettings
+from eddyline.api.pipeline import Pipeline, SparkSettings
 from eddyline.errors import EddylineError
 
 app = typer.Typer(
@@ -102,7 +102,7 @@ def until_told() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def session(settings: SparkSettings | None = None) -> Any:
+def session(pipeline: Pipeline | None = None) -> Any:
     """Return a local Spark session as a pipeline asks for; imported here because all else runs without Spark.
 
     What the JVM itself says goes to a file: its errors reach us as exceptions, and are told in a sentence.
@@ -112,9 +112,10 @@ def session(settings: SparkSettings | None = None) -> Any:
         local_session,
     )
 
-    given = settings or SparkSettings()
+    given = pipeline.spark if pipeline is not None else SparkSettings()
+    formats = pipeline.formats if pipeline is not None else ()
     with _jvm_log.taking_over():
-        started = local_session(packages=given.packages, jars=given.jars, conf=given.conf)
+        started = local_session(packages=given.packages, jars=given.jars, conf=given.conf, formats=formats)
     leave_signals_to_python(started)
     return started
 

@@ -41,7 +41,7 @@ def analyze(
         raise PlanError('say where the statistics go: --out FILE, or statistics = "FILE" in [workload].')
     check_files(loaded.streams)
     with working("starting Spark"):
-        spark = console.session(loaded.spark)
+        spark = console.session(loaded)
     with working("one pass over the sources"):
         statistics = batch_analyze(spark, loaded, budget)
     spark.stop()

@@ -39,7 +39,7 @@ def run(
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
     prepared = prepare_run(loaded, how)
     with working("starting Spark"):
-        spark = console.session(loaded.spark)
+        spark = console.session(loaded)
     with until_told() as told, prepared.start(spark) as running:
         for stream, awaited in running.waiting().items():
             err.print(f"stream {stream} {awaited}", markup=False, highlight=False, soft_wrap=True)

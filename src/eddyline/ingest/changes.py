@@ -6,6 +6,7 @@
 | inserts | columns that say otherwise, and are not meant to | +1 |
 | a column name | a signed integer | that integer |
 | change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1; delete, update_preimage -1 |
+| | the same of Iceberg | INSERT, UPDATE_AFTER +1; DELETE, UPDATE_BEFORE -1 |
 | flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
 | debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
 | debezium:full | the same, from tables that all have REPLICA IDENTITY FULL | the same |
@@ -25,7 +26,10 @@ from eddyline.errors import ChangeError, PlanError
 from eddyline.sketch.counters import Int64Array
 from eddyline.sql.schema import COLUMN_NAME
 
-CHANGE_TYPE_WEIGHTS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
+CHANGE_TYPE_WEIGHTS = {
+    **{"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1},
+    **{"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1},
+}
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
 SHOWN_ROWS = 3

@@ -5,6 +5,8 @@ import re
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from eddyline.spark.lake_causes import lake_cause
+
 SPARK_ERRORS = (PySparkException, Py4JError)
 _STACK = re.compile(r"\s+(SQLSTATE: \w+|at \[source .*|JVM stacktrace:)", re.DOTALL)
 _PREFIX = re.compile(r"^\s*(\[[A-Z_.0-9]+\] |org\.apache\.\S+: |java\.\S+: |Job aborted.*?: )+")
@@ -36,6 +38,8 @@ def cause_of(error: BaseException) -> str:
         return _other_header(header[3], header[1], header[2])
     if width := _WIDTH.search(text):
         return _other_header(width[3], f"{width[1]} columns", width[2])
+    if told := lake_cause(text):
+        return told
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,20 +13,32 @@ from eddyline.spark.jars import jar_files
 
 _SCALA = "2.13"
 _IVY = ("~/.ivy2.5.2", "~/.ivy2")
+_RUN = {"delta": {"4.1": "4.3.1", "4.2": "4.4.0"}, "iceberg": {"4.1": "1.12.0"}}
+"""The releases of a table format that were run here, by the Spark that they were built for."""
+_EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+_CATALOGS = {"delta": {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}}
 
 
 @dataclass(frozen=True)
 class Connector:
-    """A package of a registry; version: the one that fits, None where its project decides it."""
+    """A package of a registry; version: the only one that fits, None where its project decides it.
+
+    run: the version that was run here on this Spark; others: each Spark that one was run on.
+    """
 
     group: str
     artifact: str
     version: str | None
+    run: str | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def coordinates(self) -> str:
         """How a registry names it."""
-        return f"{self.group}:{self.artifact}:{self.version or '<its newest version>'}"
+        return f"{self.group}:{self.artifact}:{self.version or self.run or '<its newest version>'}"
 
 
 @dataclass(frozen=True)
@@ -45,10 +57,28 @@ def connector_of(form: str, spark_version: str = pyspark.__version__) -> Connect
     if form == "avro":
         return Connector("org.apache.spark", f"spark-avro_{_SCALA}", spark_version)
     if form == "delta":
-        return Connector("io.delta", f"delta-spark_{minor}_{_SCALA}", None)
+        return Connector("io.delta", f"delta-spark_{minor}_{_SCALA}", None, *_run(form, minor))
     if form == "iceberg":
-        return Connector("org.apache.iceberg", f"iceberg-spark-runtime-{minor}_{_SCALA}", None)
+        artifact = f"iceberg-spark-runtime-{minor}_{_SCALA}"
+        return Connector("org.apache.iceberg", artifact, None, *_run(form, minor))
     return None
+
+
+def _run(form: str, minor: str) -> tuple[str | None, tuple[str, ...]]:
+    return _RUN[form].get(minor), tuple(_RUN[form])
+
+
+def connector_conf(formats: Collection[str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Return settings of Spark with those that the connectors of formats need beside their jars; given ones stay."""
+    lakes = [form for form in _EXTENSIONS if form in formats]
+    given = conf.get("spark.sql.extensions", "").split(",")
+    extensions = [
+        *filter(None, given),
+        *(_EXTENSIONS[form] for form in lakes if _EXTENSIONS[form] not in given),
+    ]
+    added = {"spark.sql.extensions": ",".join(extensions)} if extensions else {}
+    catalogs = {name: value for form in lakes for name, value in _CATALOGS.get(form, {}).items()}
+    return {**catalogs, **conf, **added}
 
 
 def find_connector(
@@ -112,6 +142,13 @@ def _fitting(connector: Connector, version: str, told: str) -> Found:
 
 
 def _missing(connector: Connector) -> Found:
+    if connector.others and connector.run is None:
+        return Found(
+            False,
+            f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on Spark "
+            f"{' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or add "
+            "packages or jars to [spark] if there is one by now",
+        )
     return Found(
         False,
         f'needs {connector.coordinates}: add packages = ["{connector.coordinates}"] to [spark], or jars = '

@@ -5,13 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.spark.connectors import connector_conf
 from eddyline.spark.jars import jar_settings, start_with_jars
 
 JAVA_NEEDED = 17
@@ -56,11 +57,12 @@ def local_session(
     packages: Sequence[str] = (),
     jars: Sequence[str] = (),
     conf: Mapping[str, str] | None = None,
+    formats: Collection[str] = (),
 ) -> SparkSession:
     """Return a quiet local session whose workers run this very Python.
 
     packages: group:artifact:version, resolved by Spark's Ivy. jars: files, or folders of them. conf: other settings of
-    Spark, which win over ours.
+    Spark, which win over ours. formats: what will be read, for connectors that are settings of Spark, too.
     """
     version = java_version()
     if version is None or version < JAVA_NEEDED:
@@ -75,7 +77,7 @@ def local_session(
     settings: dict[str, Any] = {
         "spark.master": master,
         **_QUIET,
-        **(conf or {}),
+        **connector_conf(formats, conf or {}),
         **jar_settings(packages, jars),
     }
     if "spark.jars" in settings or "spark.jars.packages" in settings:

@@ -14,6 +14,7 @@ from eddyline.spark.changes import CORRUPT
 from eddyline.spark.connectors import connector_of
 from eddyline.spark.kafka import FORMAT as KAFKA
 from eddyline.spark.kafka import check_topics, kafka_options, value_rows
+from eddyline.spark.lakes import LAKES, table_rows
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 from eddyline.spark.text_files import text_columns
 from eddyline.sql.schema import as_ddl, parse_schema
@@ -23,6 +24,7 @@ _CHECKED = {"enforceSchema": "false"}
 """What makes Spark hold the header of every CSV file against the columns that it was told."""
 _FILES = ("csv", "json", "parquet", "orc")
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class")
 
 
 def stream_frame(
@@ -52,8 +54,9 @@ def read_frame(
     *,
     streaming: bool = False,
     may_lose_rows: bool = False,
+    resumed: bool = False,
 ) -> DataFrame:
-    """Return the frame of a stream, batch or streaming.
+    """Return the frame of a stream, batch or streaming; resumed: it goes on from its checkpoint.
 
     CSV and JSON are read by the declared columns, the one that carries the change, and one for records that do
     not fit them, so that none is lost in silence; so are the values of Kafka records. Files of CSV with a header, and
@@ -73,6 +76,18 @@ def read_frame(
         spark.dataSource.register(PostgresChanges)
         reader = reader.schema(f"{as_ddl(parse_schema(stream, schema))}, `{CHANGE}` STRING")
     try:
+        if form in LAKES:
+            return table_rows(
+                spark,
+                stream,
+                form,
+                path,
+                options,
+                changes,
+                streaming=streaming,
+                may_lose_rows=may_lose_rows,
+                resumed=resumed,
+            )
         if chosen in _TEXT and "inferSchema" not in options:
             columns = text_columns(spark, stream, chosen, path, options, _wanted(stream, schema, changes))
             reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
@@ -84,7 +99,7 @@ def read_frame(
         awaited = form in FILE_FORMATS and any(f"[{name}]" in str(error) for name in _NO_FILE)
         raise (NoFileYet if awaited else PipelineError)(
             _no_connector(stream, form, error)
-            or f"stream {stream!r} cannot be read as {form} from {path!r}: {cause_of(error)}"
+            or f"stream {stream!r} cannot be read as {form} from {path or options.get('table')!r}: {cause_of(error)}"
         ) from error
 
 
@@ -119,7 +134,7 @@ def _topic_rows(
 def _no_connector(stream: str, form: str, error: BaseException) -> str | None:
     """Return what to do where Spark lacks the connector of a format, None where the error is another one."""
     connector = connector_of(form)
-    if connector is None or "Failed to find" not in str(error):
+    if connector is None or not any(said in str(error) for said in _NOT_THERE):
         return None
     return (
         f"stream {stream!r}: Spark reads {form} with a connector that is not there; add packages = "

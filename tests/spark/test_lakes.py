@@ -1,0 +1,223 @@
+"""Tables of Delta and Iceberg: rows and then changes, answers held to the table itself, and what is refused."""
+
+import decimal
+
+import pyarrow as pa
+import pytest
+
+import eddyline as el
+from eddyline.api.pipeline import load_pipeline
+from tests.spark.lake_job import Shell, lake_jars
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
+SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"
+PIPELINE = """
+[workload]
+budget = "32 KB"
+samples = {samples}
+store = "{store}"
+[streams.t]
+schema = "k BIGINT, v INT, d DECIMAL(12,2)"
+format = "{form}"
+{source}
+[queries]
+n = "SELECT COUNT(*) FROM t"
+money = "SELECT SUM(d) FROM t WHERE v > 2"
+kinds = "SELECT COUNT(DISTINCT v) FROM t"
+keys = "SELECT COUNT(DISTINCT k) FROM t WHERE v < 5"
+pairs = "SELECT COUNT(*) FROM t a JOIN t b ON a.v = b.v"
+"""
+FEED = 'changes = "change_type"'
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    child = Shell(lake_jars(), tmp_path_factory.mktemp("lake"))
+    yield child
+    child.wait()
+
+
+class Lake:
+    """A table, pipelines that read it, and what it holds."""
+
+    def __init__(self, shell, folder):
+        self.shell, self.folder, self.table = shell, folder, folder / "t"
+        self.name = f"delta.`{self.table}`"
+
+    def create(self, *, feed="true"):
+        self.sql(
+            f"CREATE TABLE {self.name} ({SCHEMA}) USING delta TBLPROPERTIES "
+            f"(delta.enableChangeDataFeed = {feed}, delta.enableDeletionVectors = true)"
+        )
+        self.sql(f"INSERT INTO {self.name} SELECT id, id % 7, id * 1.25 FROM range(200)")
+
+    def sql(self, text):
+        return self.shell.sql(text)
+
+    def pipeline(self, store="state", source=FEED, *, samples="true", form="delta"):
+        path = self.folder / f"{store}.toml"
+        where = "" if "table" in source else f'path = "{self.table}"\n'
+        path.write_text(PIPELINE.format(form=form, store=store, source=where + source, samples=samples))
+        return path
+
+    def run(self, *given, **named):
+        return self.shell.command("run", self.pipeline(*given, **named), "--once")
+
+    def check(self, *stores):
+        """Hold each store to the rows that the table holds: counters bit by bit, answers exactly."""
+        rows = self.sql(f"SELECT k, v, d FROM {self.name}")
+        columns = dict(zip("kvd", zip(*rows, strict=True), strict=True))
+        table = pa.table(
+            {
+                "k": pa.array(columns["k"], pa.int64()),
+                "v": pa.array(columns["v"], pa.int32()),
+                "d": pa.array(map(decimal.Decimal, columns["d"]), pa.decimal128(12, 2)),
+            }
+        )
+        exact = self.sql(
+            f"SELECT COUNT(*), SUM(CASE WHEN v > 2 THEN d END), COUNT(DISTINCT v), COUNT(DISTINCT CASE WHEN v < 5 THEN k END), (SELECT COUNT(*) FROM {self.name} a "
+            f"JOIN {self.name} b ON a.v = b.v) FROM {self.name}"
+        )[0]
+        for store in stores:
+            state = el.open(self.folder / store)
+            plan = load_pipeline(self.folder / f"{store}.toml").plan()
+            weights = [1] * table.num_rows
+            assert state == plan.empty().update("t", table, weights=weights), store
+            if state.answer("pairs").method == "exact":
+                told = [state.answer(name).value for name in ("n", "money", "kinds", "keys", "pairs")]
+                assert [float(value) for value in told] == [float(value) for value in exact]
+
+
+@pytest.fixture
+def lake(shell, tmp_path):
+    return Lake(shell, tmp_path)
+
+
+def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
+    lake.create()
+    sketched = {"store": "sketches", "samples": "false"}
+    for given in ({}, sketched):
+        code, told = lake.run(**given)
+        assert code == 0, told
+    lake.sql(f"UPDATE {lake.name} SET v = v + 3, d = d - 1 WHERE k < 30")
+    lake.sql(f"DELETE FROM {lake.name} WHERE k % 10 = 3")
+    lake.sql(
+        f"MERGE INTO {lake.name} t USING (SELECT id + 190 k, 5 v, 1.5 d FROM range(20)) s ON t.k = s.k WHEN MATCHED AND "
+        "t.v = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    for given in ({}, sketched):
+        code, told = lake.run(**given)
+        assert code == 0, told
+    assert "deletes" in told
+    assert el.open(lake.folder / "state").answer("n").freshness.deletes > 40
+    lake.check("state", "sketches")
+    for store, source in (
+        ("now", f"{FEED}"),
+        ("from_start", f'{FEED}\noptions = {{ startingVersion = "0" }}'),
+    ):
+        code, told = lake.shell.command("ask", lake.pipeline(store, source))
+        assert code == 0, told
+    lake.check("now", "from_start")
+    assert el.open(lake.folder / "now").answer("n").freshness.deletes == 0
+    lake.sql(f"ALTER TABLE {lake.name} ADD COLUMN added INT")
+    lake.sql(f"INSERT OVERWRITE {lake.name} SELECT id, id % 4, id * 0.5, 1 FROM range(50)")
+    code, told = lake.run()
+    assert code == 0, told
+    lake.check("state")
+
+
+def refused(lake, said, *given, **named):
+    code, told = lake.run(*given, **named)
+    assert code == 1, told
+    assert "PipelineError: stream 't'" in told
+    assert said in told
+    assert "Exception" not in told, told
+
+
+def test_changes_that_cannot_be_told_are_refused(lake):
+    lake.create(feed="false")
+    refused(lake, "version 1 of the table was written without its change data feed", "early")
+    plain = {"store": "plain", "source": ""}
+    assert lake.run(**plain)[0] == 0
+    lake.check("plain")
+    lake.sql(f"UPDATE {lake.name} SET v = 0 WHERE k = 3")
+    refused(lake, "UPDATE changed rows of the table at version 2", **plain)
+    lake.sql(f"ALTER TABLE {lake.name} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    refused(
+        lake,
+        "version 0 of the table was written without its change data feed",
+        "zero",
+        f'{FEED}\noptions = {{ startingVersion = "0" }}',
+    )
+    assert lake.run()[0] == 0
+    lake.sql(f"DELETE FROM {lake.name} WHERE k < 20")
+    lake.sql(f"UPDATE {lake.name} SET v = 1 WHERE k < 40")
+    lake.sql(f"INSERT OVERWRITE {lake.name} SELECT * FROM {lake.name} WHERE k > 100")
+    lake.sql(f"VACUUM {lake.name} RETAIN 0 HOURS")
+    refused(lake, "files of the table that were not read yet are gone")
+    assert el.open(lake.folder / "state").answer("n").value == 200
+    lake.sql(f"DROP TABLE {lake.name}")
+    refused(lake, "no Delta table is there")
+    lake.create()
+    refused(lake, "the table is another one than the run began with")
+    assert lake.run("anew")[0] == 0
+    lake.check("anew")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'skipChangeCommits = "true"',
+        'ignoreDeletes = "true"',
+        'failOnDataLoss = "false"',
+        'excludeRegex = "a.*"',
+    ],
+)
+def test_options_that_pass_over_changes_are_refused(lake, options):
+    refused(lake, "passes over, in silence", source=f"{FEED}\noptions = {{ {options} }}")
+
+
+def test_a_feed_is_not_counted_as_rows(lake):
+    refused(lake, "would count deleted rows as rows", source='options = { readChangeFeed = "true" }')
+    refused(lake, "no Delta table is there")
+
+
+ICEBERG = 'options = {{ table = "lake.db.{}"{} }}'
+
+
+def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
+    lake.name = "lake.db.t"
+    lake.sql(f"CREATE TABLE {lake.name} ({SCHEMA}) USING iceberg")
+    for first in (0, 100):
+        lake.sql(f"INSERT INTO {lake.name} SELECT id + {first}, id % 7, id * 1.25 FROM range(100)")
+    appended = {"source": ICEBERG.format("t", ""), "form": "iceberg"}
+    assert lake.run(**appended)[0] == 0
+    lake.sql(f"INSERT INTO {lake.name} SELECT id, 9, 2 FROM range(10)")
+    assert lake.run(**appended)[0] == 0
+    lake.check("state")
+    refused(
+        lake, "Iceberg has no stream of changes", "feed", f"{FEED}\n{ICEBERG.format('t', '')}", form="iceberg"
+    )
+    lake.sql(f"UPDATE {lake.name} SET v = v + 1 WHERE k < 10")
+    lake.sql(f"DELETE FROM {lake.name} WHERE k % 10 = 3")
+    refused(lake, "is no append (overwrite)", **appended)
+    first = lake.sql(f"SELECT snapshot_id FROM {lake.name}.snapshots ORDER BY committed_at")[0][0]
+    start = f', "start-snapshot-id" = "{first}"'
+    whole = lake.pipeline("now", f"{FEED}\n{ICEBERG.format('t', '')}", form="iceberg")
+    since = lake.pipeline("since", f"{FEED}\n{ICEBERG.format('t', start)}", form="iceberg")
+    for each in (whole, since):
+        code, told = lake.shell.command("ask", each)
+        assert code == 0, told
+    lake.check("now")
+    assert (
+        el.open(lake.folder / "since").answer("n").value
+        == lake.sql(f"SELECT COUNT(*) FROM {lake.name}")[0][0] - 100
+    )
+    refused(lake, "passes over, in silence", "s", ICEBERG.format("t", start), form="iceberg")
+    lake.sql(
+        "CALL lake.system.expire_snapshots(table => 'db.t', older_than => TIMESTAMP '2099-01-01', retain_last => 1)"
+    )
+    refused(
+        lake, "first snapshots of the table were expired", "late", ICEBERG.format("t", ""), form="iceberg"
+    )
+    refused(lake, "a snapshot of the table that is still needed was expired", **appended)
