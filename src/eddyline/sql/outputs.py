@@ -77,7 +77,7 @@ class Outputs:
             for name in self.measures:
                 if name.lower() == node.name.lower():
                     return name
-        if not isinstance(node, exp.AggFunc | exp.WithinGroup):
+        if not isinstance(node, exp.AggFunc | exp.WithinGroup | exp.Filter):
             raise UnsupportedQuery(
                 f"{fragment(node)!r} is not an aggregate of this query: compare one with a number."
             )

@@ -11,6 +11,7 @@ from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.clauses import check_clauses
 from eddyline.sql.expressions import fragment
+from eddyline.sql.filters import filtered_count, with_filter_in_where
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.joins import read_from
 from eddyline.sql.literals import spelled_for_parser
@@ -69,7 +70,7 @@ def _parse_select(text: str) -> exp.Select:
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
     _check_arguments(statement)
-    return with_top_k_grouped(_with_plain_spellings(statement))
+    return with_top_k_grouped(with_filter_in_where(_with_plain_spellings(statement)))
 
 
 def _reason(error: Exception) -> str:
@@ -95,12 +96,15 @@ def _check_arguments(select: exp.Select) -> None:
 
 
 def _with_plain_spellings(select: exp.Select) -> exp.Select:
-    """Return a SELECT in which other names of what we answer are gone: APPROX_COUNT_DISTINCT is COUNT(DISTINCT ...)."""
+    """Return a SELECT in which other names of what we answer are gone.
+
+    APPROX_COUNT_DISTINCT is COUNT(DISTINCT ...), and COUNT_IF(c) is COUNT(*) FILTER (WHERE c).
+    """
 
     def plain(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.ApproxDistinct):
             return exp.Count(this=exp.Distinct(expressions=[node.this]), big_int=True)
-        return node
+        return filtered_count(node) if isinstance(node, exp.CountIf) else node
 
     made = select.transform(plain)
     assert isinstance(made, exp.Select)
