@@ -17,6 +17,7 @@ from eddyline.sql.expressions import Source, check_allowed, fragment, relations_
 from eddyline.sql.filters import PRESENT, Conditions, aggregate_of, by_relation, conditioned, own_conditions
 from eddyline.sql.key_columns import key_column, value_column
 from eddyline.sql.query import Detail, DetailFunction, GroupColumn
+from eddyline.sql.time_units import TIMES
 from eddyline.sql.typing import literal_number
 
 _QUANTILES: dict[type[exp.Expr], DetailFunction] = {
@@ -27,8 +28,6 @@ _QUANTILES: dict[type[exp.Expr], DetailFunction] = {
     exp.Median: "percentile",
 }
 _ENDS: dict[type[exp.Expr], DetailFunction] = {exp.Min: "min", exp.Max: "max"}
-TIMES = ("date", "timestamp", "timestamp_ntz")
-"""Types that are no numbers and have quantiles."""
 
 
 def is_detail(node: exp.Expr) -> bool:
