@@ -21,8 +21,11 @@ from eddyline.sql.typing import literal_number
 
 def with_plain_spellings(select: exp.Select) -> exp.Select:
     """Return a SELECT in which other names of what we answer are gone."""
-    made = select.transform(lambda node: _PLAIN[type(node)](node) if type(node) in _PLAIN else node)
-    assert isinstance(made, exp.Select)
+    made = select.copy()
+    for node in reversed(list(made.walk())):  # what stands inside another comes first
+        plain = _PLAIN[type(node)](node) if type(node) in _PLAIN else node
+        if plain is not node:
+            node.replace(plain)
     return made
 
 
