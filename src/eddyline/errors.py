@@ -13,6 +13,7 @@ EddylineError
 │   └── WrongRun              the store belongs to another plan, run or checkpoint
 ├── ChangeError               a row whose change (insert, delete, weight) cannot be read
 └── PipelineError             frames, sources and the machine around Spark
+    └── RowFailure            an expression has no value on a row: a division by zero, say
 
 Each message is a sentence that says what was wrong, where, and what to do about it.
 """
@@ -68,3 +69,7 @@ class ChangeError(EddylineError):
 
 class PipelineError(EddylineError):
     """Frames, sources or the machine around Spark do not fit the plan."""
+
+
+class RowFailure(PipelineError):  # noqa: N818 - no error of ours, nor of the pipeline's
+    """An expression of a query has no value on a row that counts."""

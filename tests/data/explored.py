@@ -93,11 +93,13 @@ def texts(draw):
 
 def _measured(aliases):
     measures = [m for a in aliases for m in MEASURES[a]]
-    return st.sampled_from(FUNCTIONS), st.sampled_from(["*", *measures])
+    filters = st.none() | st.sampled_from([p for a in aliases for p in PREDICATES[a]])
+    return st.sampled_from(FUNCTIONS), st.sampled_from(["*", *measures]), filters
 
 
-def _aggregate(function, measure):
-    return "COUNT(*)" if measure == "*" else f"{function}({measure})"
+def _aggregate(function, measure, condition):
+    made = "COUNT(*)" if measure == "*" else f"{function}({measure})"
+    return made if condition is None else f"{made} FILTER (WHERE {condition})"
 
 
 def orders(rng, rows, keys):

@@ -1,5 +1,7 @@
 """Through Spark: rows on which expressions fail, values of every type, and the most frequent ones."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -39,8 +41,16 @@ def test_a_row_that_counts_fails_on_spark_too(spark):
     rng = np.random.default_rng(7)
     frames = {"u": spark.createDataFrame(rows(rng, 50)), "v": spark.createDataFrame(others(rng, 5))}
     plan = workload({"q": "SELECT SUM(a / b) FROM u WHERE a < 100", "p": QUERIES["division"]}).plan()
-    with pytest.raises(el.PipelineError, match="Division by zero"):
+    with pytest.raises(
+        el.PipelineError, match=r"^stream 'u': 'a / b' fails on a row: Division by zero; exclude such rows"
+    ):
         plan.sketch(spark, frames)
+    text = "SELECT COUNT(*) FROM u WHERE CAST(g AS INT) > 1"
+    told = re.escape("stream 'u': 'CAST(g AS INT) > 1' fails on a row: The value 'g")
+    with pytest.raises(el.PipelineError, match=told):
+        workload({"q": text}).plan().sketch(spark, frames)
+    tried = workload({"q": text.replace("CAST", "TRY_CAST")}).plan().sketch(spark, frames)
+    assert tried.answer("q").value == 0
 
 
 TYPES = {

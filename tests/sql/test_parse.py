@@ -108,7 +108,6 @@ REFUSED = {
     "SELECT ANY_VALUE(o_total) FROM orders": "ANY_VALUE",
     "SELECT o_total FROM orders": "o_total",
     "SELECT SUM(DISTINCT o_custkey) FROM orders": "DISTINCT",
-    "SELECT SUM(o_total) FILTER (WHERE status = 'F') FROM orders": "FILTER",
     "SELECT SUM(o_total) OVER () FROM orders": "OVER",
     "SELECT SUM(status) FROM orders": "STRING",
     "SELECT SUM(o_total - l_qty) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey": "o_total - l_qty",

@@ -47,6 +47,9 @@ _SNAPSHOT = (
 GROUPS_NOT_SEEN = (
     "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
 )
+DIVIDED_BY_ZERO = (
+    "a divisor is 0, where Spark raises an error: this is NULL; write NULLIF(divisor, 0) if NULL is meant."
+)
 UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not seen."
 UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
 

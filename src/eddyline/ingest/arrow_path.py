@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.errors import PipelineError, SketchError
+from eddyline.errors import PipelineError, RowFailure, SketchError
 from eddyline.ingest.changes import change_format, decode
 from eddyline.ingest.dictionary_columns import Evaluate, by_values, decoded, key_by_values, saves_work
 from eddyline.ingest.guards import any_of
@@ -60,7 +60,7 @@ def project_table(
     known: the truth of predicates that guards need and the projection does not evaluate.
     """
     table = _as_declared(stream, rows, referenced(projection))
-    values = _Values(table, stream.columns, timezone or UTC)
+    values = _Values(table, stream, timezone or UTC)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {WEIGHT: pa.array(weights)}
     truths = dict(known or {})
     for i, predicate in enumerate(projection.predicates):
@@ -86,9 +86,9 @@ def project_table(
 class _Values:
     """The values of expressions on a table, those of a column that is a dictionary from the dictionary."""
 
-    def __init__(self, table: pa.Table, columns: tuple[Column, ...], timezone: str) -> None:
+    def __init__(self, table: pa.Table, stream: Stream, timezone: str) -> None:
         self._table = table
-        self._columns = columns
+        self._stream = stream
         self._timezone = timezone
         self._decoded: pa.Table | None = None
 
@@ -129,7 +129,10 @@ class _Values:
         return self._decoded
 
     def _evaluated(self, text: str, table: pa.Table) -> pa.ChunkedArray:
-        return evaluate(text, table, self._columns, self._timezone)
+        try:
+            return evaluate(text, table, self._stream.columns, self._timezone)
+        except RowFailure as error:
+            raise RowFailure(f"stream {self._stream.name!r}: {error}") from error
 
 
 def only_by_spark(stream: Stream, projection: Projection, timezone: str | None = None) -> str | None:

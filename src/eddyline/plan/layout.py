@@ -402,6 +402,7 @@ _CAME_LATER: dict[str, object] = {
     "counted": [],
     "guards": [],
     "conditions": [],
+    "formulas": [],
     "number_words": 1,
     "lowest": 0,
     "wide": [],

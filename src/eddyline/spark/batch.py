@@ -15,7 +15,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from eddyline.errors import PipelineError
+from eddyline.errors import PipelineError, RowFailure
 from eddyline.ingest.arrow_path import DIRECTLY, referenced
 from eddyline.ingest.change_columns import similar_columns, unread_changes
 from eddyline.ingest.changes import bad_rows_error
@@ -24,7 +24,7 @@ from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.plan.layout import Layout, Stream
 from eddyline.spark.arrow_batches import unmeasured_batches
-from eddyline.spark.causes import SPARK_ERRORS, cause_of
+from eddyline.spark.causes import SPARK_ERRORS, cause_of, failed_row
 from eddyline.spark.changes import CORRUPT
 from eddyline.spark.direct.doubt import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
@@ -167,6 +167,9 @@ def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Mer
     try:
         collected = merged.toArrow()
     except SPARK_ERRORS as error:
+        failed = failed_row(error)
+        if failed is not None:
+            raise RowFailure(f"stream {name!r}: {failed}") from error
         raise PipelineError(f"stream {name!r}: Spark failed on a row or a task: {cause_of(error)}") from error
     for row in from_batches(collected.to_batches()):
         merger.take(*row)

@@ -6,6 +6,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from eddyline.spark.lake_causes import lake_cause
+from eddyline.sql.failing import row_failure
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 _STACK = re.compile(r"\s+(SQLSTATE: \w+|at \[source .*|JVM stacktrace:)", re.DOTALL)
@@ -15,6 +16,10 @@ _CALL = re.compile(r"An error occurred while calling ")
 _WAITED = "Exception thrown in awaitResult"
 """What the thread says that waited for another, whose error is the cause."""
 _PYTHON = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)*: (.+)$", re.MULTILINE)
+_ROW = re.compile(
+    r"\[[A-Z_.]+\] ([^\n]*?)(?:\. [^\n]*)?\s*SQLSTATE: 22\w+(?:\s*== SQL \([^)\n]*\) ==\n([^\n]+))?"
+)
+"""What Spark says of a value that an expression cannot take: the reason, and the expression if it tells it."""
 _DATA_LOSS = re.compile(
     r"Some data may have been lost.*?in Kafka.*?Reason:\s*(.*?)(?: with consumer group| SQLSTATE|\n|$)",
     re.DOTALL,
@@ -49,6 +54,12 @@ def cause_of(error: BaseException) -> str:
     line = lines[0].lstrip(": ") if lines else type(error).__name__
     line = _PREFIX.sub("", _STACK.split(line)[0]).strip()
     return line if line.endswith(".") else f"{line}."
+
+
+def failed_row(error: BaseException) -> str | None:
+    """Return the sentence on an expression that has no value on a row; None for errors of another kind."""
+    found = _ROW.search(str(error))
+    return None if found is None else row_failure(found[2] or "", found[1])
 
 
 def _data_loss(reason: str) -> str:

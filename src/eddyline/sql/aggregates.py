@@ -16,6 +16,14 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
+from eddyline.sql.filters import (
+    PRESENT,
+    aggregate_of,
+    by_relation,
+    conditioned,
+    own_conditions,
+    without_choice,
+)
 from eddyline.sql.query import Aggregate, Expression, Factor, Function
 from eddyline.sql.typing import infer
 from eddyline.types import SqlType
@@ -36,7 +44,7 @@ _STRICT = (exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, 
 
 def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     """Return the aggregate that an expression of the SELECT list asks for."""
-    node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
+    conditions, node = own_conditions(node), aggregate_of(node)
     function = _FUNCTIONS.get(type(node))
     if function is None:
         raise UnsupportedQuery(f"{fragment(node)!r} is not COUNT, SUM, AVG, VARIANCE or STDDEV.")
@@ -47,11 +55,25 @@ def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     if isinstance(node.this, exp.Star):
         if function != "count":
             raise SqlError(f"{fragment(node)!r}: only COUNT takes a star.")
-        return Aggregate("count")
+        return _filtered(Aggregate("count"), conditions, sources)
     check_allowed(node.this)
-    if function == "count":
-        return _count_of(node.this, sources)
-    return Aggregate(function, _factors(node.this, sources))
+    infer(node.this, sources)
+    argument, more = without_choice(node.this, sources)
+    read = (
+        _count_of(argument, sources)
+        if function == "count"
+        else Aggregate(function, _factors(argument, sources))
+    )
+    return _filtered(read, [*conditions, *more], sources)
+
+
+def _filtered(aggregate: Aggregate, conditions: list[exp.Expr], sources: tuple[Source, ...]) -> Aggregate:
+    """Return an aggregate of rows that meet conditions: a relation's factor is NULL where its own are not met."""
+    factors = {factor.relation: factor.expression for factor in aggregate.factors}
+    of_relations = by_relation(conditions, sources, constant=min(factors, default=0))
+    for relation, texts in of_relations.items():
+        factors[relation] = conditioned(factors.get(relation, PRESENT), texts)
+    return Aggregate(aggregate.function, tuple(Factor(*each) for each in sorted(factors.items())))
 
 
 def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:

@@ -17,15 +17,24 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
-from eddyline.errors import PipelineError
+from eddyline.errors import PipelineError, RowFailure
 from eddyline.sql import arrow_text, arrow_times
-from eddyline.sql.arrow_numbers import Value, as_number, compare_floats, holds_any, number_scalar
+from eddyline.sql.arrow_numbers import (
+    Value,
+    as_number,
+    check_divisor,
+    compare_floats,
+    number_scalar,
+    remainder,
+    whole_quotient,
+)
 from eddyline.sql.arrow_rows import all_null, flat, of_rows, spread
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.coercion import common_of, common_type, decimal_result, widened
 from eddyline.sql.expressions import Source, fragment
-from eddyline.sql.failing import can_fail
+from eddyline.sql.failing import can_fail, row_failure
 from eddyline.sql.schema import sql_type
+from eddyline.sql.time_units import DAYS, TIMES, extracted_field, truncation_unit
 from eddyline.sql.typing import as_decimal, infer, literal_number
 from eddyline.types import Column, SqlType
 
@@ -41,11 +50,13 @@ _ARITHMETIC: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Add: pc.add_checked,
     exp.Sub: pc.subtract_checked,
     exp.Mul: pc.multiply_checked,
+    exp.Mod: remainder,
 }
 _FLOATING: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Add: pc.add,
     exp.Sub: pc.subtract,
     exp.Mul: pc.multiply,
+    exp.Mod: remainder,
 }
 
 
@@ -64,8 +75,8 @@ def evaluate(
     evaluator = _Evaluator(table, Source("", "", columns), timezone)
     try:
         value = evaluator.value(_parsed(text))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise PipelineError(f"{text!r} fails on a row of the table: {error}.") from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ZeroDivisionError) as error:
+        raise RowFailure(row_failure(text, str(error))) from error
     except RecursionError as error:
         raise PipelineError(
             f"{text[:60]!r}... is too deeply nested to be evaluated without Spark."
@@ -237,9 +248,14 @@ class _Evaluator:
         return operator(self.value(node.this))
 
     def arithmetic(self, node: exp.Expr) -> Value:
-        """Return a sum, difference or product, in the type that Spark computes it in."""
+        """Return a sum, difference, product or remainder, in the type that Spark computes it in."""
         kinds = [self.kind(side) for side in (node.this, node.expression)]
         result = self.kind(node)
+        if result.kind == "date" and kinds[0].kind == "date":
+            days = self.value(node.expression)
+            return arrow_times.plus_days(
+                self.value(node.this), pc.negate(days) if isinstance(node, exp.Sub) else days
+            )
         if not all(kind.is_numeric for kind in kinds) or not result.is_numeric:
             raise _unsupported(node)
         sides = list(zip((node.this, node.expression), kinds, strict=True))
@@ -265,9 +281,23 @@ class _Evaluator:
         if self.kind(node).kind != "double" or not all(kind.is_numeric for kind in kinds):
             raise _unsupported(node)
         left, right = (as_number(self.value(side), pa.float64()) for side in (node.this, node.expression))
-        if holds_any(pc.and_(pc.is_valid(left), pc.equal(right, 0.0))):
-            raise PipelineError(f"{fragment(node)!r} divides by zero.")
+        check_divisor(left, right)
         return pc.divide(left, right)
+
+    def divide_whole(self, node: exp.Expr) -> Value:
+        """Return a DIV b of integers."""
+        kinds = [self.kind(side) for side in (node.this, node.expression)]
+        if not all(kind.is_integer for kind in kinds):
+            raise _unsupported(node)
+        return whole_quotient(
+            *(as_number(self.value(side), pa.int64()) for side in (node.this, node.expression))
+        )
+
+    def nullif(self, node: exp.Expr) -> Value:
+        """Return a value, or NULL where it equals another."""
+        equal = pc.fill_null(self.compare(node, pc.equal, node.this, node.expression), False)
+        value = self.value(node.this)
+        return pc.if_else(equal, pa.scalar(None, value.type), value)
 
     def coalesce(self, node: exp.Expr) -> Value:
         """Return the first value that is not NULL."""
@@ -323,26 +353,97 @@ class _Evaluator:
             return read
         if source.is_numeric and (source.widens_to(target) or target.kind == "double"):
             return as_number(self.value(node.this), to_arrow(target))
-        if source.kind == "timestamp" and target.kind == "date":
-            return arrow_times.local(self.value(node.this), self.timezone).cast(pa.date32(), safe=False)
+        if source.kind in TIMES and target.kind in TIMES:
+            return self.time_as(self.value(node.this), target.kind)
         if source == target or (source.is_integer and target.kind == "string"):
             return self.value(node.this).cast(to_arrow(target))
         raise _unsupported(node)
 
+    def time_as(self, value: Value, kind: str) -> Value:
+        """Return dates and timestamps as values of another such type, in the plan's time zone."""
+        if kind == "date":
+            return arrow_times.as_date(value, self.timezone)
+        found = arrow_times.as_timestamp(value, self.timezone)
+        return (
+            found if kind == "timestamp" else arrow_times.local(value, self.timezone).cast(pa.timestamp("us"))
+        )
+
+    def time(self, node: exp.Expr, kind: str) -> Value:
+        """Return the value of a node that is a date or a timestamp, as one of another such type."""
+        node = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
+        return self.time_as(self.typed(node, *TIMES), kind)
+
     def field(self, node: exp.Expr) -> Value:
         """Return a field of a date or of a timestamp, the latter in the plan's time zone."""
-        argument = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        kinds = ("timestamp", "timestamp_ntz") if type(node) in (exp.Hour, exp.Minute) else ()
-        value = self.typed(argument, *(kinds or ("date", "timestamp", "timestamp_ntz")))
-        return _FIELDS[type(node)](arrow_times.local(value, self.timezone)).cast(pa.int32())
+        return self._field(node, _FIELDS[type(node)], node.this)
+
+    def extract(self, node: exp.Expr) -> Value:
+        """Return EXTRACT(field FROM time); seconds have a fraction there, which only Spark tells."""
+        name = extracted_field(node)
+        if name == "second":
+            raise _unsupported(node)
+        return self._field(node, name, node.expression)
+
+    def _field(self, node: exp.Expr, name: str, argument: exp.Expr) -> Value:
+        argument = argument.this if isinstance(argument, exp.TsOrDsToDate) else argument
+        value = self.typed(argument, *TIMES)
+        if name in ("hour", "minute", "second") and pa.types.is_date(value.type):
+            raise _unsupported(node)
+        return arrow_times.FIELDS[name](arrow_times.local(value, self.timezone)).cast(pa.int32())
+
+    def truncate(self, node: exp.Expr) -> Value:
+        """Return date_trunc('unit', time), a TIMESTAMP, or trunc(date, 'unit'), a DATE."""
+        unit = truncation_unit(node)
+        if isinstance(node, exp.DateTrunc):
+            return arrow_times.truncated_date(self.time(node.this, "date"), unit)
+        return arrow_times.truncated(self.time(node.this, "timestamp"), unit, self.timezone)
+
+    def plus_days(self, node: exp.Expr) -> Value:
+        """Return date_add(date, days), as which date_sub is read, too."""
+        if node.args.get("unit") is not None and node.args["unit"].name.upper() != "DAY":
+            raise _unsupported(node)
+        return arrow_times.plus_days(self.time(node.this, "date"), self.typed(node.expression, *DAYS))
+
+    def days_between(self, node: exp.Expr) -> Value:
+        """Return datediff(end, start)."""
+        return arrow_times.days_between(self.time(node.this, "date"), self.time(node.expression, "date"))
+
+    def epoch(self, node: exp.Expr) -> Value:
+        """Return unix_seconds(time) or one of its like; unix_timestamp(time) is the first of them."""
+        return arrow_times.epoch(self.typed(node.this, "timestamp"), _EPOCHS[type(node)])
+
+    def function(self, node: exp.Expr) -> Value:
+        """Return a function that the parser has no class for."""
+        name = node.name.lower()
+        if name == "weekday" and len(node.expressions) == 1:
+            return self._field(node, name, node.expressions[0])
+        if name in _FROM_EPOCHS and len(node.expressions) == 1:
+            whole = ("tinyint", "smallint", "int", "bigint")
+            return arrow_times.from_epoch(self.typed(node.expressions[0], *whole), _FROM_EPOCHS[name])
+        raise _unsupported(node)
 
 
-_FIELDS: dict[type[exp.Expr], Callable[..., Value]] = {
-    exp.Year: pc.year,
-    exp.Month: pc.month,
-    exp.Day: pc.day,
-    exp.Hour: pc.hour,
-    exp.Minute: pc.minute,
+_FIELDS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.WeekOfYear: "week",
+    exp.Day: "day",
+    exp.DayOfYear: "doy",
+    exp.DayOfWeek: "dow",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+}
+_EPOCHS: dict[type[exp.Expr], str] = {
+    exp.UnixSeconds: "second",
+    exp.UnixMillis: "millisecond",
+    exp.UnixMicros: "microsecond",
+}
+_FROM_EPOCHS = {
+    "timestamp_seconds": "second",
+    "timestamp_millis": "millisecond",
+    "timestamp_micros": "microsecond",
 }
 
 
@@ -387,7 +488,21 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.TryCast: _rule(_Evaluator.cast, "this to"),
     exp.Lower: _rule(lambda evaluator, node: arrow_text.lower(evaluator.typed(node.this, "string")), "this"),
     exp.Upper: _rule(lambda evaluator, node: arrow_text.upper(evaluator.typed(node.this, "string")), "this"),
+    exp.IntDiv: _rule(_Evaluator.divide_whole, _BINARY),
+    exp.Nullif: _rule(_Evaluator.nullif, _BINARY),
     **dict.fromkeys(_FIELDS, _rule(_Evaluator.field, "this")),
+    exp.Extract: _rule(_Evaluator.extract, _BINARY),
+    exp.TimestampTrunc: _rule(_Evaluator.truncate, "this unit"),
+    exp.DateTrunc: _rule(_Evaluator.truncate, "this unit"),
+    # safe: what the parser says of texts that are no dates, which are not read here
+    exp.TsOrDsToDate: _rule(lambda evaluator, node: evaluator.time(node.this, "date"), "this safe"),
+    exp.TsOrDsAdd: _rule(_Evaluator.plus_days, _BINARY + " unit"),
+    exp.DateDiff: _rule(_Evaluator.days_between, _BINARY),
+    exp.LastDay: _rule(
+        lambda evaluator, node: arrow_times.last_day(evaluator.time(node.this, "date")), "this"
+    ),
+    **dict.fromkeys(_EPOCHS, _rule(_Evaluator.epoch, "this")),
+    exp.Anonymous: _rule(_Evaluator.function, "this expressions"),
 }
 
 

@@ -1,7 +1,7 @@
 """Numbers on Arrow as Spark has them: casts between number types, and comparisons in which NaN is a value."""
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,39 @@ def _nearest(number: Any, kind: pa.DataType) -> Any:
     if number is None or kind == pa.float64():
         return None if number is None else float(number)
     return np.float32(str(number))  # rounded once: by way of a double it would be rounded twice
+
+
+def check_divisor(left: Value, right: Value) -> None:
+    """Raise ZeroDivisionError where a number is divided by zero; NULL is not, whatever it is divided by."""
+    if holds_any(pc.and_(pc.is_valid(left), pc.equal(right, _constant(0, right.type)))):
+        raise ZeroDivisionError("division by zero")
+
+
+def _constant(number: int, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(Decimal(number) if pa.types.is_decimal(kind) else number, kind)
+
+
+def remainder(left: Value, right: Value) -> Value:
+    """Return what is left over by a division of numbers of one kind, with the sign of what is divided."""
+    check_divisor(left, right)
+    decimal = pa.types.is_decimal(left.type)
+    kind = pa.decimal128(38, max(left.type.scale, right.type.scale)) if decimal else left.type
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return remainder(pa.array([left.as_py()], left.type), right)[0]
+    valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    sides = [pc.fill_null(side, _constant(1, side.type)) for side in (left, right)]
+    values = [np.asarray(side.as_py() if isinstance(side, pa.Scalar) else side) for side in sides]
+    with localcontext(prec=100):  # decimals are Python's here, whose remainder has this sign, too
+        found = np.where(values[1] == 0, 1, values[1])
+        found = values[0] % found if decimal else np.fmod(values[0], found)
+    return pa.array(found, kind, mask=~np.asarray(valid))
+
+
+def whole_quotient(left: Value, right: Value) -> Value:
+    """Return a division of integers without what is left over."""
+    check_divisor(left, right)
+    divisor = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
+    return pc.divide_checked(left, divisor)
 
 
 def compare_floats(operator: Callable[..., Value], left: Value, right: Value) -> Value:

@@ -1,15 +1,19 @@
-"""Times on Arrow as Spark has them: literals, and timestamps as a clock in the plan's zone shows them."""
+"""Times on Arrow as Spark has them: literals, fields, and timestamps as a clock in the plan's zone shows them."""
 
 import datetime as dt
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.sql.arrow_numbers import Value
+from eddyline.sql.time_units import OF_DATES
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:\d\d)?)?")
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_MICROS = {"second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
 
 
 def local(value: Value, timezone: str) -> Value:
@@ -17,6 +21,94 @@ def local(value: Value, timezone: str) -> Value:
     if not pa.types.is_timestamp(value.type) or value.type.tz is None:
         return value
     return pc.local_timestamp(value.cast(pa.timestamp(value.type.unit, timezone)))
+
+
+FIELDS: dict[str, Callable[[Value], Value]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "week": pc.iso_week,
+    "day": pc.day,
+    "doy": pc.day_of_year,
+    "dow": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
+    "dow_iso": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
+    "weekday": pc.day_of_week,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+}
+"""The fields of a date or of a time as a clock shows it, by the name that EXTRACT has for them."""
+
+
+def as_date(value: Value, timezone: str) -> Value:
+    """Return dates and timestamps as dates, the latter in the zone."""
+    return local(value, timezone).cast(pa.date32(), safe=False)
+
+
+def as_timestamp(value: Value, timezone: str) -> Value:
+    """Return dates and times without a zone as timestamps: what a clock in the zone shows then.
+
+    A time that the clocks skip is as much later as they were put forward, a date begins when its first hour does.
+    """
+    if pa.types.is_date(value.type):
+        clock = value.cast(pa.timestamp("us"))
+        return pc.assume_timezone(clock, timezone, ambiguous="earliest", nonexistent="latest").cast(
+            _TIMESTAMP
+        )
+    if value.type.tz is not None:
+        return value
+    before = pc.assume_timezone(value, timezone, ambiguous="earliest", nonexistent="earliest").cast(
+        _TIMESTAMP
+    )
+    return _ahead(value, before, timezone)
+
+
+def _ahead(clock: Value, of: Value, timezone: str) -> Value:
+    """Return the timestamps at which clocks show a time that are as far from UTC as they are at other timestamps."""
+    moments = of.cast(pa.int64())
+    shown = local(of, timezone).cast(pa.int64())
+    return pc.add(clock.cast(pa.int64()), pc.subtract(moments, shown)).cast(_TIMESTAMP)
+
+
+def truncated(value: Value, unit: str, timezone: str) -> Value:
+    """Return the beginning of the year, week, hour, ... of timestamps, on the zone's clocks."""
+    begin = pc.floor_temporal(local(value, timezone), unit=unit)
+    if unit in OF_DATES:
+        return as_timestamp(as_date(begin, timezone), timezone)
+    same = _ahead(begin, value, timezone)  # of an hour that comes twice the one that the time is in
+    return pc.if_else(pc.equal(local(same, timezone), begin), same, as_timestamp(begin, timezone))
+
+
+def truncated_date(value: Value, unit: str) -> Value:
+    """Return the first day of the year, quarter, month or week of dates."""
+    return pc.floor_temporal(value, unit=unit)
+
+
+def last_day(value: Value) -> Value:
+    """Return the last day of the month of dates."""
+    following = pc.ceil_temporal(value, unit="month", ceil_is_strictly_greater=True)
+    return plus_days(following, pa.scalar(-1, pa.int32()))
+
+
+def plus_days(value: Value, days: Value) -> Value:
+    """Return dates so many days later."""
+    return pc.add_checked(value.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+def days_between(end: Value, start: Value) -> Value:
+    """Return how many days dates are after others."""
+    return pc.subtract_checked(end.cast(pa.int32()), start.cast(pa.int32()))
+
+
+def epoch(value: Value, unit: str) -> Value:
+    """Return timestamps as whole seconds, milliseconds or microseconds since 1970, rounded down."""
+    begin = pc.floor_temporal(value.cast(pa.timestamp("us")), unit=unit)
+    return pc.divide(begin.cast(pa.int64()), _MICROS[unit])
+
+
+def from_epoch(value: Value, unit: str) -> Value:
+    """Return the timestamps of whole seconds, milliseconds or microseconds since 1970."""
+    return pc.multiply_checked(value.cast(pa.int64()), _MICROS[unit]).cast(_TIMESTAMP)
 
 
 def literal(text: str, kind: str, timezone: str) -> pa.Scalar | None:
@@ -59,11 +151,10 @@ def _timestamp(text: str, timezone: str) -> pa.Scalar | None:
     found = _parsed(text)
     if found is None:
         return None
-    kind = pa.timestamp("us", "UTC")
     if found[1]:
-        return pa.scalar(found[0], kind)
+        return pa.scalar(found[0], _TIMESTAMP)
     clock = pa.scalar(found[0].replace(tzinfo=None), pa.timestamp("us"))
     try:
-        return pc.assume_timezone(clock, timezone, ambiguous="earliest", nonexistent="raise").cast(kind)
+        return pc.assume_timezone(clock, timezone, ambiguous="earliest", nonexistent="raise").cast(_TIMESTAMP)
     except pa.ArrowInvalid:
         return None

@@ -9,12 +9,15 @@ Which types each takes is as in Spark: MIN and MAX any, PERCENTILE_APPROX number
 numbers.
 """
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.sql.filters import PRESENT, Conditions, aggregate_of, by_relation, conditioned, own_conditions
 from eddyline.sql.key_columns import key_column, value_column
 from eddyline.sql.query import Detail, DetailFunction, GroupColumn
+from eddyline.sql.time_units import TIMES
 from eddyline.sql.typing import literal_number
 
 _QUANTILES: dict[type[exp.Expr], DetailFunction] = {
@@ -25,13 +28,11 @@ _QUANTILES: dict[type[exp.Expr], DetailFunction] = {
     exp.Median: "percentile",
 }
 _ENDS: dict[type[exp.Expr], DetailFunction] = {exp.Min: "min", exp.Max: "max"}
-TIMES = ("date", "timestamp", "timestamp_ntz")
-"""Types that are no numbers and have quantiles."""
 
 
 def is_detail(node: exp.Expr) -> bool:
     """Return whether an expression of the SELECT list needs the single values of a group."""
-    node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
+    node = aggregate_of(node)
     return (
         isinstance(node, exp.WithinGroup)
         or type(node) in _QUANTILES
@@ -42,13 +43,38 @@ def is_detail(node: exp.Expr) -> bool:
 
 def counts_distinct(node: exp.Expr) -> bool:
     """Return whether an expression of the SELECT list is COUNT(DISTINCT ...)."""
-    node = unparenthesised(node.this if isinstance(node, exp.Alias) else node)
+    node = aggregate_of(node)
     return isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
 
 
 def read_detail(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
     """Return the aggregate that an expression asks for, under a name of the answer."""
-    node = unparenthesised(node)
+    read = _read(name, aggregate_of(node), sources)
+    conditions = by_relation(own_conditions(node), sources, constant=read.columns[0].relation)
+    return replace(read, columns=_filtered(read, conditions, node))
+
+
+def _filtered(detail: Detail, conditions: Conditions, node: exp.Expr) -> tuple[GroupColumn, ...]:
+    """Return the columns of a detail, NULL in rows that do not meet conditions; distinct tuples take one for each."""
+    made = [
+        replace(column, expression=conditioned(column.expression, conditions.get(column.relation, ())))
+        for column in detail.columns
+    ]
+    others = {relation: conditions[relation] for relation in conditions.keys() - {c.relation for c in made}}
+    if others and detail.function != "distinct":
+        raise UnsupportedQuery(
+            f"{fragment(node)!r}: the condition is on another relation than the column: ask the aggregate alone, "
+            "without GROUP BY, and it is answered as a condition of WHERE."
+        )
+    made += [
+        GroupColumn(" AND ".join(texts), relation, conditioned(PRESENT, texts))
+        for relation, texts in sorted(others.items())
+    ]
+    return tuple(made)
+
+
+def _read(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
+    """Return a detail without its FILTER."""
     if counts_distinct(node):
         return Detail(name, "distinct", _columns(node.this.expressions, node, sources))
     if type(node) in _ENDS:

@@ -29,6 +29,7 @@ ALLOWED: frozenset[type[exp.Expr]] = frozenset(
         exp.Year, exp.Month, exp.Day, exp.Quarter, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.Hour,
         exp.Minute, exp.Second, exp.Extract, exp.DateAdd, exp.DateSub, exp.DateDiff, exp.DateTrunc,
         exp.TimestampTrunc, exp.TsOrDsToDate, exp.TsOrDsAdd, exp.TsOrDsDiff, exp.LastDay,
+        exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros, exp.UnixDate,
     }
 )  # fmt: skip
 # Deterministic functions of the row that sqlglot has no class for.
@@ -36,7 +37,7 @@ ALLOWED_FUNCTIONS = frozenset(
     """
     ascii bit_count bit_length btrim char_length contains crc32 endswith hash ifnull initcap instr isnotnull isnull
     locate lpad ltrim make_date mod nvl nvl2 octet_length pmod positive rpad rtrim shiftleft shiftright soundex
-    startswith translate unix_date unix_micros unix_millis unix_seconds weekday xxhash64
+    startswith timestamp_micros timestamp_millis timestamp_seconds translate weekday xxhash64
     """.split()  # noqa: SIM905 - a list of so many words reads better as text
 )
 

@@ -20,6 +20,7 @@ _SAFE: frozenset[type[exp.Expr]] = frozenset(
         exp.Contains,
         exp.Year, exp.Month, exp.Day, exp.Quarter, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.Hour,
         exp.Minute, exp.Second, exp.TsOrDsToDate, exp.LastDay, exp.TryCast,
+        exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff,
     }
 )  # fmt: skip
 """What has a value, or is NULL, on every row; all else is taken to fail on some."""
@@ -51,3 +52,12 @@ def safe_first(conjuncts: Iterable[str]) -> tuple[str, ...]:
     Each is evaluated only where all before it are TRUE, so that it does not matter where the query has them.
     """
     return tuple(sorted(conjuncts, key=may_fail))
+
+
+def row_failure(text: str, why: str) -> str:
+    """Return the sentence on an expression without a value on a row, and what to do; text: empty if not known."""
+    told = repr(text.replace("`", "")) if text else "an expression of a query"
+    return (
+        f"{told} fails on a row: {why.strip().rstrip('.')}; exclude such rows in WHERE, or let it be "
+        "NULL there by NULLIF(divisor, 0), TRY_DIVIDE or TRY_CAST."
+    )

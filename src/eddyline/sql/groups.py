@@ -22,6 +22,7 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
+from eddyline.sql.formulas import is_formula
 from eddyline.sql.joins import read_from
 from eddyline.sql.key_columns import key_column
 from eddyline.sql.outputs import Outputs, is_same_column
@@ -41,13 +42,15 @@ MAX_LIMIT = 1_000_000
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Return whether a SELECT asks for groups, for several aggregates in one row, or for a detail of single values.
+    """Return whether a SELECT asks for groups, for several aggregates in one row, a formula of them, or single values.
 
     A distinct count of its own is one of sets, or over an inner or semi-join of two streams, if it joins no more.
     """
     if select.args.get("group") or len(select.expressions) != 1:
         return True
     only = select.expressions[0]
+    if is_formula(only):
+        return True
     return is_detail(only) and (not counts_distinct(only) or _joins_otherwise(select))
 
 
@@ -95,6 +98,7 @@ def read_group_query(
         _limit(select),
         tuple(outputs.details),
         conditions,
+        tuple(outputs.formulas),
     )
 
 

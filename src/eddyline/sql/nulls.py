@@ -15,7 +15,8 @@ _OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe)
 _OF_FIRST = (
     exp.Neg, exp.Not, exp.Abs, exp.Cast, exp.Lower, exp.Upper, exp.Length, exp.Year, exp.Month, exp.Day, exp.Quarter,
     exp.Hour, exp.Minute, exp.Second, exp.TsOrDsToDate, exp.Floor, exp.Ceil, exp.Round, exp.Sqrt, exp.Substring,
-    exp.Trim, exp.DateTrunc, exp.TimestampTrunc,
+    exp.Trim, exp.DateTrunc, exp.TimestampTrunc, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.LastDay,
+    exp.TsOrDsAdd, exp.Nullif,
 )  # fmt: skip
 _PATTERNS = (
     exp.Like,

@@ -11,12 +11,14 @@ from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import read_aggregate
 from eddyline.sql.clauses import check_clauses
 from eddyline.sql.expressions import fragment
+from eddyline.sql.filters import with_filter_in_where
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.joins import read_from
 from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
 from eddyline.sql.sides import with_constants_at_root
+from eddyline.sql.spellings import with_plain_spellings
 from eddyline.sql.top_k import with_top_k_grouped
 from eddyline.types import Column
 
@@ -69,7 +71,7 @@ def _parse_select(text: str) -> exp.Select:
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
     _check_arguments(statement)
-    return with_top_k_grouped(_with_plain_spellings(statement))
+    return with_top_k_grouped(with_filter_in_where(with_plain_spellings(statement)))
 
 
 def _reason(error: Exception) -> str:
@@ -92,16 +94,3 @@ def _check_arguments(select: exp.Select) -> None:
         missing = any(needed and node.args.get(name) is None for name, needed in node.arg_types.items())
         if missing and not isinstance(node, exp.AggFunc):  # of aggregates their own readers say it better
             raise SqlError(f"{fragment(node.parent or node)!r} lacks an argument.")
-
-
-def _with_plain_spellings(select: exp.Select) -> exp.Select:
-    """Return a SELECT in which other names of what we answer are gone: APPROX_COUNT_DISTINCT is COUNT(DISTINCT ...)."""
-
-    def plain(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.ApproxDistinct):
-            return exp.Count(this=exp.Distinct(expressions=[node.this]), big_int=True)
-        return node
-
-    made = select.transform(plain)
-    assert isinstance(made, exp.Select)
-    return made

@@ -1,5 +1,6 @@
 """What a query is once it is read: relations, joins and one aggregate, as plain values."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -197,6 +198,54 @@ class Detail(msgspec.Struct, frozen=True):
         return kind if is_value and (wide or not kind.is_numeric) else None
 
 
+class FormulaNumber(msgspec.Struct, frozen=True, tag="number"):
+    """A number in a formula, as it is written."""
+
+    digits: str
+
+
+class FormulaPart(msgspec.Struct, frozen=True, tag="part"):
+    """An aggregate in a formula, by name; over: the COUNT, by name, that it is divided by as an average is.
+
+    guarded: NULLIF makes the count NULL where it is 0.
+    """
+
+    name: str
+    over: str | None = None
+    guarded: bool = False
+
+
+class FormulaNode(msgspec.Struct, frozen=True, tag="node"):
+    """An operation on two formulas; of round, coalesce and nullif the second is a number."""
+
+    operator: Literal["+", "-", "*", "/", "round", "coalesce", "nullif"]
+    left: "Formula"
+    right: "Formula"
+
+
+Formula = FormulaNumber | FormulaPart | FormulaNode
+
+
+class NamedFormula(msgspec.Struct, frozen=True):
+    """A formula of aggregates, such as SUM(a) / COUNT(*), and its name in the answer."""
+
+    name: str
+    formula: Formula
+
+    @property
+    def parts(self) -> tuple[FormulaPart, ...]:
+        """What it is made of, each once."""
+        return tuple(dict.fromkeys(_parts_of(self.formula)))
+
+
+def _parts_of(formula: Formula) -> Iterator[FormulaPart]:
+    if isinstance(formula, FormulaPart):
+        yield formula
+    elif isinstance(formula, FormulaNode):
+        yield from _parts_of(formula.left)
+        yield from _parts_of(formula.right)
+
+
 Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 
 
@@ -234,7 +283,8 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
     ORDER BY reads is not among them. having: conditions that all must hold. details: aggregates that need the single
-    values of a group. conditions: on joined rows, beyond the links.
+    values of a group. conditions: on joined rows, beyond the links. formulas: made of the aggregates and details, some
+    of which nothing else reads.
     """
 
     text: str
@@ -248,6 +298,7 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     limit: int | None = None
     details: tuple[Detail, ...] = ()
     conditions: tuple[CrossCondition, ...] = ()
+    formulas: tuple[NamedFormula, ...] = ()
 
     @property
     def held(self) -> tuple[GroupColumn, ...]:
@@ -257,8 +308,16 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of all aggregates."""
-        return (*(each.name for each in self.aggregates), *(each.name for each in self.details))
+        """The names of all aggregates and formulas of them."""
+        of_rows = (*(each.name for each in self.aggregates), *(each.name for each in self.details))
+        return (*of_rows, *(each.name for each in self.formulas))
+
+    @property
+    def averages(self) -> tuple[FormulaPart, ...]:
+        """The parts of formulas that are averages, each once."""
+        return tuple(
+            dict.fromkeys(part for each in self.formulas for part in each.parts if part.over is not None)
+        )
 
     @property
     def needs_single_links(self) -> bool:

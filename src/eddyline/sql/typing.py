@@ -27,6 +27,7 @@ from eddyline.sql.coercion import (
 )
 from eddyline.sql.expressions import Source, fragment, resolve, unparenthesised
 from eddyline.sql.schema import sql_type
+from eddyline.sql.time_units import DAYS, TIMES, extracted_field, truncation_unit
 from eddyline.types import SqlType
 
 Sources = tuple[Source, ...]
@@ -35,7 +36,9 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 _OF_TIMES = (
     exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Hour, exp.Minute, exp.Second, exp.DayOfWeek, exp.DayOfYear,
+    exp.WeekOfYear,
 )  # fmt: skip
+_EPOCHS = (exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros)
 _TO_STRING = (exp.Lower, exp.Upper, exp.Trim, exp.ConcatWs)
 _STRING_OR_BINARY = (exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe)
 _PREDICATES = (
@@ -118,7 +121,7 @@ def _arithmetic(node: exp.Expr, sources: Sources) -> Type:
     left, right = infer(node.left, sources), infer(node.right, sources)
     if left is None or right is None:
         return None
-    times = [kind for kind in (left, right) if kind.kind in ("date", "timestamp", "timestamp_ntz")]
+    times = [kind for kind in (left, right) if kind.kind in TIMES]
     if times:
         return _time_arithmetic(node, left, right)
     if not all(kind.is_numeric or kind.kind in ("string", "void") for kind in (left, right)):
@@ -177,10 +180,9 @@ def _whole_division(node: exp.Expr, left: SqlType, right: SqlType) -> Type:
 
 def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
     """Return DATE for days added to or taken from a date; what is left of Spark's rules gives intervals."""
-    days = ("tinyint", "smallint", "int")
-    if left == DATE and right.kind in days and isinstance(node, exp.Add | exp.Sub):
+    if left == DATE and right.kind in DAYS and isinstance(node, exp.Add | exp.Sub):
         return DATE
-    if right == DATE and left.kind in days and isinstance(node, exp.Add):
+    if right == DATE and left.kind in DAYS and isinstance(node, exp.Add):
         return DATE
     numbers = left.is_numeric or right.is_numeric or {"boolean", "binary"} & {left.kind, right.kind}
     strings = "string" in (left.kind, right.kind)
@@ -254,6 +256,11 @@ def _choice(node: exp.Expr, sources: Sources) -> Type:
     return _together(node, [node.this, *node.expressions], sources)
 
 
+def _nullif(node: exp.Expr, sources: Sources) -> Type:
+    _together(node, [node.this, node.expression], sources)
+    return infer(node.this, sources)
+
+
 def _case(node: exp.Expr, sources: Sources) -> Type:
     for branch in node.args["ifs"]:
         if node.this is None:
@@ -270,10 +277,52 @@ def _if(node: exp.Expr, sources: Sources) -> Type:
 
 
 def _of_time(node: exp.Expr, sources: Sources) -> Type:
-    kind = infer(node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this, sources)
-    if kind is not None and kind.kind not in ("string", "date", "timestamp", "timestamp_ntz", "void"):
-        raise _refused(node, [kind])
+    _check_times(node, [node.this], sources)
     return INT
+
+
+def _extract(node: exp.Expr, sources: Sources) -> Type:
+    field = extracted_field(node)
+    _check_times(node, [node.expression], sources)
+    return SqlType("decimal", 8, 6) if field == "second" else INT
+
+
+def _truncation(node: exp.Expr, sources: Sources) -> Type:
+    truncation_unit(node)
+    _check_times(node, [node.this], sources)
+    return DATE if isinstance(node, exp.DateTrunc) else TIMESTAMP
+
+
+def _plus_days(node: exp.Expr, sources: Sources) -> Type:
+    _check_times(node, [node.this], sources)
+    kind = infer(node.expression, sources)
+    if kind is not None and kind.kind not in (*DAYS, "void"):
+        raise _refused(node, [kind])
+    return DATE
+
+
+def _days_between(node: exp.Expr, sources: Sources) -> Type:
+    _check_times(node, [node.this, node.expression], sources)
+    return INT if node.args.get("unit") is None else None
+
+
+def _check_times(node: exp.Expr, parts: list[exp.Expr], sources: Sources) -> None:
+    """Raise SqlError where a part is neither a date or a time nor a text, which Spark casts."""
+    for part in parts:
+        kind = infer(part.this if isinstance(part, exp.TsOrDsToDate) else part, sources)
+        if kind is not None and kind.kind not in ("string", *TIMES, "void"):
+            raise _refused(node, [kind])
+
+
+def _function(node: exp.Expr, sources: Sources) -> Type:
+    """Return the type of a function that the parser has no class for, None where our rules do not reach."""
+    kinds = [infer(part, sources) for part in node.expressions]
+    if node.name.lower() in ("timestamp_seconds", "timestamp_millis", "timestamp_micros"):
+        whole = len(kinds) == 1 and (kinds[0] is None or kinds[0].is_integer)
+        if not whole:
+            raise _refused(node, kinds)
+        return TIMESTAMP
+    return INT if node.name.lower() == "weekday" else None
 
 
 def _always(kind: SqlType) -> Callable[[exp.Expr, Sources], Type]:
@@ -312,6 +361,14 @@ _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.E
     (exp.If, _if),
     (exp.TsOrDsToDate, _always(DATE)),
     (_OF_TIMES, _of_time),
+    (exp.Extract, _extract),
+    ((exp.TimestampTrunc, exp.DateTrunc), _truncation),
+    (exp.TsOrDsAdd, _plus_days),
+    (exp.DateDiff, _days_between),
+    (exp.LastDay, _always(DATE)),
+    (_EPOCHS, _always(BIGINT)),
+    (exp.Nullif, _nullif),
+    (exp.Anonymous, _function),
     (exp.Length, _always(INT)),
     (_TO_STRING, _always(STRING)),
     (_STRING_OR_BINARY, _string_or_binary),

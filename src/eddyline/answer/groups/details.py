@@ -15,8 +15,8 @@ from eddyline.answer.interval import FloatArray
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
-from eddyline.sql.details import TIMES
 from eddyline.sql.query import Detail, GroupQuery
+from eddyline.sql.time_units import TIMES
 from eddyline.types import SqlType
 
 

@@ -1,7 +1,7 @@
 """GROUP BY queries: which reading answers, and the table that the reader gets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from eddyline.answer.groups.columns import (
 )
 from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
+from eddyline.answer.groups.formulas import formula_column
 from eddyline.answer.groups.labels import labels_of, rows_of
 from eddyline.answer.groups.rest import rest_of_sum
 from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
@@ -38,7 +39,7 @@ from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray
-from eddyline.sql.query import ENDS, GroupColumn, GroupQuery
+from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, GroupQuery, NamedFormula, Query
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Answered:
     """What is known of each group: its number, a column of values for each aggregate, and what is missing.
 
     most_rows: how many rows each group has at most, where they are not known. missed: a value that is not followed may
-    hold much of the join.
+    hold much of the join. averages: parts of formulas that are averages, where they are not exact.
     """
 
     groups: IntArray
@@ -58,6 +59,19 @@ class Answered:
     notes: tuple[str, ...] = ()
     most_rows: FloatArray | None = None
     missed: bool = False
+    averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Groups with their labels, and the columns of all their aggregates and details."""
+
+    answered: Answered
+    labels: Mapping[GroupColumn, pa.Array]
+    columns: dict[str, Column]
+    rest: dict[str, Estimate]
+    exact: bool
+    negative: int
 
 
 def answer_groups(
@@ -70,6 +84,58 @@ def answer_groups(
     simultaneous: bool = False,
 ) -> Groups:
     """Return the groups of a query with intervals; simultaneous: wide enough to hold all of them together."""
+    read = _read_groups(snapshot, planned, query, confidence, simultaneous=simultaneous)
+    answered, labels, columns, rest, exact = read.answered, read.labels, read.columns, read.rest, read.exact
+    by_zero, reads = False, {confidence: read}
+    for named in query.formulas:
+        sure = confidence if exact else of_each(confidence, len(named.parts))
+        if sure not in reads:
+            reads[sure] = _read_groups(snapshot, planned, query, sure, simultaneous=simultaneous)
+        parts = reads[sure]
+        column, zero = formula_column(named, parts.columns, parts.answered.averages, exact=exact)
+        columns[named.name], by_zero = column, by_zero or zero
+        rest[named.name] = _rest_of_formula(f"{planned.name}.{named.name}", named, rest, confidence)
+    if query.formulas:
+        told = [*query.selected, *(test.name for test in query.having), *(each.name for each in query.order)]
+        columns = {name: column for name, column in columns.items() if name in told}
+    made = _table(query, labels, columns, exact=exact)
+    table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
+    found = (
+        *about,
+        *answered.notes,
+        *((notes.negative_values(read.negative),) if read.negative else ()),
+        *chosen,
+    )
+    found += (notes.DIVIDED_BY_ZERO,) if by_zero else ()
+    return Groups(
+        planned.name,
+        tuple(name for name in query.selected if name in {g.name for g in query.groups}),
+        tuple(name for name in query.selected if name in query.measures),
+        table,
+        {name: rest[name] for name in query.selected if name in rest},
+        confidence,
+        "sample" if answered.exact and not exact else answered.method,
+        answered.whole and exact,
+        found,
+    )
+
+
+def _rest_of_formula(
+    name: str, named: NamedFormula, rest: Mapping[str, Estimate], confidence: float
+) -> Estimate:
+    """Return a formula over the groups that are not seen: told where all of its parts are exact there."""
+    parts = {each for part in named.parts for each in (part.name, part.over) if each is not None}
+    if not all(rest[each].exact for each in parts):
+        return Estimate(name, None, None, None, confidence, "sample", notes=(notes.UNSEEN_DETAIL,))
+    columns = {each: column_of_values([(rest[each].value,) * 3]) for each in parts}
+    (value, *_), _ = formula_column(named, columns, {}, exact=True)
+    return Estimate.exactly(name, value[0].as_py(), confidence)
+
+
+def _read_groups(
+    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float, *, simultaneous: bool
+) -> _Groups:
+    """Return the groups of a query with all their aggregates and details, before formulas, HAVING and LIMIT."""
     assert planned.shape is not None
     held = with_derived(snapshot, planned)
     join = held_join(held, planned)
@@ -108,20 +174,7 @@ def answer_groups(
             columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
             exact &= read.exact
             negative = max(negative, read.negative)
-    made = _table(query, labels, columns, exact=exact)
-    table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
-    found = (*about, *answered.notes, *((notes.negative_values(negative),) if negative else ()), *chosen)
-    return Groups(
-        planned.name,
-        tuple(name for name in query.selected if name in {g.name for g in query.groups}),
-        tuple(name for name in query.selected if name in query.measures),
-        table,
-        {name: rest[name] for name in query.selected if name in rest},
-        confidence,
-        "sample" if answered.exact and not exact else answered.method,
-        answered.whole and exact,
-        found,
-    )
+    return _Groups(answered, labels, columns, rest, exact, negative)
 
 
 def _table(
@@ -279,13 +332,37 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
         made = told(whole_join.planned, single, interval, confidence, "sample", [])
         columns.append(column_of_values([(made.value, made.low, made.high)]))
+    averages = {}
+    for part in query.averages:
+        found = whole_join.read("avg", _average_of(query, part))
+        single = _averaged(query, part)
+        interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
+        interval = widened(single, interval, most_rows(whole_join.snapshot, single))
+        averages[part] = column_of_values([(interval.value, interval.low, interval.high)])
     about = notes.few_joined_values(rows.witnesses, rows.base)
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
     about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
     rest = _nothing(whole_join.planned, query, confidence)
     group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
     missed = whole_join.misses_much
-    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missed)
+    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missed, averages)
+
+
+def _average_of(query: GroupQuery, part: FormulaPart) -> dict[str, str]:
+    """Return the quantities that an average in a formula is made of."""
+    place = {each.name: i for i, each in enumerate(query.aggregates)}
+    assert part.over is not None
+    function = query.aggregates[place[part.name]].aggregate.function
+    return {
+        "sum": quantity_of_group(place[part.name], function),
+        "count": quantity_of_group(place[part.over], "count"),
+    }
+
+
+def _averaged(query: GroupQuery, part: FormulaPart) -> Query:
+    """Return the query of an average in a formula, as far as its unit goes."""
+    over = next(each.aggregate for each in query.aggregates if each.name == part.name)
+    return query.single(Aggregate("avg", over.factors))
 
 
 def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
@@ -298,13 +375,21 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
+    quotients = [_average_of(query, part) for part in query.averages]
+    asked += [
+        (GroupAggregate("avg", own, differences=whole_join.differences(own)), None) for own in quotients
+    ]
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     missed = whole_join.misses_much
     if missed:
         read = [_open_to_missed(each, whole) for each, (_, whole) in zip(read, asked, strict=True)]
         counted = _open_to_missed(counted, whole_join.read("count", {"count": ROWS}))
-    columns, rest = [], {}
-    for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=True):
+    columns, rest, averages = [], {}, {}
+    for part, quotient, found in zip(query.averages, quotients, read[len(query.aggregates) :], strict=True):
+        single = _averaged(query, part)
+        column = sampled_column(found, "avg", unit_of(single), shown, sampled.sums[quotient["count"]] <= 0)
+        averages[part] = widened_column(single, column, counted.highs[shown])
+    for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=False):
         function, own = wanted.function, wanted.quantities
         single = query.single(each.aggregate)
         unit, about = unit_of(single), f"{planned.name}.{each.name}"
@@ -326,7 +411,16 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         columns = list(known)
         exact = not whole_join.grouped.is_rounded
     return Answered(
-        groups, tuple(columns), exact, False, rest, "sample", tuple(few), counted.highs[shown], missed
+        groups,
+        tuple(columns),
+        exact,
+        False,
+        rest,
+        "sample",
+        tuple(few),
+        counted.highs[shown],
+        missed,
+        averages,
     )
 
 

@@ -27,8 +27,8 @@ from eddyline.sql.schema import COLUMN_NAME
 from eddyline.types import Column
 
 SAMPLES_ALONE = (
-    "groups, several aggregates, quantiles, MIN, MAX, outer, semi and anti joins, cycles of joins and conditions "
-    "between relations are answered by stream samples alone: leave `method` and samples=False out."
+    "groups, several aggregates, formulas of them, quantiles, MIN, MAX, outer, semi and anti joins, cycles of joins "
+    "and conditions between relations are answered by stream samples alone: leave `method` and samples=False out."
 )
 
 

@@ -1,0 +1,152 @@
+"""Formulas of aggregates: exact where all their parts are, else by interval arithmetic on parts that hold together.
+
+Parts are read at the confidence at which all of a formula's hold at once (Bonferroni), so that whatever they have to do
+with each other, the formula lies between its ends as surely as was asked. An average is one part, read as AVG is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, isfinite
+from typing import Any
+
+from eddyline.answer.groups.columns import Column, Value, column_of_values
+from eddyline.sql.query import Formula, FormulaNumber, FormulaPart, NamedFormula
+
+Ends = tuple[Any, Any, Any]
+"""A number with its ends: fractions where it is exact, else floats."""
+_NOTHING: Value = (None, None, None)
+
+
+def formula_column(
+    named: NamedFormula, columns: Mapping[str, Column], averages: Mapping[FormulaPart, Column], *, exact: bool
+) -> tuple[Column, bool]:
+    """Return (a formula of every group, whether one divides by zero); averages: of those that are not exact."""
+    names = dict.fromkeys(name for part in named.parts for name in (part.name, part.over) if name is not None)
+    values = {name: _values(columns[name]) for name in names}
+    known = {part: _values(averages[part]) for part in named.parts if part in averages and not exact}
+    whole = exact and _is_whole(named.formula, values)
+    read = [
+        _Read(
+            {name: each[row] for name, each in values.items()},
+            {part: each[row] for part, each in known.items()},
+            exact=exact,
+        )
+        for row in range(len(next(iter(values.values()))))
+    ]
+    found = [each.told(named.formula, whole=whole) for each in read]
+    return column_of_values(found), any(each.divided_by_zero for each in read)
+
+
+def _values(column: Column) -> Sequence[Value]:
+    return list(zip(*(part.to_pylist() for part in column), strict=True))
+
+
+def _is_whole(formula: Formula, values: Mapping[str, Sequence[Value]]) -> bool:
+    """Return whether a formula is of integers, by + - and * alone."""
+    if isinstance(formula, FormulaNumber):
+        return "." not in formula.digits and "e" not in formula.digits.lower()
+    if isinstance(formula, FormulaPart):
+        return formula.over is None and not any(isinstance(each[0], float) for each in values[formula.name])
+    return formula.operator in ("+", "-", "*", "coalesce", "nullif") and all(
+        _is_whole(side, values) for side in (formula.left, formula.right)
+    )
+
+
+@dataclass
+class _Read:
+    """The parts of a formula in one group."""
+
+    values: Mapping[str, Value]
+    averages: Mapping[FormulaPart, Value]
+    exact: bool
+    divided_by_zero: bool = field(default=False, init=False)
+
+    def told(self, formula: Formula, *, whole: bool) -> Value:
+        """Return a formula as the table has it; whole: as an integer."""
+        found = self.of(formula)
+        if found is None:
+            return _NOTHING
+        value, low, high = ((int(end) if whole else float(end)) for end in found)
+        return value, low, high
+
+    def of(self, formula: Formula) -> Ends | None:
+        """Return a formula, None where it is NULL."""
+        if isinstance(formula, FormulaNumber):
+            return self._number(formula.digits)
+        if isinstance(formula, FormulaPart):
+            return self._part(formula)
+        left = self.of(formula.left)
+        if formula.operator == "coalesce" and left is None:
+            return self.of(formula.right)
+        right = self.of(formula.right)
+        if left is None or right is None:
+            return None
+        if formula.operator == "nullif":
+            return None if left[0] == right[0] else left
+        return (
+            self._divided(left, right)
+            if formula.operator == "/"
+            else _OPERATIONS[formula.operator](left, right)
+        )
+
+    def _number(self, digits: str) -> Ends:
+        number = Fraction(digits) if self.exact else float(digits)
+        return number, number, number
+
+    def _part(self, part: FormulaPart) -> Ends | None:
+        over = self._aggregate(self.values[part.name])
+        if part.over is None or over is None:
+            return over
+        if part in self.averages:
+            return self._aggregate(self.averages[part])
+        count = self._aggregate(self.values[part.over])
+        assert count is not None
+        return None if part.guarded and count[0] == 0 else self._divided(over, count)
+
+    def _aggregate(self, value: Value) -> Ends | None:
+        if value[0] is None:
+            return None
+        if self.exact:
+            number = Fraction(str(value[0]))
+            return number, number, number
+        middle, low, high = (None if end is None else float(end) for end in value)  # type: ignore[arg-type]
+        return middle, -inf if low is None else low, inf if high is None else high
+
+    def _divided(self, left: Ends, right: Ends) -> Ends | None:
+        if right[0] == 0:
+            self.divided_by_zero = True
+            return None
+        if right[1] <= 0 <= right[2]:
+            return left[0] / right[0], -inf, inf
+        return _times(left, (1 / right[0], 1 / right[2], 1 / right[1]))
+
+
+def _times(left: Ends, right: Ends) -> Ends:
+    ends = [0 if 0 in (one, other) else one * other for one in left[1:] for other in right[1:]]
+    return left[0] * right[0], min(ends), max(ends)
+
+
+def _rounded(left: Ends, right: Ends) -> Ends:
+    unit = Fraction(1, 10 ** int(right[0]))
+    value, low, high = (_half_up(end, unit) for end in left)
+    return value, low, high
+
+
+def _half_up(number: Any, unit: Fraction) -> Any:
+    if isinstance(number, float) and not isfinite(number):
+        return number
+    exact = number if isinstance(number, Fraction) else Fraction(repr(number))
+    steps = abs(exact) / unit
+    whole = (2 * steps.numerator + steps.denominator) // (2 * steps.denominator)
+    made = whole * unit * (-1 if exact < 0 else 1)
+    return made if isinstance(number, Fraction) else float(made)
+
+
+_OPERATIONS: dict[str, Callable[[Ends, Ends], Ends]] = {
+    "+": lambda left, right: (left[0] + right[0], left[1] + right[1], left[2] + right[2]),
+    "-": lambda left, right: (left[0] - right[0], left[1] - right[2], left[2] - right[1]),
+    "*": _times,
+    "round": _rounded,
+    "coalesce": lambda left, _: left,
+}
