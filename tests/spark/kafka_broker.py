@@ -1,24 +1,17 @@
-"""A Kafka broker of the tests' own: one node (KRaft), on loopback, in a temporary folder, with the means to write to it.
-
-KAFKA_CONNECTOR_JARS names a folder with the jars of Spark's connector where Maven Central does not have the one of the
-installed Spark; without it mvn fetches that one.
-"""
+"""A Kafka broker of the tests' own: one node (KRaft), on loopback, in a temporary folder, with the means to write to it."""
 
 import base64
-import os
-import pathlib
+import contextlib
 import socket
 import subprocess
 import time
 import uuid
 
-import pyspark
 import pytest
 
 from tests.spark.maven_jars import jars_of
 
 BROKER = "org.apache.kafka:kafka_2.13:4.2.1"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -32,12 +25,6 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
 """
-
-
-def connector_jars():
-    """Return the folder of jars that let Spark read Kafka, or skip the test."""
-    given = os.environ.get("KAFKA_CONNECTOR_JARS")
-    return pathlib.Path(given) if given else jars_of(CONNECTOR)
 
 
 class Broker:
@@ -133,6 +120,17 @@ class Broker:
             producer.send(topic, key=key, value=value, partition=partition)
         producer.flush()
         producer.close()
+
+    @contextlib.contextmanager
+    def member(self, group, topics):
+        """A member of a consumer group that has got partitions of topics, and leaves in the end."""
+        from kafka import KafkaConsumer
+
+        reader = KafkaConsumer(*topics, bootstrap_servers=self.servers, group_id=group)
+        while not reader.assignment():
+            reader.poll(200)
+        yield
+        reader.close()
 
     def records(self, topic):
         """Return how many records a topic has now."""

@@ -10,9 +10,10 @@ import pytest
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
 from eddyline.store import Store
-from tests.spark.kafka_broker import Broker, connector_jars
+from tests.spark.kafka_broker import Broker
+from tests.spark.kafka_connector import connector_jars
 from tests.spark.kafka_job import Child
-from tests.spark.kafka_tables import Tables, pipeline_text
+from tests.spark.kafka_tables import PARTITIONS, Tables, pipeline_text
 
 pytestmark = [
     pytest.mark.spark,
@@ -56,8 +57,7 @@ def settled(child, store, expected, seconds=90):
         time.sleep(0.2)
 
 
-def test_tables_are_joined_live_through_kills_restarts_and_new_partitions(broker, jars, tmp_path):
-    """Two drivers: the first is killed with -9, the second sees the broker restart and partitions being added."""
+def test_tables_are_joined_live_and_a_killed_driver_counts_once(broker, jars, tmp_path):
     tables = Tables(broker)
     tables.create()
     tables.work(300)
@@ -71,16 +71,44 @@ def test_tables_are_joined_live_through_kills_restarts_and_new_partitions(broker
     tables.work(50)
     second = Child(path)
     settled(second, store, tables.state(plan))
-    broker.stop()
-    broker.start()
-    broker.add_partitions("visits", 5)
-    broker.add_partitions("clicks", 6)
-    tables.work(150)
-    settled(second, store, tables.state(plan))
     tables.check(store, plan)
     assert el.open(store).answer("kept").freshness.bad == 0
     code, told = second.end(signal.SIGTERM)
     assert code == 0, told
+
+
+@pytest.mark.slow
+def test_partitions_that_move_or_are_added_and_a_broker_that_restarts_change_nothing(broker, jars, tmp_path):
+    """Spark assigns partitions to its tasks itself: members of its group that come and go take nothing from it.
+
+    The next driver is killed in the batch that has the new partitions for the first time.
+    """
+    tables = Tables(broker, seed=3, prefix="moved.")
+    tables.create()
+    tables.work(100)
+    text = pipeline_text(broker.servers, jars, prefix="moved.")
+    text = text.replace("maxOffsets", '"kafka.group.id" = "shared", maxOffsets')
+    path, store = written(tmp_path, text), tmp_path / "state"
+    plan = load_pipeline(path).plan()
+    first = Child(path)
+    settled(first, store, tables.state(plan))
+    with broker.member("shared", [f"moved.{name}" for name in PARTITIONS]):
+        tables.work(60)
+        settled(first, store, tables.state(plan))
+    broker.stop()
+    broker.start()
+    tables.work(60)
+    settled(first, store, tables.state(plan))
+    assert first.end(signal.SIGTERM)[0] == 0
+    broker.add_partitions("moved.visits", 5)
+    broker.add_partitions("moved.clicks", 6)
+    tables.work(60)
+    code, told = Child(path, "epoch-listed", 1).wait()
+    assert code == -signal.SIGKILL, told
+    last = Child(path)
+    settled(last, store, tables.state(plan))
+    tables.check(store, plan)
+    assert last.end(signal.SIGTERM)[0] == 0
 
 
 BAD = [
@@ -134,6 +162,7 @@ def test_records_that_are_gone_are_refused(broker, shell, jars, tmp_path):
     assert el.open(tmp_path / "state").answer("pages").value == 60
 
 
+@pytest.mark.slow
 def test_what_would_lose_rows_or_is_not_there_is_refused(broker, shell, jars, tmp_path):
     broker.create("compacted", 1, cleanup_policy="compact")
     broker.create("plain", 1)
@@ -166,6 +195,7 @@ def visit(op, number, version=0):
     ).encode()
 
 
+@pytest.mark.slow
 def test_a_compacted_topic_is_read_ahead_of_compaction_if_that_is_said(broker, shell, jars, tmp_path):
     """A tombstone that begins a batch belongs to the delete that ended the one before."""
     broker.create("folded", 1)
