@@ -421,7 +421,7 @@ def test_windows_and_ad_hoc_texts_have_groups():
             "in HAVING is neither grouped by",
         ),
         (
-            "SELECT region, COUNT(*) FROM orders GROUP BY region HAVING COUNT(*) > SUM(status)",
+            "SELECT region, COUNT(*) FROM orders GROUP BY region HAVING COUNT(*) > length(region)",
             "other than a number",
         ),
         ("SELECT region, COUNT(*) FROM orders GROUP BY ROLLUP (region)", "several groupings at once"),

@@ -99,6 +99,8 @@ def told_exactly(
 ) -> Estimate:
     """Return an aggregate from its exact totals; rounded: of numbers smaller than what is held of them."""
     value = aggregate_value(query, totals)
+    if value is None and totals["count"] == 1:
+        about = [*about, notes.ONE_ROW]
     if value is None or not rounded:
         return Estimate.exactly(name, value, confidence, about)
     middle = float(value)
@@ -117,7 +119,7 @@ def told(
     value, low, high = interval
     function = query.aggregate.function
     if isnan(value):
-        about = [*about, notes.NO_ROWS_SEEN]
+        about = [*about, notes.TOO_FEW_ROWS_SEEN if function.endswith("_samp") else notes.NO_ROWS_SEEN]
         return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(about))
     if function == "count":
         high = ceil(high) if high < inf else high

@@ -24,8 +24,8 @@ _TINY = -7  # decimals below ten to this power, too
 class Estimate:
     """An answer with its interval.
 
-    value is None where SQL's answer is NULL (a SUM or AVG over no rows), and, without `exact`, where what is kept
-    cannot tell it: a note says why. `exact` answers have
+    value is None where SQL's answer is NULL (a SUM or AVG over no rows, a STDDEV over one), and, without `exact`, where
+    what is kept cannot tell it: a note says why. `exact` answers have
     low = value = high. An end without a bound is an infinity, and None for types that have none: dates, times, DECIMAL.
     `notes` tell what a careful reader should know. `freshness` is there for answers
     from a store: how far the streams behind them had come.

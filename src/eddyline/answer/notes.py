@@ -19,6 +19,8 @@ FEW_LARGE_VALUES = (
 MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
+ONE_ROW = "a sample of one row has no variance: VARIANCE and STDDEV take two, VAR_POP and STDDEV_POP one."
+TOO_FEW_ROWS_SEEN = "fewer than two rows of the join are seen, and VARIANCE and STDDEV of a sample take two."
 HEAVY_VALUE_MISSED = (
     "exact totals tell that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
     "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."

@@ -90,7 +90,8 @@ def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
         relations = relations_of(part, sources)
         if len(relations) > 1:
             raise UnsupportedQuery(
-                f"COUNT({fragment(argument)}): {fragment(part)!r} reads several relations; count what reads one."
+                f"COUNT({fragment(argument)}): {fragment(part)!r} reads several relations: COUNT is answered of "
+                "what reads one, and of what is NULL exactly where one of such parts is."
             )
         by_relation.setdefault(min(relations, default=0), []).append(part)
     factors = []
@@ -127,8 +128,8 @@ def _factors(measure: exp.Expr, sources: tuple[Source, ...]) -> tuple[Factor, ..
         relations = relations_of(part, sources)
         if len(relations) > 1:
             raise UnsupportedQuery(
-                f"{fragment(part)!r} mixes columns of several relations other than by a product: ask the parts "
-                "in queries of their own."
+                f"{fragment(part)!r} mixes columns of several relations other than by a product: SUM(x + y) is "
+                "SUM(x) FILTER (WHERE y IS NOT NULL) + SUM(y) FILTER (WHERE x IS NOT NULL)."
             )
         (by_relation.setdefault(min(relations), []) if relations else constants).append(part)
     first = min(by_relation, default=0)

@@ -77,8 +77,8 @@ def read_tying(
             found.pairs.append(ends if ends[1][0] in side else (ends[1], ends[0]))
         else:
             raise UnsupportedQuery(
-                f"{fragment(condition)!r} does not read the relation that {fragment(what)!r} joins: move it to the "
-                "join that it belongs to."
+                f"{fragment(condition)!r} does not read the relation that {fragment(what)!r} joins, and still decides "
+                "whether there is a match: that is not answered, and in another ON it would mean something else."
             )
     _check_tying(found, what)
     return found

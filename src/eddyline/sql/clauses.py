@@ -5,9 +5,9 @@ from sqlglot import exp
 from eddyline.errors import UnsupportedQuery
 
 _ADVICE = {
-    "with_": "WITH: write the relations in FROM",
+    "with_": "WITH: FROM names declared streams",
     "distinct": "SELECT DISTINCT",
-    "group": "GROUP BY: ask one aggregate per query",
+    "group": "GROUP BY here: groups are those of the outermost SELECT",
     "order": "ORDER BY: the answer is one row",
     "limit": "LIMIT: the answer is one row",
     "laterals": "LATERAL VIEW",

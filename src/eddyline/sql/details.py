@@ -156,7 +156,8 @@ def _column(
     relations = relations_of(node, sources)
     if len(relations) != 1:
         raise UnsupportedQuery(
-            f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: name columns of one."
+            f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: each column is "
+            "answered of one."
         )
     expression = value_column(node, sources) if of_floats else key_column(node, sources)
     return GroupColumn(fragment(node), min(relations), expression)

@@ -164,7 +164,9 @@ def _with_having_of_rows(select: exp.Select, streams: Mapping[str, tuple[Column,
     if having is None:
         return select
     if not select.args.get("group"):
-        raise UnsupportedQuery("HAVING without GROUP BY: the answer is one row; leave HAVING out.")
+        raise UnsupportedQuery(
+            "HAVING without GROUP BY is not answered: leave it out, and compare the one row that comes."
+        )
     select = select.copy()
     of_groups: list[exp.Expr] = []
     of_rows: list[exp.Expr] = []
@@ -245,7 +247,8 @@ def _group_column(node: exp.Expr, items: _Items, sources: tuple[Source, ...]) ->
     relations = relations_of(node, sources)
     if len(relations) > 1:
         raise UnsupportedQuery(
-            f"the group {fragment(node)!r} mixes columns of several relations: group by one column of each."
+            f"the group {fragment(node)!r} mixes columns of several relations: group by one column of each, "
+            "and put the groups together that it does not tell apart."
         )
     column = key_column(node, sources)
     relation = min(relations, default=0)

@@ -25,8 +25,8 @@ def read_join_distinct(
     """Return the distinct count of columns over a join."""
     if len(relations) > 2:
         raise UnsupportedQuery(
-            f"SELECT DISTINCT over a join of {len(relations)} relations is counted only without NULL: write "
-            "COUNT(DISTINCT ...)."
+            f"SELECT DISTINCT over a join of {len(relations)} relations is not answered; COUNT(DISTINCT ...) is, "
+            "which leaves tuples with a NULL out."
         )
     left, right = links[0].members
     join = Join(0, 1, left.key, right.key)

@@ -91,7 +91,8 @@ class JoinTree:
         if role == "not in" and (len(found.pairs) > 1 or len(side) > 1 or found.of_tree):
             raise UnsupportedQuery(
                 f"{fragment(what)!r}: NOT IN is answered for one column and a subquery of one stream that does not "
-                "read the outer query: write NOT EXISTS, which passes over NULL."
+                "read the outer query: NOT EXISTS with its columns equal is the same where none of them is NULL, and "
+                "only there."
             )
         if self.may_be_missing(found.parent):
             self._hang_on_missing(role, [end for end, _ in found.pairs], what)
@@ -113,13 +114,13 @@ class JoinTree:
         alias = self.sources[relation].alias
         if role in ("anti", "not in"):
             raise UnsupportedQuery(
-                f"{fragment(what)!r} asks that nothing matches {alias!r}, which an outer join may leave missing: test "
-                "a relation that is always there."
+                f"{fragment(what)!r} asks that nothing matches {alias!r}, which an outer join may leave missing: "
+                "that is answered of relations that are always there."
             )
         if not any(text_is_null_of_nulls(column.text) for _, column in ends):
             raise UnsupportedQuery(
                 f"{fragment(what)!r} compares a value of {alias!r} that is not NULL where an outer join leaves it "
-                "missing: join on its columns."
+                "missing: only columns, which match nothing there, are answered."
             )
         if role == "semi":
             self._require(relation)
@@ -215,8 +216,9 @@ class JoinTree:
         alias = self.sources[relation].alias
         return UnsupportedQuery(
             f"{fragment(condition)!r} may hold in rows where an outer join leaves {alias!r} missing: of such "
-            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is answered; to filter before the "
-            "join, write the condition into ON."
+            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is answered. Ask the rows with a match "
+            "by JOIN and the same WHERE, those without by LEFT ANTI JOIN if it holds for NULL, and add them up; in ON "
+            "the condition would mean something else."
         )
 
     def may_be_missing(self, relation: int) -> bool:

@@ -56,7 +56,8 @@ def read_set_query(
         return _distinct_rows(text, inner, streams)
     if isinstance(inner, exp.Select):
         raise UnsupportedQuery(
-            f"{fragment(inner)!r} keeps duplicates: write SELECT DISTINCT, or count the stream itself."
+            f"{fragment(inner)!r} keeps duplicates: to count its rows leave the subquery out, to count its groups "
+            "write SELECT DISTINCT of what it groups by."
         )
     members: list[SetMember] = []
     expression = _read_expression(start.this, streams, members)
@@ -161,7 +162,8 @@ def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember])
         raise UnsupportedQuery(f"{fragment(node)!r} is not a set expression over SELECTs.")
     if not node.args.get("distinct"):
         raise UnsupportedQuery(
-            f"the ALL in {fragment(node)!r} counts duplicates: only the DISTINCT forms are answered."
+            f"the ALL in {fragment(node)!r} counts duplicates: only the DISTINCT forms are answered; the rows of a "
+            "UNION ALL are those of its SELECTs, each counted in a query of its own."
         )
     check_clauses(node, {"this", "expression", "distinct"})
     left = _read_expression(node.this, streams, members)

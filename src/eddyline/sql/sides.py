@@ -11,6 +11,13 @@ from eddyline.errors import UnsupportedQuery
 from eddyline.sql.nulls import text_is_null_of_nulls
 from eddyline.sql.query import Aggregate, Expression, Factor, Link, Role
 
+_ADVICE = {
+    "the measure": "A SUM is the same without its COALESCE(x, 0) or ELSE 0, if any x is there; count rows without a "
+    "match by LEFT ANTI JOIN, in a query of their own",
+    "the group": "Group by the column as it is: rows without a match are in the group NULL",
+    "the column": "Rows without a match are asked for by LEFT ANTI JOIN, in a query of their own",
+}
+"""What to ask instead of an expression that has a value where its relation is missing."""
 MAYBE_MISSING: tuple[Role, ...] = ("outer", "full")
 """Roles of sides whose columns may be NULL in rows of the join."""
 
@@ -74,5 +81,5 @@ def check_missing_is_null(sides: Sequence[Side], relation: int, expression: Expr
     if optional and not text_is_null_of_nulls(expression.text):
         raise UnsupportedQuery(
             f"{what} {expression.text.replace('`', '')!r} may have a value in rows where an outer join finds no "
-            "match: only expressions that are NULL there are answered; leave COALESCE, ELSE and tests for NULL out."
+            f"match: only expressions that are NULL there are answered. {_ADVICE[what]}."
         )
