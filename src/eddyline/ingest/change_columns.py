@@ -19,7 +19,7 @@ _CERTAIN = {
 _TELLING = {
     "_change_type": "change_type",
     "row_kind": "flink",
-    "op": "debezium",
+    "op": None,
     "__op": None,
     "_commit_version": None,
 }

@@ -70,6 +70,7 @@ class StreamPass:
         self.whole.rows, self.whole.deletes = tally.rows, tally.deletes
         self.watch.empty = set(tally.empty)
         self.earliest, self.latest = tally.earliest, tally.latest
+        self.unread += tally.unread
 
     def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add one projected batch."""

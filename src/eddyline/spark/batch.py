@@ -128,7 +128,6 @@ def _directly(
     numbers = spark.range(0, len(scan.tasks), 1, len(scan.tasks))
     partials = numbers.mapInArrow(partial(scan_task, encode_spec(spec), encode_scan(scan)), DDL)
     merger = _merged(name, spec, partials, cores)
-    merger.added.unread = scan.unread
     if merger.report.error is not None and merger.report.error[0] == Doubt.__name__:
         raise Doubt(merger.report.error[1])
     return merger

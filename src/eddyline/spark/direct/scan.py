@@ -35,6 +35,7 @@ def scan_task(spec: bytes, scan: bytes, batches: Iterable[pa.RecordBatch]) -> It
     """Yield the partial counters of the tasks whose numbers come, or the doubt that one of them met."""
     todo = msgspec.msgpack.decode(scan, type=Scan)
     added = StreamPass(msgspec.json.decode(spec, type=StreamSpec), todo.stream.event_time)
+    added.unread = todo.unread
     try:
         for batch in batches:
             for number in batch.column(0).to_pylist():
