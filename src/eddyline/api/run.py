@@ -41,8 +41,8 @@ class StreamProgress:
     """How one stream of a run is doing; `status` is Spark's, or "taken" for a batch frame.
 
     way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why.
-    behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server keeps
-    for the stream's slot. warning: what to do about them.
+    behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server
+    keeps for the stream's slot. warning: what to do about them.
     """
 
     stream: str
