@@ -115,7 +115,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 flushed = self._checked(connection, last).flushed
                 messages = _Counted(self._log.messages(connection, last["lsn"], self._until, most))
                 transactions = Transactions(messages, self._log.table).all()
-                new = [each.end for each in transactions if each.changes and each.end > last["lsn"]]
+                new = [each.end for each in transactions if each.rows and each.end > last["lsn"]]
             if new:
                 return new[-1]
             if messages.seen < most:
@@ -170,7 +170,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 messages = self._log.messages(connection, partition.start, partition.end)
                 for transaction in Transactions(messages, self._log.table).all():
                     if partition.start < transaction.end <= partition.end:
-                        yield from transaction.changes
+                        yield from transaction.changes()
 
     def _row(self, changed: Change) -> tuple[Any, ...]:
         change, row = changed
