@@ -40,6 +40,15 @@ def test_how_the_cost_grows(script, spark, capsys, tmp_path):
     assert "</svg>" in (tmp_path / "plots" / "growth.svg").read_text()
 
 
+@pytest.mark.slow
+def test_the_tables_of_the_sources(script, spark, capsys):
+    benchmark = script("sources")
+    small = "--rows 300 --repeat 1 --rates 200 --seconds 2"
+    benchmark.run(spark, benchmark.options().parse_args(small.split()))
+    told = capsys.readouterr().out
+    assert [told.count(f"\n| {name} | ") for name in ("parquet", "json", "postgres", "200")] == [1, 1, 1, 1]
+
+
 def test_lines_and_slopes(script):
     benchmark = script("growth")
     points = [benchmark.Point("rows", "x", at, 0.0, 2.0 + 0.5 * at) for at in (1, 10, 1000, 100_000)]

@@ -1,6 +1,8 @@
 """Every example runs, and prints estimates that are exact, or whose intervals hold the exact answer beside them."""
 
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,32 @@ def assert_intervals_hold(printed):
     assert found or exact
     assert all(low <= truth <= high for low, high, truth in found), printed
     assert all(value == truth for value, truth in exact), printed
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("processes")
+def test_tables_of_postgresql_are_taken_in_and_asked():
+    """The output is that of its README, but for times and bytes; the password is not in it."""
+    folder, password = FOLDER / "postgres", "Rhein-Moldau-7391"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    own = {
+        "PYTHON": sys.executable,
+        "PGPORT": port,
+        "PGPASSWORD": password,
+        "PYTHONPATH": str(FOLDER.parent / "src"),
+    }
+    done = subprocess.run(
+        [folder / "run"], capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **own}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = re.search(
+        r"```text\n(.*?)\n[^\n]*bytes of state", (folder / "README.md").read_text(), re.DOTALL
+    )
+    assert expected[1] in "\n".join(map(str.rstrip, done.stdout.splitlines()))
+    assert password not in done.stdout + done.stderr
 
 
 @pytest.fixture

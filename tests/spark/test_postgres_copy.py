@@ -231,7 +231,7 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
         assert len(net(source, source.partitions(copied, end))) == 1
         connection.execute(f"ALTER TABLE {table} DROP COLUMN k")
         connection.execute(f"INSERT INTO {table} (id) VALUES (3)")
-        with pytest.raises(PipelineError, match="has no column 'k': its columns are id, long, .*, later;"):
+        with pytest.raises(PipelineError, match=r"has no column 'k': its columns are id, long, .*, later;"):
             source.latestOffset(end)
         source.stop()
 
@@ -245,7 +245,11 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
         ({"max_changes": "-3"}, PipelineError, "max_changes='-3' .* is not a whole number"),
         ({"table": "missing"}, PipelineError, "there is no table public.missing"),
         ({"dsn": "host=127.0.0.1 port=1 user=nobody"}, PipelineError, "cannot be reached: .*refused"),
-        ({"dsn": "host=127.0.0.1 user=nobody password=secret"}, PipelineError, "dsn holds a password.*pgpass"),
+        (
+            {"dsn": "host=127.0.0.1 user=nobody password=secret"},
+            PipelineError,
+            "dsn holds a password.*pgpass",
+        ),
         ({"dsn": "postgresql://nobody:secret@127.0.0.1/x"}, PipelineError, "dsn holds a password.*pgpass"),
         ({"dsn": "secret"}, PipelineError, "dsn is no connection string"),
     ],

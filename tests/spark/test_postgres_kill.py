@@ -109,5 +109,7 @@ def test_tables_are_counted_once_however_often_their_driver_is_killed(request, t
         asked = "SELECT (SELECT COUNT(*) FROM t), (SELECT SUM(x) FROM t), (SELECT COUNT(DISTINCT k) FROM u)"
         pairs = "(SELECT COUNT(*) FROM t JOIN u ON t.k = u.k)"
         exact = connection.execute(f"{asked}, {pairs}").fetchone()
-        assert [state.answer(name).value for name in ("n", "total", "kinds", "pairs")] == list(map(int, exact))
+        assert [state.answer(name).value for name in ("n", "total", "kinds", "pairs")] == list(
+            map(int, exact)
+        )
         assert all(state.answer(name).exact for name in ("n", "total", "kinds", "pairs"))

@@ -65,7 +65,9 @@ def test_truncate_names_no_rows(dsn, is_copied):
         if is_copied:
             stream.all()
         connection.execute("TRUNCATE a")
-        with pytest.raises(ChangeError, match="public.a was truncated, which names no rows: build the state anew"):
+        with pytest.raises(
+            ChangeError, match=r"public.a was truncated, which names no rows: build the state anew"
+        ):
             stream.all()
         stream.reader.stop()
 
@@ -114,7 +116,9 @@ def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
         connection.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '20MB'")
         connection.execute("SELECT pg_reload_conf()")
         connection.execute("CHECKPOINT")
-        with pytest.raises(PipelineError, match=f"eddyline_public_a is lost: .*let the server keep more, and {ANEW}"):
+        with pytest.raises(
+            PipelineError, match=f"eddyline_public_a is lost: .*let the server keep more, and {ANEW}"
+        ):
             stream.batch()
 
 
@@ -138,7 +142,9 @@ def test_a_server_that_took_over_is_another_one(tmp_path):
         with (data / "postgresql.conf").open("a") as conf:
             conf.write("restore_command = 'false'\n")
         control(data, "start", "-l", str(data / "log"))
-        with pytest.raises(PipelineError, match=rf"is not the one that the stream began with \(\d+/0+2 .*{ANEW}"):
+        with pytest.raises(
+            PipelineError, match=rf"is not the one that the stream began with \(\d+/0+2 .*{ANEW}"
+        ):
             stream.batch()
         assert Stream(dsn, "a").all().rows == {(1, 1): 1}
 
@@ -146,5 +152,8 @@ def test_a_server_that_took_over_is_another_one(tmp_path):
 def test_a_column_that_the_table_does_not_have_is_told_at_the_start(dsn, monkeypatch):
     schema = StructType().add("id", LongType()).add("amount", LongType()).add("_change_type", StringType())
     monkeypatch.setattr("tests.spark.postgres_rows.SCHEMA", schema)
-    with tables(dsn, "a"), pytest.raises(PipelineError, match="has no column 'amount': its columns are id, k;"):
+    with (
+        tables(dsn, "a"),
+        pytest.raises(PipelineError, match="has no column 'amount': its columns are id, k;"),
+    ):
         Stream(dsn, "a")

@@ -41,7 +41,19 @@ def secured(tmp_path_factory):
 
 
 def _certificate(key, certificate, name):
-    command = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-newkey", "rsa:2048"]
+    command = [
+        "openssl",
+        "req",
+        "-new",
+        "-x509",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        f"/CN={name}",
+        "-newkey",
+        "rsa:2048",
+    ]
     extra = ["-addext", f"subjectAltName=DNS:{name}", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([*command, *extra], check=True, capture_output=True)
     key.chmod(0o600)
@@ -118,7 +130,7 @@ def test_a_run_leaves_the_password_nowhere(given, tmp_path):
     """Neither in what it prints, at the loudest log level, nor in any file: store, checkpoint, Spark's event log."""
     dsn, certificate, _ = given
     (tmp_path / "events").mkdir()
-    (tmp_path / "pipeline.toml").write_text(f'''
+    (tmp_path / "pipeline.toml").write_text(f"""
 [workload]
 budget = "64 KB"
 store = "state"
@@ -131,9 +143,14 @@ format = "eddyline-postgres"
 options = {{ dsn = "{encrypted(dsn, certificate)}", table = "a" }}
 [queries]
 n = "SELECT COUNT(*) FROM a"
-''')
+""")
     command = [sys.executable, "-m", "eddyline.cli"]
-    env = {**os.environ, "PGPASSWORD": SECRET, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    env = {
+        **os.environ,
+        "PGPASSWORD": SECRET,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TMPDIR": str(tmp_path),
+    }
     with tables(f"{dsn} sslmode=disable", "a") as connection:
         connection.execute("INSERT INTO a SELECT i, i FROM generate_series(1, 42) i")
         done = [

@@ -37,9 +37,13 @@ def change(connection, rng, *names):
         for _ in range(rng.randint(1, 9)):
             table, what = rng.choice(names), rng.random()
             if what < 0.6:
-                connection.execute(f"INSERT INTO {table} VALUES (%s, %s)", (rng.randrange(1 << 50), rng.randrange(9)))
+                connection.execute(
+                    f"INSERT INTO {table} VALUES (%s, %s)", (rng.randrange(1 << 50), rng.randrange(9))
+                )
             elif what < 0.8:
-                connection.execute(f"UPDATE {table} SET k = k + 1 WHERE id IN (SELECT id FROM {table} LIMIT 2)")
+                connection.execute(
+                    f"UPDATE {table} SET k = k + 1 WHERE id IN (SELECT id FROM {table} LIMIT 2)"
+                )
             else:
                 connection.execute(f"DELETE FROM {table} WHERE id IN (SELECT min(id) FROM {table})")
 
@@ -129,7 +133,7 @@ def test_a_slot_that_another_process_uses_is_waited_for_and_told(dsn, monkeypatc
         other.execute("SELECT pg_advisory_unlock_all()")
         foreign = subprocess.Popen(
             [programs() / "pg_recvlogical", "-d", dsn, "--slot", "both", "--start", "-f", tmp_path / "log",
-             "-o", "proto_version=1", "-o", "publication_names=\"both\""]
+             "-o", "proto_version=1", "-o", 'publication_names="both"']
         )  # fmt: skip
         try:
             for _ in range(100):
@@ -150,7 +154,9 @@ def test_a_table_without_changes_does_not_hold_the_log(dsn, monkeypatch):
     with tables(dsn, "a", "b") as connection:
         busy, quiet = Stream(dsn, "a", **SHARED), Stream(dsn, "b", **SHARED)
         for _ in range(3):
-            connection.execute("INSERT INTO a SELECT 1000 * (SELECT count(*) FROM a) + i, i FROM generate_series(1, 500) i")
+            connection.execute(
+                "INSERT INTO a SELECT 1000 * (SELECT count(*) FROM a) + i, i FROM generate_series(1, 500) i"
+            )
             busy.all()
             before = slot_at(connection)
             quiet.all()
@@ -180,7 +186,9 @@ def test_a_role_that_may_not_make_the_notes_is_told_what_to_run(dsn):
         connection.execute("CREATE ROLE reader LOGIN REPLICATION")
         connection.execute('CREATE PUBLICATION "both" FOR TABLE a')
         try:
-            with pytest.raises(PipelineError, match=r"may not make: let its administrator run CREATE SCHEMA.*GRANT"):
+            with pytest.raises(
+                PipelineError, match=r"may not make: let its administrator run CREATE SCHEMA.*GRANT"
+            ):
                 Stream(dsn.replace("tester", "reader"), "a", **SHARED)
         finally:
             connection.execute("DROP ROLE reader")

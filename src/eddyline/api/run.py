@@ -44,8 +44,8 @@ class StreamProgress:
 
     way: how the rows of the last batch came, "directly from Parquet files" or "through the JVM" and why. notes: what
     the input check found striking about its rows.
-    behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server keeps
-    for the stream's slot. warning: what to do about them.
+    behind, retained: of a PostgreSQL table, bytes of the server's log that were not taken yet, and that the server
+    keeps for the stream's slot. warning: what to do about them.
     """
 
     stream: str

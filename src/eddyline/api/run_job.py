@@ -97,7 +97,9 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
 def _options(pipeline: Pipeline, source: StreamSource) -> dict[str, str]:
     """Return the options of a source; those of PostgreSQL that name the same slot are told that they share it."""
     slot = (POSTGRES, source.options.get("dsn"), source.options.get("slot"))
-    named = [(each.format, each.options.get("dsn"), each.options.get("slot")) for each in pipeline.streams.values()]
+    named = [
+        (each.format, each.options.get("dsn"), each.options.get("slot")) for each in pipeline.streams.values()
+    ]
     is_shared = slot[2] is not None and named.count(slot) > 1
     return {"shared": "true", **source.options} if is_shared else source.options
 

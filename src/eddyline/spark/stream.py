@@ -130,7 +130,11 @@ class StreamFeed:
         """How the stream stands in its source's log, at the last progress that Spark told."""
         progress: Any = self._query.lastProgress if self._query is not None else None
         sources = progress["sources"] if progress is not None else ()
-        return log_lag(*(sources[0].get(name) for name in ("endOffset", "latestOffset"))) if sources else LogLag()
+        return (
+            log_lag(*(sources[0].get(name) for name in ("endOffset", "latestOffset")))
+            if sources
+            else LogLag()
+        )
 
     def error(self) -> EddylineError | None:
         """Return why the query ended, as an error of ours, None if it runs or ended well."""

@@ -1,7 +1,8 @@
 """PostgreSQL as a stream of changes: what a table holds at the first start, then its log.
 
 The walk: `source` is the data source, its offsets and its batches; `server` is everything that is asked of the server;
-`copy` reads the table once, at the first start; `messages` reads the log.
+`standing` says whether a stream may go on from where it stood; `sharing` lets streams share a slot; `copy` reads the
+table once, at the first start; `messages` reads the log.
 """
 
 from eddyline.spark.postgres.server import FORMAT

@@ -126,5 +126,5 @@ def read_turned(log: TableLog, part: ChangesSince) -> Iterator[tuple[str, Row]]:
     with log.connected() as connection:
         for transaction in Transactions(log.messages(connection, part.start, part.end), log.table).all():
             if moment.sees(transaction.number):
-                for change, row in transaction.changes:
+                for change, row in transaction.changes():
                     yield _TURNED[change], row

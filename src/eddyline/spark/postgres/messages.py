@@ -22,11 +22,20 @@ _UNCHANGED = object()
 
 @dataclass(frozen=True)
 class Transaction:
-    """The changes of a committed transaction, the place in the log where it ends, and the lower half of its number."""
+    """A committed transaction: the place in the log where it ends, and the lower half of its number.
+
+    rows: its messages that change rows of the table, each with the names of the columns; they are read when asked for.
+    """
 
     end: int
     number: int
-    changes: list[Change]
+    rows: list[tuple[bytes, list[str]]]
+    table: str
+
+    def changes(self) -> Iterator[Change]:
+        """Yield its changes, an update as two, or raise ChangeError where an old row does not come whole."""
+        for message, columns in self.rows:
+            yield from _changes(message, columns, self.table)
 
 
 class Transactions:
@@ -39,22 +48,23 @@ class Transactions:
 
     def all(self) -> Iterator[Transaction]:
         """Yield each transaction."""
-        number, changes = 0, list[Change]()
+        number, rows = 0, list[tuple[bytes, list[str]]]()
         for message in self._messages:
             kind = message[:1]
             if kind == b"B":
                 _final, _time, number = struct.unpack_from("!QQI", message, 1)
-                changes = []
+                rows = []
             elif kind == b"R":
                 self._relation(message)
             elif kind in b"IUD":
-                changes += self._changes(kind, message)
+                (identifier,) = struct.unpack_from("!I", message, 1)
+                rows += [(message, self._columns[identifier])] if identifier in self._columns else []
             elif kind == b"T" and self._truncates(message):
                 raise ChangeError(f"{self._table} was truncated, which names no rows: build the state anew.")
             elif kind == b"C":
                 _flags, _commit, end, _time = struct.unpack_from("!BQQQ", message, 1)
-                yield Transaction(end, number, changes)
-                changes = []
+                yield Transaction(end, number, rows, self._table)
+                rows = []
 
     def _relation(self, message: bytes) -> None:
         (identifier,) = struct.unpack_from("!I", message, 1)
@@ -74,25 +84,21 @@ class Transactions:
         (count,) = struct.unpack_from("!I", message, 1)
         return any(each in self._columns for each in struct.unpack_from(f"!{count}I", message, 6))
 
-    def _changes(self, kind: bytes, message: bytes) -> list[Change]:
-        (identifier,) = struct.unpack_from("!I", message, 1)
-        columns = self._columns.get(identifier)
-        if columns is None:
-            return []
-        tuples, at = {}, 5
-        while at < len(message):
-            letter = message[at : at + 1]
-            tuples[letter], at = _tuple(message, at + 1, columns)
-        if kind != b"I" and b"O" not in tuples:
-            raise ChangeError(
-                f"a change of {self._table} holds only the key of the old row: ALTER TABLE {self._table} "
-                "REPLICA IDENTITY FULL."
-            )
-        old, new = tuples.get(b"O", {}), tuples.get(b"N", {})
-        new = {name: old[name] if value is _UNCHANGED else value for name, value in new.items()}
-        words = {b"I": (), b"D": (("delete", old),), b"U": (("update_preimage", old),)}[kind]
-        after = {b"I": "insert", b"U": "update_postimage"}.get(kind)
-        return [*words, *([(after, new)] if after else [])]
+
+def _changes(message: bytes, columns: list[str], table: str) -> list[Change]:
+    kind, tuples, at = message[:1], {}, 5
+    while at < len(message):
+        letter = message[at : at + 1]
+        tuples[letter], at = _tuple(message, at + 1, columns)
+    if kind != b"I" and b"O" not in tuples:
+        raise ChangeError(
+            f"a change of {table} holds only the key of the old row: ALTER TABLE {table} REPLICA IDENTITY FULL."
+        )
+    old, new = tuples.get(b"O", {}), tuples.get(b"N", {})
+    new = {name: old[name] if value is _UNCHANGED else value for name, value in new.items()}
+    words = {b"I": (), b"D": (("delete", old),), b"U": (("update_preimage", old),)}[kind]
+    after = {b"I": "insert", b"U": "update_postimage"}.get(kind)
+    return [*words, *([(after, new)] if after else [])]
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

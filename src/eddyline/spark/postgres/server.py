@@ -114,7 +114,9 @@ class TableLog:
                 if before.published is None:
                     self._publish(connection)
                 if before.slot is None:
-                    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,))
+                    connection.execute(
+                        "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,)
+                    )
             if before.slot is not None and (before.published is None or self.is_shared):
                 self._outlast(connection)
             with self.turn(connection):
@@ -140,14 +142,16 @@ class TableLog:
 
         What they wrote to a table before it was published is not in the log, so that a copy has to see it.
         """
-        (until,) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
+        (until,) = connection.execute(
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+        ).fetchone()
         oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
         deadline = time.monotonic() + _PATIENCE
         while connection.execute(oldest).fetchone()[0] < until:
             if time.monotonic() > deadline:
                 raise PipelineError(
-                    f"transactions that began before {self.table} was published still run, and what they wrote would be "
-                    "missed: start again when they have ended (SELECT pid FROM pg_stat_activity ORDER BY xact_start)."
+                    f"transactions that began before {self.table} was published still run, and what they wrote would "
+                    "be missed: start again when they have ended (pg_stat_activity shows them)."
                 )
             time.sleep(0.1)
 
@@ -170,7 +174,9 @@ class TableLog:
             connection.execute("SELECT pg_logical_emit_message(true, 'eddyline', '')")
             return self.look(connection).flushed
 
-    def messages(self, connection: Any, start: int, end: int | None, most: int | None = None) -> Iterator[bytes]:
+    def messages(
+        self, connection: Any, start: int, end: int | None, most: int | None = None
+    ) -> Iterator[bytes]:
         """Yield the messages in the slot, up to a place in the log or about so many; the slot stays where it is.
 
         The server reads the log at the first fetch. The slot must not have passed `start` by then.
@@ -217,7 +223,9 @@ def _dsn(dsn: str) -> str:
     try:
         given = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        raise PipelineError("the option dsn is no connection string of libpq (host=... dbname=...).") from None
+        raise PipelineError(
+            "the option dsn is no connection string of libpq (host=... dbname=...)."
+        ) from None
     if any(name in given for name in _SECRETS):
         raise PipelineError(
             "the option dsn holds a password, which Spark would show in its plans: put it into a pgpass file or into "

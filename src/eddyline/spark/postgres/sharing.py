@@ -1,8 +1,8 @@
 """Streams that share a slot: each notes in the database how far it has come, and the slot follows the last of them.
 
 The notes are rows of eddyline.slot_positions. Who changes them, or makes or advances the slot, has the slot's turn
-(`TableLog.turn`). A slot is shared from its making on: a stream is noted before the slot is made, or while the slot stands
-where its copy will begin, so that no other stream can let the server forget what it needs.
+(`TableLog.turn`). A slot is shared from its making on: a stream is noted before the slot is made, or while the slot
+stands where its copy will begin, so that no other stream can let the server forget what it needs.
 """
 
 from typing import Any
@@ -24,7 +24,8 @@ def enter(connection: Any, slot: str, table: str, *, is_new: bool) -> None:
     elif connection.execute(f"SELECT 1 FROM {NOTES} WHERE slot = %s", (slot,)).fetchone() is None:
         raise PipelineError(_alone(slot))
     connection.execute(
-        f"INSERT INTO {NOTES} VALUES (%s, %s, 0) ON CONFLICT (slot, relation) DO UPDATE SET lsn = 0", (slot, table)
+        f"INSERT INTO {NOTES} VALUES (%s, %s, 0) ON CONFLICT (slot, relation) DO UPDATE SET lsn = 0",
+        (slot, table),
     )
 
 
@@ -54,6 +55,6 @@ def _make_notes(connection: Any) -> None:
 
 def _alone(slot: str) -> str:
     return (
-        f"the replication slot {slot} was made for one stream alone, and cannot be shared from now on: name another slot "
-        "for the streams that share, and start anew with a new store and checkpoint."
+        f"the replication slot {slot} was made for one stream alone, and cannot be shared from now on: name another "
+        "slot for the streams that share, and start anew with a new store and checkpoint."
     )

@@ -5,10 +5,10 @@
 
 Rows have the table's columns, of the schema given with `.schema(...)`, and `_change_type`. The first batch is a copy of
 the table as it was where its slot stands (`copy` says how); then come its changes. The offset is the end of a
-transaction in the write-ahead log, whether the table was copied, and what the stream began with (`standing` says why). A batch peeks at the slot and leaves it where it
-is, so that it can be read again; the slot is advanced once Spark has committed the batch. The table needs REPLICA
-IDENTITY FULL, and the server `wal_level = logical`. A publication and a slot named `eddyline_<table>` are made where
-they are missing.
+transaction in the write-ahead log, whether the table was copied, and what the stream began with (`standing` says why).
+A batch peeks at the slot and leaves it where it is, so that it can be read again; the slot is advanced once Spark has
+committed the batch, or all streams of the slot have (`sharing`). The table needs REPLICA IDENTITY FULL, and the server
+`wal_level = logical`. A publication and a slot named `eddyline_<table>` are made where they are missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ _OPTIONS = (
     "dsn", "table", "slot", "publication", "shared", "max_changes", "snapshot", "copy_tasks", "warn_retained",
 )  # fmt: skip
 _STRIDE = 1 << 24
-"""Bytes of the log without a change of the table after which the offset moves on, so that the server may forget them."""
+"""Bytes of the log without a change of the table after which the offset moves on, so that the slot can, too."""
 
 
 class PostgresChanges(DataSource):
@@ -115,7 +115,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 flushed = self._checked(connection, last).flushed
                 messages = _Counted(self._log.messages(connection, last["lsn"], self._until, most))
                 transactions = Transactions(messages, self._log.table).all()
-                new = [each.end for each in transactions if each.changes and each.end > last["lsn"]]
+                new = [each.end for each in transactions if each.rows and each.end > last["lsn"]]
             if new:
                 return new[-1]
             if messages.seen < most:
@@ -129,7 +129,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Return how far the log is, how many bytes of it the server keeps for us, and a warning if that is too many."""
+        """Return how far the log is, how many bytes of it the server keeps for us, and a warning if they are many."""
         with self._log.connected() as connection:
             now = self._log.look(connection)
         return {"lsn": now.flushed, "retained": now.retained, "warning": self._warning(now)}
@@ -138,12 +138,12 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return what to do about a log that grows, None while it is short."""
         kept = f"the server keeps {now.retained:,} bytes of its log for the slot {self._log.slot}"
         if now.status == "unreserved":
-            return f"{kept}, and is about to drop them (max_slot_wal_keep_size): let it keep more, or let the run catch up."
+            return f"{kept}, and is about to drop them (max_slot_wal_keep_size): let it keep more, or the run catch up."
         if now.retained <= self._bound:
             return None
         return (
-            f"{kept}, more than warn_retained={self._bound:,}: see that all streams of the slot run and keep up and that no "
-            "transaction stays open for long, or drop the slot if its pipeline has ended for good."
+            f"{kept}, more than warn_retained={self._bound:,}: see that all streams of the slot run and keep up, that "
+            "no transaction stays open for long, or drop the slot if its pipeline has ended for good."
         )
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -170,7 +170,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 messages = self._log.messages(connection, partition.start, partition.end)
                 for transaction in Transactions(messages, self._log.table).all():
                     if partition.start < transaction.end <= partition.end:
-                        yield from transaction.changes
+                        yield from transaction.changes()
 
     def _row(self, changed: Change) -> tuple[Any, ...]:
         change, row = changed

@@ -54,7 +54,9 @@ class Standing:
 def look(connection: Any, quoted: str, table: str, publication: str, slot: str) -> Standing:
     """Return what a server says now; `quoted` is the table's name as SQL writes it."""
     asked = {"quoted": quoted, "table": table, "publication": publication, "slot": slot}
-    server, flushed, relation, columns, published, at, kept, status = connection.execute(_ASKED, asked).fetchone()
+    server, flushed, relation, columns, published, at, kept, status = connection.execute(
+        _ASKED, asked
+    ).fetchone()
     place = None if at is None else int(at)
     return Standing(server, int(flushed), relation, columns or {}, published, place, int(kept or 0), status)
 
@@ -62,7 +64,9 @@ def look(connection: Any, quoted: str, table: str, publication: str, slot: str) 
 def check_table(now: Standing, table: str, names: list[str]) -> None:
     """Raise PipelineError where a table is not there, or lacks columns of the stream."""
     if now.relation is None:
-        raise PipelineError(f"there is no table {table}: it was dropped or renamed, or its name is written otherwise.")
+        raise PipelineError(
+            f"there is no table {table}: it was dropped or renamed, or its name is written otherwise."
+        )
     missing = [name for name in names if name not in now.columns]
     if missing:
         raise PipelineError(
@@ -84,8 +88,8 @@ def check_offset(now: Standing, table: str, publication: str, slot: str, at: Off
     for name, kind in at.get("columns", {}).items():
         if now.columns[name] != kind:
             raise PipelineError(
-                f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, made anew by ALTER "
-                f"TABLE, which does not log the values that it changed: {ANEW}"
+                f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, made anew by "
+                f"ALTER TABLE, which does not log the values that it changed: {ANEW}"
             )
     check_published(now, table, publication)
     check_slot(now, slot, at["lsn"])
