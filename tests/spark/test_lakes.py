@@ -1,14 +1,17 @@
 """Tables of Delta and Iceberg: rows and then changes, answers held to the table itself, and what is refused."""
 
 import decimal
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
 
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
-from tests.spark.lake_job import Shell, lake_jars
+from tests.spark.lake_job import Shell, environment, lake_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
 SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"
@@ -128,7 +131,7 @@ def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
     lake.sql(f"DELETE FROM {lake.name} WHERE k < 50")
     lake.sql(f"INSERT OVERWRITE {lake.name} SELECT * FROM {lake.name} WHERE k > 100")
     lake.sql(f"VACUUM {lake.name} RETAIN 0 HOURS")
-    refused(lake, "files of the table that were not read yet are gone", samples="false")
+    refused(lake, "files that were not read yet are gone", samples="false")
     assert el.open(lake.folder / "state") == kept
 
 
@@ -186,7 +189,7 @@ def test_changes_that_cannot_be_told_are_refused(lake):
     lake.sql(f"UPDATE {lake.name} SET v = 1 WHERE k < 40")
     lake.sql(f"INSERT OVERWRITE {lake.name} SELECT * FROM {lake.name} WHERE k > 100")
     lake.sql(f"VACUUM {lake.name} RETAIN 0 HOURS")
-    refused(lake, "files of the table that were not read yet are gone")
+    refused(lake, "files that were not read yet are gone")
     assert el.open(lake.folder / "state").answer("n").value == 200
     shutil.rmtree(lake.table)
     refused(lake, "there")
@@ -254,3 +257,20 @@ def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
         lake, "first snapshots of the table were expired", "late", ICEBERG.format("t", ""), form="iceberg"
     )
     refused(lake, "a snapshot of the table that is still needed was expired", **appended)
+
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "delta_cdf"
+
+
+@pytest.mark.slow
+def test_the_example_ends_with_the_exact_answers(shell):
+    given = {**environment(), "DELTA_JARS": str(lake_jars()), "PYTHON": sys.executable}
+    done = subprocess.run(
+        [EXAMPLE / "run"], env=given, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = (EXAMPLE / "README.md").read_text().split("```text\n")[1].split("```")[0]
+    told = done.stdout[done.stdout.rindex("exact:") :]
+    assert [line for line in told.splitlines() if line in expected.splitlines()] == expected.splitlines(), (
+        told
+    )

@@ -145,8 +145,8 @@ def _missing(connector: Connector) -> Found:
     if connector.others and connector.run is None:
         return Found(
             False,
-            f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on Spark "
-            f"{' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or add "
+            f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on "
+            f"Spark {' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or add "
             "packages or jars to [spark] if there is one by now",
         )
     return Found(
