@@ -11,7 +11,7 @@ import pytest
 
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
-from tests.spark.lake_job import Shell, environment, lake_jars
+from tests.spark.lake_job import CONF, Shell, environment, lake_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
 SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"
@@ -160,7 +160,8 @@ def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
         lake.sql(f"DELETE FROM {lake.name} WHERE k = {first}")
     source = f'{FEED}\noptions = {{ startingVersion = "0", maxFilesPerTrigger = "2" }}'
     path = lake.pipeline("killed", source)
-    path.write_text(path.read_text() + f'[spark]\njars = ["{lake_jars()}"]\n')
+    conf = ", ".join(f'"{name}" = "{value}"' for name, value in CONF.items() if "catalog" not in name)
+    path.write_text(path.read_text() + f'[spark]\njars = ["{lake_jars()}"]\nconf = {{ {conf} }}\n')
     code, told = Shell(path, step, nth).wait()
     assert code == -9, told
     code, told = lake.shell.command("run", path, "--once")

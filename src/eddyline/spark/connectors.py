@@ -146,8 +146,8 @@ def _missing(connector: Connector) -> Found:
         return Found(
             False,
             f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on "
-            f"Spark {' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or add "
-            "packages or jars to [spark] if there is one by now",
+            f"Spark {' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or "
+            "add packages or jars to [spark] if there is one by now",
         )
     return Found(
         False,

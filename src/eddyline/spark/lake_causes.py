@@ -71,8 +71,8 @@ _CAUSES = (
     _Cause(
         r"Delete files are currently not supported in changelog scans",
         "the table marks deleted rows in files of their own (merge-on-read), whose changes Iceberg cannot "
-        "tell: let it rewrite files (write.delete.mode, write.update.mode and write.merge.mode = copy-on- "
-        "write), or leave the start out, which reads the table as it is.",
+        "tell: let it rewrite files (write.delete.mode, write.update.mode and write.merge.mode = "
+        "copy-on-write), or leave the start out, which reads the table as it is.",
     ),
     _Cause(
         r"snapshot was expired or removed|Cannot find snapshot|Cannot find \w+ snapshot|not a parent ancestor",
