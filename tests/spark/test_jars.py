@@ -8,7 +8,7 @@ import pyspark
 import pytest
 
 import eddyline as el
-from eddyline.spark.connectors import connector_of, find_connector
+from eddyline.spark.connectors import connector_conf, connector_of, find_connector
 from eddyline.spark.jars import jar_files, jar_settings
 
 KAFKA = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -94,7 +94,8 @@ def test_jars_are_files_and_folders(tmp_path):
 
 def test_connectors_are_found_in_folders_and_in_what_was_fetched(tmp_path):
     assert connector_of("parquet") is None
-    assert connector_of("delta", "4.1.2").artifact == "delta-spark_4.1_2.13"
+    assert connector_of("delta", "4.1.2").coordinates == "io.delta:delta-spark_4.1_2.13:4.3.1"
+    assert connector_of("delta", "9.9.0").coordinates == "io.delta:delta-spark_9.9_2.13:<its newest version>"
     name = KAFKA.split(":", 1)[1].replace(":", "-")
     jar(tmp_path / "fits" / f"{name}.jar")
     jar(tmp_path / "other" / "spark-sql-kafka-0-10_2.13-3.5.0.jar")
@@ -111,3 +112,17 @@ def test_connectors_are_found_in_folders_and_in_what_was_fetched(tmp_path):
     assert not find_connector("iceberg", [], [], {}).fine
     assert find_connector("eddyline-postgres", [], [], {}).fine
     assert find_connector("json", [], [], {}) is None
+
+
+def test_connectors_of_tables_bring_their_settings_of_spark():
+    extension, catalog = "io.delta.sql.DeltaSparkSessionExtension", "spark.sql.catalog.spark_catalog"
+    assert connector_conf(["kafka", "json"], {"a": "b"}) == {"a": "b"}
+    made = connector_conf(["delta"], {})
+    assert made == {
+        "spark.sql.extensions": extension,
+        catalog: "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    assert connector_conf(["delta"], made) == made
+    both = connector_conf({"delta", "iceberg"}, {"spark.sql.extensions": "my.Own", catalog: "my.Catalog"})
+    assert both[catalog] == "my.Catalog"
+    assert both["spark.sql.extensions"].startswith(f"my.Own,{extension},org.apache.iceberg.")

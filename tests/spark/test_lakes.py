@@ -1,19 +1,23 @@
 """Tables of Delta and Iceberg: rows and then changes, answers held to the table itself, and what is refused."""
 
 import decimal
+import pathlib
+import shutil
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
 
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
-from tests.spark.lake_job import Shell, lake_jars
+from tests.spark.lake_job import CONF, Shell, environment, lake_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
 SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"
 PIPELINE = """
 [workload]
-budget = "32 KB"
+budget = "64 KB"
 samples = {samples}
 store = "{store}"
 [streams.t]
@@ -81,8 +85,8 @@ class Lake:
         for store in stores:
             state = el.open(self.folder / store)
             plan = load_pipeline(self.folder / f"{store}.toml").plan()
-            weights = [1] * table.num_rows
-            assert state == plan.empty().update("t", table, weights=weights), store
+            inserts = table.append_column("_change_type", pa.array(["insert"] * table.num_rows))
+            assert state == plan.empty().update("t", inserts), store
             if state.answer("pairs").method == "exact":
                 told = [state.answer(name).value for name in ("n", "money", "kinds", "keys", "pairs")]
                 assert [float(value) for value in told] == [float(value) for value in exact]
@@ -93,39 +97,6 @@ def lake(shell, tmp_path):
     return Lake(shell, tmp_path)
 
 
-def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
-    lake.create()
-    sketched = {"store": "sketches", "samples": "false"}
-    for given in ({}, sketched):
-        code, told = lake.run(**given)
-        assert code == 0, told
-    lake.sql(f"UPDATE {lake.name} SET v = v + 3, d = d - 1 WHERE k < 30")
-    lake.sql(f"DELETE FROM {lake.name} WHERE k % 10 = 3")
-    lake.sql(
-        f"MERGE INTO {lake.name} t USING (SELECT id + 190 k, 5 v, 1.5 d FROM range(20)) s ON t.k = s.k WHEN MATCHED AND "
-        "t.v = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
-    )
-    for given in ({}, sketched):
-        code, told = lake.run(**given)
-        assert code == 0, told
-    assert "deletes" in told
-    assert el.open(lake.folder / "state").answer("n").freshness.deletes > 40
-    lake.check("state", "sketches")
-    for store, source in (
-        ("now", f"{FEED}"),
-        ("from_start", f'{FEED}\noptions = {{ startingVersion = "0" }}'),
-    ):
-        code, told = lake.shell.command("ask", lake.pipeline(store, source))
-        assert code == 0, told
-    lake.check("now", "from_start")
-    assert el.open(lake.folder / "now").answer("n").freshness.deletes == 0
-    lake.sql(f"ALTER TABLE {lake.name} ADD COLUMN added INT")
-    lake.sql(f"INSERT OVERWRITE {lake.name} SELECT id, id % 4, id * 0.5, 1 FROM range(50)")
-    code, told = lake.run()
-    assert code == 0, told
-    lake.check("state")
-
-
 def refused(lake, said, *given, **named):
     code, told = lake.run(*given, **named)
     assert code == 1, told
@@ -134,6 +105,71 @@ def refused(lake, said, *given, **named):
     assert "Exception" not in told, told
 
 
+def work(lake):
+    """Change rows in all ways that a table has."""
+    lake.sql(f"UPDATE {lake.name} SET v = v + 3, d = d - 1 WHERE k < 30")
+    lake.sql(f"DELETE FROM {lake.name} WHERE k % 10 = 3")
+    lake.sql(
+        f"MERGE INTO {lake.name} t USING (SELECT id + 190 k, 5 v, 1.5 d FROM range(20)) s ON t.k = s.k WHEN MATCHED AND "
+        "t.v = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
+    """Then files are vacuumed that it did not read yet."""
+    lake.create()
+    assert lake.run(samples="false")[0] == 0
+    work(lake)
+    code, told = lake.run(samples="false")
+    assert code == 0, told
+    lake.check("state")
+    assert el.open(lake.folder / "state").answer("n").freshness.deletes > 40
+    assert lake.shell.command("ask", lake.pipeline("now"))[0] == 0
+    lake.check("now")
+    assert el.open(lake.folder / "now").answer("n").freshness.deletes == 0
+    kept = el.open(lake.folder / "state")
+    lake.sql(f"DELETE FROM {lake.name} WHERE k < 50")
+    lake.sql(f"INSERT OVERWRITE {lake.name} SELECT * FROM {lake.name} WHERE k > 100")
+    lake.sql(f"VACUUM {lake.name} RETAIN 0 HOURS")
+    refused(lake, "files that were not read yet are gone", samples="false")
+    assert el.open(lake.folder / "state") == kept
+
+
+@pytest.mark.slow
+def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
+    lake.create()
+    assert lake.run()[0] == 0
+    work(lake)
+    since = f'{FEED}\noptions = {{ startingVersion = "0" }}'
+    assert lake.shell.command("ask", lake.pipeline("from_start", since))[0] == 0
+    assert lake.run("streamed", since)[0] == 0
+    lake.check("from_start", "streamed")
+    lake.sql(f"ALTER TABLE {lake.name} ADD COLUMN added INT")
+    lake.sql(f"INSERT OVERWRITE {lake.name} SELECT id, id % 4, id * 0.5, 1 FROM range(50)")
+    code, told = lake.run()
+    assert code == 0, told
+    lake.check("state")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "nth"), [("begun", 2), ("collected", 2)])
+def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
+    lake.create()
+    for first in range(0, 120, 20):
+        lake.sql(f"UPDATE {lake.name} SET v = v + 1 WHERE k BETWEEN {first} AND {first + 40}")
+        lake.sql(f"DELETE FROM {lake.name} WHERE k = {first}")
+    source = f'{FEED}\noptions = {{ startingVersion = "0", maxFilesPerTrigger = "2" }}'
+    path = lake.pipeline("killed", source)
+    conf = ", ".join(f'"{name}" = "{value}"' for name, value in CONF.items() if "catalog" not in name)
+    path.write_text(path.read_text() + f'[spark]\njars = ["{lake_jars()}"]\nconf = {{ {conf} }}\n')
+    code, told = Shell(path, step, nth).wait()
+    assert code == -9, told
+    code, told = lake.shell.command("run", path, "--once")
+    assert code == 0, told
+    lake.check("killed")
+
+
+@pytest.mark.slow
 def test_changes_that_cannot_be_told_are_refused(lake):
     lake.create(feed="false")
     refused(lake, "version 1 of the table was written without its change data feed", "early")
@@ -154,10 +190,10 @@ def test_changes_that_cannot_be_told_are_refused(lake):
     lake.sql(f"UPDATE {lake.name} SET v = 1 WHERE k < 40")
     lake.sql(f"INSERT OVERWRITE {lake.name} SELECT * FROM {lake.name} WHERE k > 100")
     lake.sql(f"VACUUM {lake.name} RETAIN 0 HOURS")
-    refused(lake, "files of the table that were not read yet are gone")
+    refused(lake, "files that were not read yet are gone")
     assert el.open(lake.folder / "state").answer("n").value == 200
-    lake.sql(f"DROP TABLE {lake.name}")
-    refused(lake, "no Delta table is there")
+    shutil.rmtree(lake.table)
+    refused(lake, "there")
     lake.create()
     refused(lake, "the table is another one than the run began with")
     assert lake.run("anew")[0] == 0
@@ -179,12 +215,13 @@ def test_options_that_pass_over_changes_are_refused(lake, options):
 
 def test_a_feed_is_not_counted_as_rows(lake):
     refused(lake, "would count deleted rows as rows", source='options = { readChangeFeed = "true" }')
-    refused(lake, "no Delta table is there")
+    refused(lake, "Path does not exist")
 
 
 ICEBERG = 'options = {{ table = "lake.db.{}"{} }}'
 
 
+@pytest.mark.slow
 def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
     lake.name = "lake.db.t"
     lake.sql(f"CREATE TABLE {lake.name} ({SCHEMA}) USING iceberg")
@@ -221,3 +258,20 @@ def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
         lake, "first snapshots of the table were expired", "late", ICEBERG.format("t", ""), form="iceberg"
     )
     refused(lake, "a snapshot of the table that is still needed was expired", **appended)
+
+
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "delta_cdf"
+
+
+@pytest.mark.slow
+def test_the_example_ends_with_the_exact_answers(shell):
+    given = {**environment(), "DELTA_JARS": str(lake_jars()), "PYTHON": sys.executable}
+    done = subprocess.run(
+        [EXAMPLE / "run"], env=given, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = (EXAMPLE / "README.md").read_text().split("```text\n")[1].split("```")[0]
+    told = done.stdout[done.stdout.rindex("exact:") :]
+    assert [line for line in told.splitlines() if line in expected.splitlines()] == expected.splitlines(), (
+        told
+    )

@@ -14,7 +14,7 @@ format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
 batch = false                    # true: `eddyline run` reads it once, not as a stream
-may_lose_rows = false            # true: a Kafka topic may drop records before they were read
+may_lose_rows = false            # true: a Kafka topic or a table may drop what was not read
 
 [run]                            # optional: how `eddyline run` keeps the store current
 trigger = "10 seconds"           # by default a batch follows the last

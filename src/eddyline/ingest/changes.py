@@ -27,9 +27,9 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sql.schema import COLUMN_NAME
 
 CHANGE_TYPE_WEIGHTS = {
-    **{"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1},
-    **{"INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1},
-}
+    "insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1,
+    "INSERT": 1, "UPDATE_AFTER": 1, "DELETE": -1, "UPDATE_BEFORE": -1,
+}  # fmt: skip
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
 SHOWN_ROWS = 3

@@ -145,9 +145,9 @@ def _missing(connector: Connector) -> Found:
     if connector.others and connector.run is None:
         return Found(
             False,
-            f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on Spark "
-            f"{' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or add "
-            "packages or jars to [spark] if there is one by now",
+            f"needs {connector.coordinates}, of which no release is known here for Spark {pyspark.__version__}; on "
+            f"Spark {' and '.join(connector.others)} it was run: pip install 'pyspark=={connector.others[-1]}.*', or "
+            "add packages or jars to [spark] if there is one by now",
         )
     return Found(
         False,
