@@ -15,10 +15,10 @@ import subprocess
 import pyspark
 import pytest
 
-from tests.spark.maven_jars import NoJars, fetched, folder_of
+from tests.spark.maven_jars import NoJarsError, fetched, folder_of
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a package, no secret
+TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 NEWEST = "4.2.0"
 SOURCES = pathlib.Path(__file__).parent / "token_provider"
 
@@ -29,7 +29,7 @@ def connector_jars():
         return pathlib.Path(given)
     try:
         return _nearest()
-    except NoJars as why:
+    except NoJarsError as why:
         pytest.skip(str(why))
 
 
@@ -37,7 +37,7 @@ def _nearest():
     """Return the connector of the installed Spark, else the newest one; a registry is asked for the former once."""
     own, newest = f"{CONNECTOR}:{pyspark.__version__}", f"{CONNECTOR}:{NEWEST}"
     if not folder_of(newest).is_dir():
-        with contextlib.suppress(NoJars):
+        with contextlib.suppress(NoJarsError):
             return fetched(own)
     return fetched(newest, without=TOKEN_PROVIDER, complete=_add_stand_in)
 
@@ -45,9 +45,11 @@ def _nearest():
 def _add_stand_in(folder):
     """Compile the stand-in of the token provider into a folder of jars, by the classes of the installed Spark."""
     if shutil.which("javac") is None:
-        raise NoJars("javac is missing, which compiles the stand-in of Spark's token provider")
+        raise NoJarsError("javac is missing, which compiles the stand-in of Spark's token provider")
     classes = folder.parent / "classes"
     spark = pathlib.Path(pyspark.__file__).parent / "jars"
     sources = map(str, SOURCES.glob("*.java"))
     subprocess.run(["javac", "-cp", f"{spark}/*", "-d", str(classes), *sources], check=True)
-    subprocess.run(["jar", "cf", str(folder / "token-provider-stand-in.jar"), "-C", str(classes), "."], check=True)
+    subprocess.run(
+        ["jar", "cf", str(folder / "token-provider-stand-in.jar"), "-C", str(classes), "."], check=True
+    )

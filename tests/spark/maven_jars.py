@@ -9,13 +9,15 @@ import pytest
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eddyline-tests"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+)
 WITHOUT = "<exclusions><exclusion><groupId>{}</groupId><artifactId>{}</artifactId></exclusion></exclusions>"
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>tests</groupId><artifactId>jars</artifactId><version>1</version><dependencies>{}</dependencies></project>"""
 
 
-class NoJars(Exception):
+class NoJarsError(Exception):
     """Why jars cannot be had."""
 
 
@@ -23,7 +25,7 @@ def jars_of(*coordinates):
     """Return the folder with packages and all that they need, or skip the test where they cannot be had."""
     try:
         return fetched(*coordinates)
-    except NoJars as why:
+    except NoJarsError as why:
         pytest.skip(str(why))
 
 
@@ -32,7 +34,7 @@ def folder_of(*coordinates):
 
 
 def fetched(*coordinates, without=None, complete=lambda folder: None):
-    """Return the folder with packages and all that they need but `without`, or raise NoJars.
+    """Return the folder with packages and all that they need but `without`, or raise NoJarsError.
 
     complete: adds to the folder what Maven does not give, before the folder is there for others.
     """
@@ -40,7 +42,7 @@ def fetched(*coordinates, without=None, complete=lambda folder: None):
     if folder.is_dir():
         return folder
     if shutil.which("mvn") is None:
-        raise NoJars(f"mvn is missing, which fetches {coordinates[0]}")
+        raise NoJarsError(f"mvn is missing, which fetches {coordinates[0]}")
     making = CACHE / f"{folder.name}.{os.getpid()}"
     making.mkdir(parents=True)
     try:
@@ -60,7 +62,7 @@ def _fetch(making, coordinates, exclusions):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     except subprocess.TimeoutExpired as error:
-        raise NoJars(f"Maven Central did not give {coordinates[0]} within three minutes") from error
+        raise NoJarsError(f"Maven Central did not give {coordinates[0]} within three minutes") from error
     if done.returncode != 0:
         why = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no reason was given")
-        raise NoJars(f"Maven Central does not give {coordinates[0]}: {why[:300]}")
+        raise NoJarsError(f"Maven Central does not give {coordinates[0]}: {why[:300]}")

@@ -20,6 +20,11 @@ def active_zone() -> str | None:
     return None if zone is None else normal_zone(zone)
 
 
+def session_zone(spark: SparkSession) -> str:
+    """Return the zone of a session."""
+    return normal_zone(spark.conf.get(_SETTING) or "UTC")
+
+
 def check_zone(layout: Layout, spark: SparkSession) -> None:
     """Raise PipelineError where the plan reads times in another zone than the session.
 
@@ -28,7 +33,7 @@ def check_zone(layout: Layout, spark: SparkSession) -> None:
     """
     if layout.timezone is None:
         return
-    zone = normal_zone(spark.conf.get(_SETTING) or "UTC")
+    zone = session_zone(spark)
     if zone != layout.timezone:
         raise PipelineError(
             f"the plan reads years, days and hours of timestamps in {layout.timezone}, and this Spark session's zone "

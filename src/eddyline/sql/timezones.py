@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -44,6 +45,16 @@ def normal_zone(name: str) -> str:
             f"timezone={name!r} is no time zone: give a region such as Europe/Berlin, an offset such as +05:30, or UTC."
         ) from error
     return name
+
+
+def zone_info(name: str) -> tzinfo:
+    """Return the zone that a plan names, for times of Python.
+
+    >>> zone_info("+05:30").utcoffset(None)
+    datetime.timedelta(seconds=19800)
+    """
+    offset = datetime.fromisoformat(f"2000-01-01T00:00{name}").tzinfo if name[0] in "+-" else None
+    return offset or ZoneInfo(name)
 
 
 def machine_zone() -> str:
