@@ -5,6 +5,7 @@ Parentheses are left out where Spark's grammar allows it: what a text means is f
 
 from tests.fuzz.tables import T_DDL, U_DDL, WORDS, schema_of
 
+_FIELDS = "year quarter month day dayofweek dayofyear weekofyear weekday".split()  # noqa: SIM905
 _CLASSES = ("number", "string", "boolean", "date", "time", "local")
 _MEETING = {
     "t": [
@@ -86,11 +87,15 @@ class Grammar:
             ),
             lambda: f"CAST({self.column('m', 'k', 'v')} AS DOUBLE)",
             lambda: (
-                f"{self.rng.choice(['year', 'month', 'day'])}({self.pick(lambda: self.any('date', 0), lambda: self.any('time', 0), lambda: self.any('local', 0))})"
+                f"{self.rng.choice(_FIELDS)}({self.pick(lambda: self.any('date', 0), lambda: self.any('time', 0), lambda: self.any('local', 0))})"
             ),
-            lambda: f"{self.rng.choice(['hour', 'minute'])}({self.any('time', 0)})",
+            lambda: f"{self.rng.choice(['hour', 'minute', 'second'])}({self.any('time', 0)})",
             lambda: self.pick(
-                lambda: f"length({self.any('string', 0)})", lambda: f"{self.column('a', 'z')} % 3"
+                lambda: f"length({self.any('string', 0)})",
+                lambda: f"({sub()} % {self.rng.choice(['3', '-2', '0.7', '1.5D', '7L'])})",
+                lambda: f"NULLIF({sub()}, {sub()})",
+                lambda: f"({self.column('a', 'z')} DIV 3)",
+                lambda: f"datediff({self.any('date', 0)}, {self.any('time', 0)})",
             ),
         )
 
@@ -118,6 +123,9 @@ class Grammar:
             lambda: f"DATE '{self.rng.choice(['1969-12-31', '2001-01-01', '2024-02-29'])}'",
             lambda: f"CAST({self.any('time', 0)} AS DATE)",
             lambda: f"COALESCE({self.column('d', 'd2')}, DATE '1970-01-01')",
+            lambda: f"date_add({self.column('d', 'd2')}, {self.rng.choice(['1', '-40', '3 - 2'])})",
+            lambda: f"last_day({self.column('d', 'd2')})",
+            lambda: f"trunc({self.any('time', 0)}, '{self.rng.choice(['MONTH', 'WEEK', 'QUARTER'])}')",
         )
 
     def time(self, _):
@@ -126,6 +134,9 @@ class Grammar:
         return self.pick(
             lambda: self.column("ts"),
             lambda: self.column("ts"),
+            lambda: (
+                f"date_trunc('{self.rng.choice(['YEAR', 'WEEK', 'DAY', 'HOUR', 'MINUTE'])}', {self.column('ts', 'd', 'n')})"
+            ),
             lambda: (
                 f"TIMESTAMP '{self.rng.choice(['2000-12-31 23:30:00', '2024-10-27 02:30:00', '1950-06-15 12:00:00'])}{self.rng.choice(zones)}'"
             ),
