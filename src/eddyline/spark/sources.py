@@ -14,7 +14,7 @@ from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
 
 _TEXT = ("csv", "json")
 _FILES = ("csv", "json", "parquet", "orc")
-_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class")
+_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")
 
 
 def read_frame(
