@@ -33,21 +33,23 @@ def checks(folder: Path, pipeline: Pipeline | None = None) -> Iterator[Check]:
     fine = java is not None and java >= session.JAVA_NEEDED
     yield Check("Java", fine, f"version {java}" if fine else session.HOW_TO_GET_JAVA)
     settings = pipeline.spark if pipeline is not None else SparkSettings()
-    if pipeline is not None:
-        yield from _connectors(pipeline)
+    formats: list[str] = []
+    for source, check in _connectors(pipeline) if pipeline is not None else ():
+        yield check
+        formats += [source] if check.fine else []
     if fine:
-        yield _spark_runs(settings, pipeline.formats if pipeline is not None else ())
+        yield _spark_runs(settings, formats)
 
 
-def _connectors(pipeline: Pipeline) -> Iterator[Check]:
-    """Yield whether the connector of each source is there, for sources that need one."""
+def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
+    """Yield each format that needs a connector, and whether it is there."""
     from eddyline.spark.connectors import find_connector  # noqa: PLC0415 - Spark only where it is used
 
     given = pipeline.spark
     for name, source in pipeline.streams.items():
         found = find_connector(source.format, given.packages, given.jars, given.conf)
         if found is not None:
-            yield Check(f"stream {name} ({source.format})", found.fine, found.told)
+            yield source.format, Check(f"stream {name} ({source.format})", found.fine, found.told)
 
 
 def _writable(folder: Path) -> Check:

@@ -24,7 +24,7 @@ _CHECKED = {"enforceSchema": "false"}
 """What makes Spark hold the header of every CSV file against the columns that it was told."""
 _FILES = ("csv", "json", "parquet", "orc")
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
-_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class")
+_NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")
 
 
 def stream_frame(
