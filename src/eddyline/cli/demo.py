@@ -109,9 +109,9 @@ def _without_spark(folder: Path, budget: str, rows: int) -> None:
 
 def _show(state: State, exact: dict[str, float]) -> None:
     estimates = [state.answer(name) for name in QUERIES]
+    out.print(answer_table(estimates, exact))
     for estimate in estimates:
         show_notes(estimate)
-    out.print(answer_table(estimates, exact))
     changes = sum(tally.rows for tally in state.snapshot.tallies.values())
     deletes = sum(tally.deletes for tally in state.snapshot.tallies.values())
     out.print(f"{changes:,} changes ({deletes:,} deletes) in {state.nbytes:,} bytes of state.")

@@ -1,6 +1,7 @@
 """Why Spark failed, in one sentence."""
 
 import re
+import sys
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -19,11 +20,21 @@ _DATA_LOSS = re.compile(
 )
 
 
+_LACKING = re.compile(
+    r"ModuleNotFoundError: (No module named '[\w.]+')|(Cannot run program \"[^\"]*\")|\[(PYTHON_VERSION_MISMATCH)\]"
+)
+
+
 def cause_of(error: BaseException) -> str:
     """Return the reason of a Spark error in one line: the Python error inside it, or its first line."""
     text = str(error)
     if lost := _DATA_LOSS.search(text):
         return _data_loss(lost[1])
+    if lacking := _LACKING.search(text):
+        return (
+            f"the workers run another Python, without what this one has ({lacking[lacking.lastindex or 0]}): set "
+            f"PYSPARK_PYTHON to an interpreter with eddyline, such as {sys.executable}, on every executor."
+        )
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")
