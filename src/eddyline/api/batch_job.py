@@ -105,8 +105,11 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
 
 
 def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
-    """Return statistics of the pipeline's streams from one pass over its sources."""
-    return pipeline.build().analyze(spark, _sources(spark, pipeline), budget=budget)
+    """Return statistics of the pipeline's streams from one pass; bad rows are left out where a run skips them."""
+    from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
+
+    layout, skip = pipeline.build().analysis(budget=budget).layout, pipeline.run.on_bad != "fail"
+    return State(sketch_frames(spark, layout, _sources(spark, pipeline), skip_bad=skip)[0]).statistics()
 
 
 def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame | str]":

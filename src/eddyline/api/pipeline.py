@@ -34,7 +34,9 @@ likes = { sql = "SELECT SUM(n) FROM orders", weight = 4 }    # its squared error
 recent = { sql = "SELECT COUNT(*) FROM orders", window = "1 hour", slide = "5 minutes" }   # needs event_time
 """
 
+import re
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
@@ -173,7 +175,9 @@ def load_pipeline(path: Path) -> Pipeline:
     except OSError as error:
         raise PipelineError(f"the pipeline file {str(path)!r} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
+        raise PipelineError(
+            f"the pipeline file {str(path)!r} is not right: {error}{_meant(str(error))}."
+        ) from error
     folder = path.resolve().parent
     streams = {name: _resolved(source, folder) for name, source in pipeline.streams.items()}
     settings = msgspec.structs.replace(
@@ -190,6 +194,15 @@ def load_pipeline(path: Path) -> Pipeline:
         pipeline.spark, jars=[jar if "://" in jar else str(folder / jar) for jar in pipeline.spark.jars]
     )
     return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run, spark=spark)
+
+
+def _meant(error: str) -> str:
+    """Return which setting was probably meant, where the file has one that there is not."""
+    unknown = re.search(r"unknown field `(\w+)`", error)
+    tables = (Pipeline, WorkloadSettings, StreamSource, QueryText, RunSettings, SparkSettings)
+    known = [name for table in tables for name in table.__struct_fields__]
+    close = get_close_matches(unknown[1], known, 1) if unknown else []
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def _resolved(source: StreamSource, folder: Path) -> StreamSource:

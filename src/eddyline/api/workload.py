@@ -186,7 +186,9 @@ class Workload:
         leaves of the budget.
         """
         if not (self._asked or self._distinct_samples or self._explored):
-            raise PlanError("the workload asks no query: add one with w.query(name, sql).")
+            raise PlanError(
+                "the workload asks no query: add one to [queries] of the pipeline file (w.query(name, sql))."
+            )
         old = keep.layout if isinstance(keep, Plan) else keep
         if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
             raise PlanError(
@@ -272,7 +274,9 @@ class Workload:
         settings = replace(self._settings, budget=parse_bytes(budget), samples=False)
         asked, samples = analysis_of(list(self._asked.values()), settings)
         if not self._asked and not self._distinct_samples:
-            raise PlanError("the workload asks no query: add one with w.query(name, sql).")
+            raise PlanError(
+                "the workload asks no query: add one to [queries] of the pipeline file (w.query(name, sql))."
+            )
         known = PlanningInputs()
         layout = make_layout(list(self._streams.values()), asked, settings, samples, known=known)
         layout = with_timezone(layout, self._zone())

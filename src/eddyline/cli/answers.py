@@ -11,7 +11,7 @@ from rich.text import Text
 from eddyline.answer.estimate import Estimate, Number, show
 from eddyline.answer.groups.table import SELECTED, Groups
 from eddyline.answer.plain import plain
-from eddyline.cli.console import err
+from eddyline.cli.console import out
 
 Answer = Estimate | Groups
 _COLUMNS = (
@@ -45,10 +45,10 @@ def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | Non
 
 
 def show_notes(answer: Answer) -> None:
-    """Print what a careful reader should know of an answer."""
+    """Print what a careful reader should know of an answer, beside it: a table in a file has its notes, too."""
     for note in answer.notes:
-        err.print(f"[yellow]{answer.query}[/yellow]: ", end="")
-        err.print(note, markup=False, highlight=False)
+        out.print(f"[yellow]{answer.query}[/yellow]: ", end="")
+        out.print(note, markup=False, highlight=False)
 
 
 def as_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:

@@ -77,13 +77,13 @@ def ask(
 
 def _print_table(state: State, answers: list[Answer]) -> None:
     estimates = [each for each in answers if isinstance(each, Estimate)]
-    for estimate in estimates:
-        show_notes(estimate)
     if estimates:
         out.print(answer_table(estimates))
+    for estimate in estimates:
+        show_notes(estimate)
     for groups in (each for each in answers if isinstance(each, Groups)):
-        show_notes(groups)
         out.print(f"\n{groups.query}\n{groups}", markup=False, highlight=False, soft_wrap=True)
+        show_notes(groups)
     fresh = f", {state.origin.freshness}" if state.origin else ""
     out.print(f"{state.nbytes:,} bytes of state{fresh}", highlight=False)
 

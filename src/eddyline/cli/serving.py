@@ -110,7 +110,10 @@ def watch(
     Reader(store).current()
     follower = Follower(store)
     if once:
-        out.print(_shown(follower.look(), query))
+        seen = follower.look()
+        out.print(_shown(seen, query))
+        if seen.state is None:
+            raise typer.Exit(1)
         return
     with until_told() as told:
         (_watch_live if out.is_terminal else _watch_lines)(follower, query, lambda: not told.wait(every))

@@ -68,9 +68,19 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     return ChangeFormat("weight", name)
 
 
+UNREADABLE = "it is not a record of the declared columns"
+"""Why a line of CSV or JSON is bad, whatever it may say of a change."""
+
+
 def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
     """Return the error for rows whose change cannot be read."""
     rows = "; ".join(shown[:SHOWN_ROWS])
+    if all(UNREADABLE in row for row in shown):
+        return ChangeError(
+            f"stream {stream!r}: {count:,} of {total:,} lines cannot be read as the declared columns, for example "
+            f"{rows}; nothing was applied. Correct the lines or the schema of the stream; a run goes on "
+            'without them by on_bad = "skip" or "dead-letter" in [run].'
+        )
     return ChangeError(
         f"stream {stream!r}: {count:,} of {total:,} rows carry a change that cannot be read, for example {rows}; "
         "nothing was applied. Correct the rows or the `changes=` spelling of the stream."

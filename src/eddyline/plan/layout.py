@@ -389,8 +389,11 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return next(stream for stream in self.streams if stream.name == name)
 
     def update_cost(self, stream: str) -> int:
-        """Return how many words a row of a stream touches in the synopses that are fed from the first row."""
-        return sum(kept.spec.touched + (2 if kept.candidates else 0) for kept in self.kept_for(stream))
+        """Return how many words a row of a stream touches in what is fed from the first row, panes included."""
+        panes = sum(group.layout.update_cost(stream) for group in self.windows)
+        return panes + sum(
+            kept.spec.touched + (2 if kept.candidates else 0) for kept in self.kept_for(stream)
+        )
 
     def kept_for(self, stream: str) -> tuple[KeptSynopsis, ...]:
         """Return the synopses on a stream."""

@@ -49,11 +49,15 @@ class Sketched:
 
 
 def sketch_frames(
-    spark: SparkSession, layout: Layout, sources: Mapping[str, DataFrame | str | os.PathLike[str]]
+    spark: SparkSession,
+    layout: Layout,
+    sources: Mapping[str, DataFrame | str | os.PathLike[str]],
+    *,
+    skip_bad: bool = False,
 ) -> tuple[Snapshot, dict[str, str]]:
     """Return (the snapshot after one pass over each stream, how the rows of each came).
 
-    sources: one frame per stream, or the path of its Parquet files.
+    sources: one frame per stream, or the path of its Parquet files. skip_bad: see `sketch_stream`.
     """
     names = {stream.name for stream in layout.streams}
     if not hasattr(spark, "readStream") or not isinstance(sources, Mapping):
@@ -71,7 +75,7 @@ def sketch_frames(
         source = sources[stream.name]
         given = os.fspath(source) if isinstance(source, os.PathLike) else source
         _check_source(stream.name, given)
-        sketched = sketch_stream(spark, snapshot, stream.name, given)
+        sketched = sketch_stream(spark, snapshot, stream.name, given, skip_bad=skip_bad)
         snapshot = snapshot.plus_stream(stream.name, sketched.added)
         ways[stream.name] = sketched.way
     return snapshot, ways

@@ -1,6 +1,7 @@
 """Why Spark failed, in one sentence."""
 
 import re
+import sys
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -32,6 +33,9 @@ _WIDTH = re.compile(
     r"Number of column in CSV header is not equal.*?Header length: (\d+), schema size: (\d+)\s+CSV file: (\S+)",
     re.DOTALL,
 )
+_LACKING = re.compile(
+    r"ModuleNotFoundError: (No module named '[\w.]+')|(Cannot run program \"[^\"]*\")|\[(PYTHON_VERSION_MISMATCH)\]"
+)
 
 
 def cause_of(error: BaseException) -> str:
@@ -45,6 +49,11 @@ def cause_of(error: BaseException) -> str:
         return _other_header(width[3], f"{width[1]} columns", width[2])
     if told := lake_cause(text):
         return told
+    if lacking := _LACKING.search(text):
+        return (
+            f"the workers run another Python, without what this one has ({lacking[lacking.lastindex or 0]}): set "
+            f"PYSPARK_PYTHON to an interpreter with eddyline, such as {sys.executable}, on every executor."
+        )
     if _WAITED in text:
         text = text.partition("Caused by:")[2] or text
     _, _, trace = text.partition("Traceback (most recent call last):")

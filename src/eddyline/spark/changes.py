@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from eddyline.errors import ChangeError
-from eddyline.ingest.changes import ChangeFormat, change_format
+from eddyline.ingest.changes import UNREADABLE, ChangeFormat, change_format
 from eddyline.plan.layout import Stream
 from eddyline.spark.debezium import decode_debezium
 from eddyline.spark.marks import BAD, WEIGHT
@@ -32,13 +32,12 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
     if form.form != "insert":
         weight = _weight(stream, frame, form)
         reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
-    told = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
+    named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
+    told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
-        reason = sf.when(
-            sf.col(CORRUPT).isNotNull(), sf.lit("it is not a record of the declared columns")
-        ).otherwise(reason)
-        told = [*(told or frame.columns[:1]), CORRUPT]
-    shown = sf.to_json(sf.struct(reason.alias("reason"), *(sf.col(f"`{name}`") for name in told)))
+        reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
+        told = [sf.nullif(sf.input_file_name(), sf.lit("")).alias("file"), *told, sf.col(CORRUPT)]
+    shown = sf.to_json(sf.struct(reason.alias("reason"), *told))
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
 
 

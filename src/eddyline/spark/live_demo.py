@@ -1,7 +1,7 @@
-"""The live demo: two change streams that are written as they are read, and the exact answers at every moment.
+"""The streams of the demo: two change logs with skew and deletes, and the exact answers at every moment.
 
 Orders come, change and go; visits come and are taken back. What is there at a moment is kept here as a whole, which
-is what makes the exact answers possible that a real stream does not have.
+is what makes the exact answers possible that a real stream does not have. Needs no Spark.
 """
 
 import time
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.spark.demo import QUERIES
+from eddyline.spark.demo_queries import QUERIES
 
 Ints = npt.NDArray[np.int64]
 CUSTOMERS, ROWS = 20_000, 2_000
@@ -225,6 +225,15 @@ class LiveStreams:
             pq.write_table(table, half)
             half.rename(path)
         self._files += 1
+
+    def write_all(self, rows: int) -> None:
+        """Write so many new rows of each stream in ten files, with the updates and deletes that go with them."""
+        for _ in range(10):
+            self.write(rows // 10)
+
+    def exact_of_all(self) -> dict[str, float]:
+        """Return the exact answers after all that was written."""
+        return self.exact(self._rows)
 
     def exact(self, read: Mapping[str, int]) -> dict[str, float]:
         """Return the exact answers after so many rows of each stream, none where that moment is not kept any more."""

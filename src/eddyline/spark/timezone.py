@@ -37,6 +37,6 @@ def check_zone(layout: Layout, spark: SparkSession) -> None:
     if zone != layout.timezone:
         raise PipelineError(
             f"the plan reads years, days and hours of timestamps in {layout.timezone}, and this Spark session's zone "
-            f"is {zone}: spark.conf.set({_SETTING!r}, {layout.timezone!r}), or plan with "
-            f"Workload(timezone={zone!r})."
+            f'is {zone}: plan with timezone = "{zone}" in [workload] (Workload(timezone={zone!r})), or '
+            f"spark.conf.set({_SETTING!r}, {layout.timezone!r})."
         )

@@ -75,8 +75,9 @@ def in_sql(name: str) -> str:
         sqlglot.parse_one(
             f"SELECT {name}.{name} FROM {name} {name} JOIN {name} ON {name} = 1", dialect="spark"
         )
+        parse_schema(name, f"{name} INT")
         plain = NAME.fullmatch(name) is not None
-    except SqlglotError:
+    except (SqlglotError, PlanError):
         plain = False
     return name if plain else f"`{name}`"
 

@@ -129,7 +129,9 @@ class ClaimLock:
     def _refuse_rivals(self, *, break_lock: bool) -> None:
         for name, holder in self._others():
             if not (break_lock or _dead(holder)):
-                advice = "stop it, or open with break_lock=True if you know that it is gone"
+                advice = (
+                    "stop it, or, if you know that it is gone, `eddyline run --break-lock` (break_lock=True)"
+                )
                 raise _locked(self._files.where, holder, advice)
             self._files.remove(name)
 

@@ -11,6 +11,7 @@ from eddyline.plan.layout import (
     PlannedQuery,
     PlannedSample,
     SketchedQuantity,
+    WindowGroup,
 )
 from eddyline.plan.show.asking import askable
 from eddyline.plan.show.picture import could_not_share, readers_of
@@ -26,7 +27,7 @@ def explain(
     layout: Layout, asked_error: float | None = None, *, informed: bool = True, pane: bool = False
 ) -> str:
     """Return the plan as a text that fits a terminal: what is kept, who shares it, what is expected."""
-    counts = f"{len(layout.queries)} queries on {len(layout.streams)} streams"
+    counts = f"{len(layout.query_names)} queries on {len(layout.streams)} streams"
     lines = [f"plan {layout.digest[:12]}: {counts}, {layout.nbytes:,} bytes kept"]
     if asked_error is not None:
         lines.append(f"sized for a relative error of {asked_error:.2g} at {layout.confidence:.0%}")
@@ -42,22 +43,30 @@ def explain(
     for stream in layout.streams:
         lines.append(f"\nstream {stream.name} (changes: {stream.changes or 'insert-only'})")
         lines += [f"  {line}" for kept in layout.kept_for(stream.name) for line in _kept(kept, readers)]
-        lines.append(f"  update cost: {layout.update_cost(stream.name)} words a row")
+        if not pane:
+            lines.append(f"  update cost: {layout.update_cost(stream.name)} words a row")
     for sample in layout.samples:
         lines.append("")
         lines += [*_sample(sample), *(f"  {line}" for line in askable(sample, layout))]
     lines.append("\nqueries")
     for planned in layout.queries:
         lines += [f"  {line}" for line in _query(planned, pane=pane)]
+    lines += [
+        f"  {planned.name} [window of {_window(group)}] reads the panes of {group.id}, below"
+        for group in layout.windows
+        for planned in group.layout.queries
+    ]
     for apart in could_not_share(layout):
         lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
     for group in layout.windows:
-        seconds, panes = group.window.slide / 1e6, group.window.panes
-        lines.append(
-            f"\nwindow of {panes} x {seconds:g} s: {panes + 1} panes, {group.nbytes:,} bytes; each pane:"
-        )
+        panes = f"{group.window.panes + 1} panes, {group.nbytes:,} bytes"
+        lines.append(f"\nwindow of {_window(group)} ({group.id}): {panes}; each pane:")
         lines += [f"  {line}".rstrip() for line in explain(group.layout, pane=True).splitlines()]
     return "\n".join(lines)
+
+
+def _window(group: WindowGroup) -> str:
+    return f"{group.window.panes} x {group.window.slide / 1e6:g} s"
 
 
 def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:

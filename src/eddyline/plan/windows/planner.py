@@ -27,8 +27,8 @@ def check_event_times(asked: WorkloadQuery, streams: Mapping[str, Stream]) -> No
     for name in asked.streams:
         if streams[name].event_time is None:
             raise PlanError(
-                f"query {asked.name!r} has a window, and stream {name!r} has no event time: declare it with "
-                "w.stream(..., event_time=column)."
+                f"query {asked.name!r} has a window, and stream {name!r} has no event time: add event_time = "
+                f'"COLUMN" to [streams.{name}] of the pipeline file (event_time= of w.stream).'
             )
 
 
