@@ -228,6 +228,7 @@ options = {{ {options} }}
 n = "SELECT COUNT(*) FROM s"
 sum = "SELECT SUM(id) FROM s"
 names = "SELECT COUNT(*) FROM s WHERE name LIKE 'a%'"
+kinds = "SELECT COUNT(DISTINCT name) FROM s"
 """
 
 
@@ -293,6 +294,7 @@ def test_a_misspelt_field_of_json_is_told_and_case_does_not_matter(spark, tmp_pa
     )
     assert run.answer("sum").value == 3
     assert run.answer("names").notes == (sentence,)
+    assert run.answer("kinds").notes == (sentence,)
     assert run.progress()["s"].notes == (sentence,)
     assert el.open(tmp_path / "state").answer("names").notes == (sentence,)
 

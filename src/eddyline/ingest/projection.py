@@ -94,7 +94,8 @@ def carriers(projection: Projection) -> dict[str, str]:
     found = {measure.expression.text: measure_name(i) for i, measure in enumerate(projection.measures)}
     single = {i: key.columns[0].text for i, key in enumerate(projection.keys) if len(key.columns) == 1}
     found |= {text: part_name(i, 0) for i, text in single.items()}
-    return {text: name for text, name in found.items() if columns_of(text) == {text}}
+    bare = {text: text.strip("`") for text in found}
+    return {bare[text]: name for text, name in found.items() if columns_of(text) == {bare[text]}}
 
 
 def watched_name(place: int) -> str:
