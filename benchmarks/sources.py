@@ -88,7 +88,7 @@ class Postgres:
     def fill(self, first: int, rows: int) -> None:
         """Insert rows in one transaction."""
         self._connection.execute(
-            f"INSERT INTO {self._table} SELECT i, i * i % 9973, i % 1000 FROM generate_series(%s, %s::bigint) i",
+            f"INSERT INTO {self._table} SELECT i, i * i %% 9973, i %% 1000 FROM generate_series(%s, %s::bigint) i",
             (first, first + rows - 1),
         )
 
@@ -218,7 +218,7 @@ def run(spark: SparkSession, given: argparse.Namespace) -> None:
     print(f"{given.rows:,} rows a round, medians of {given.repeat}\n")
     print("| source | count() rows/s | eddyline rows/s | ratio |")
     print("| --- | --- | --- | --- |")
-    for name in given.sources.split(","):
+    for name in filter(None, given.sources.split(",")):
         with tempfile.TemporaryDirectory() as folder, opened(name, Path(folder)) as source:
             rates = throughput(spark, source, Path(folder), given.rows, given.repeat)
         print(
