@@ -10,7 +10,10 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
+import eddyline as el
+from eddyline.store import Store
 from tests.spark.stream_job import end_group, kill_at
 
 
@@ -45,6 +48,15 @@ class Child:
         finally:
             end_group(self.process.pid)
         return self.process.returncode, told
+
+
+def settled(child, store, expected, seconds=90):
+    """Wait until a store holds what is expected of it."""
+    deadline = time.monotonic() + seconds
+    while not (Store.exists(store) and el.open(store) == expected):
+        assert child.process.poll() is None, child.wait()
+        assert time.monotonic() < deadline, el.open(store).answers()
+        time.sleep(0.2)
 
 
 def _serve_commands():

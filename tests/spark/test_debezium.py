@@ -6,6 +6,9 @@ import shutil
 import pytest
 
 import eddyline as el
+from eddyline.ingest.envelopes import EnvelopeReader
+from eddyline.sql.schema import parse_schema
+from eddyline.sql.timezones import zone_info
 
 pytestmark = pytest.mark.spark
 DDL = "id BIGINT, k STRING, x DECIMAL(8,2), at TIMESTAMP"
@@ -122,6 +125,46 @@ def test_poison_is_skipped_and_counted_or_written_to_dead_letters(spark, tmp_pat
     assert len(lines) == len(BAD)
     for _, reason in BAD.values():
         assert any(reason in line["reason"] for line in lines)
+
+
+def test_default_encodings_are_read_by_the_schema_and_values_not_sent_are_refused(spark):
+    """The same envelopes as text with their schema, and as structs that somebody else decoded."""
+    told = {"x": {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+            "at": {"name": "io.debezium.time.MicroTimestamp"}}  # fmt: skip
+    fields = [{"field": name, **told.get(name, {})} for name in ("id", "k", "x", "at")]
+    schema = {"fields": [{"field": side, "fields": fields} for side in ("before", "after")]}
+    after = {"id": 1, "k": "a", "x": "AJY=", "at": 1_714_979_289_000_000}
+    texts = [
+        json.dumps({"schema": schema, "payload": {"op": "c", "after": row}}).encode()
+        for row in (after, after | {"k": "__debezium_unavailable_value"})
+    ]
+    state = plan().sketch(spark, {"s": spark.createDataFrame([(texts[0],)], "value BINARY")})
+    assert (state.answer("total").value, state.answer("n").value) == (1.5, 1)
+    decoded = spark.sql(
+        "SELECT 'c' AS op, image AS before, image AS after FROM (SELECT named_struct('id', 1L, 'k', "
+        "'__debezium_unavailable_value', 'x', 1.50BD, 'at', TIMESTAMP '2024-05-06 07:08:09') AS image)"
+    )
+    for frame in (spark.createDataFrame([(texts[1],)], "value BINARY"), decoded):
+        with pytest.raises(el.ChangeError, match=r"its after.k was too large .* REPLICA IDENTITY FULL"):
+            plan().sketch(spark, {"s": frame})
+
+
+def test_text_of_times_means_what_a_cast_in_the_sessions_zone_means(spark):
+    texts = ["2024-05-06T07:08:09.123456", "2024-05-06 07:08:09Z", "2024-03-31T02:30:00", "2024-10-27T02:30:00",
+             "1890-01-01T00:00:00", "2024-05-06", "2024-05-06T07:08:09.123456789+05:30"]  # fmt: skip
+    before = spark.conf.get("spark.sql.session.timeZone")
+    for zone in ("Europe/Berlin", "+05:30"):
+        reader = EnvelopeReader(parse_schema("s", "at TIMESTAMP"), ["at"], zone_info(zone), full=False)
+        images = reader.read(
+            [None] * len(texts), [b'{"op": "c", "after": {"at": "%s"}}' % t.encode() for t in texts]
+        )
+        try:
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            frame = spark.createDataFrame([(text,) for text in texts], "t STRING")
+            cast = [row[0] for row in frame.selectExpr("unix_micros(CAST(t AS TIMESTAMP))").collect()]
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", before)
+        assert reader.arrays(images)[0].cast("int64").to_pylist() == cast
 
 
 def test_rows_of_full_images_may_be_null_beside_their_key(spark):

@@ -12,7 +12,7 @@ from eddyline.api.pipeline import load_pipeline
 from eddyline.store import Store
 from tests.spark.kafka_broker import Broker
 from tests.spark.kafka_connector import connector_jars
-from tests.spark.kafka_job import Child
+from tests.spark.kafka_job import Child, settled
 from tests.spark.kafka_tables import PARTITIONS, Tables, pipeline_text
 
 pytestmark = [
@@ -46,15 +46,6 @@ def written(folder, text):
     path = folder / "pipeline.toml"
     path.write_text(text)
     return path
-
-
-def settled(child, store, expected, seconds=90):
-    """Wait until a store holds what is expected of it."""
-    deadline = time.monotonic() + seconds
-    while not (Store.exists(store) and el.open(store) == expected):
-        assert child.process.poll() is None, child.wait()
-        assert time.monotonic() < deadline, el.open(store).answers()
-        time.sleep(0.2)
 
 
 def test_tables_are_joined_live_and_a_killed_driver_counts_once(broker, jars, tmp_path):
