@@ -37,7 +37,9 @@ class Progress:
         for each in self._run.progress().values():
             found = {note: note for note in each.notes}
             if each.warning is not None:
-                found[each.stream] = f"stream {each.stream!r}: {each.warning}"  # its numbers change all the time
+                found[each.stream] = (
+                    f"stream {each.stream!r}: {each.warning}"  # its numbers change all the time
+                )
             for about, told in found.items():
                 if about not in self._noted:
                     said = f"note: {told}" if self._form is LogFormat.text else json.dumps({"note": told})
