@@ -1,7 +1,7 @@
 """Between timestamps and what clocks in a zone show, for all years: Arrow knows no summer time after 2037.
 
-A later year is read as one before 2038 that begins on the same day of the week and is as long, so that the rules which a
-zone has by then fall on the same days.
+A later year is read as one before 2038 that begins on the same day of the week and is as long, so that the rules which
+a zone has by then fall on the same days.
 """
 
 import datetime as dt
@@ -38,8 +38,7 @@ def _early(times: Value) -> tuple[Value, Value | None]:
     if not holds_any(pc.greater_equal(years, _FIRST_LATE)):
         return times, None
     if isinstance(times, pa.Scalar):
-        moved, by = _early(pa.array([times]))
-        return moved[0], by[0]
+        return tuple(each[0] for each in _early(pa.array([times])))  # type: ignore[index]
     number = pc.max_element_wise(pc.subtract(years, 2000), 0)
     cycles = pc.divide(number, _CYCLE)
     days = pc.take(_DAYS_LATER, pc.subtract(number, pc.multiply(cycles, _CYCLE)))
@@ -59,7 +58,9 @@ def _days_later(year: int) -> int:
     """Return how many days later a year begins than the last one before 2038 with the same days of the week."""
     if year < _FIRST_LATE:
         return 0
-    same = (y for y in range(_FIRST_LATE - 1, 2000, -1) if isleap(y) == isleap(year) and _days(year, y) % 7 == 0)
+    same = (
+        y for y in range(_FIRST_LATE - 1, 2000, -1) if isleap(y) == isleap(year) and _days(year, y) % 7 == 0
+    )
     return _days(year, next(same))
 
 
