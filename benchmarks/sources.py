@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
 from eddyline.spark.session import local_session
+from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -40,7 +41,7 @@ SCHEMA = "id BIGINT, k BIGINT, x INT"
 TICK = 0.05
 
 
-class Source(Protocol):
+class Fed(Protocol):
     """Something that rows can be added to and that streams read."""
 
     changes: str | None
@@ -71,7 +72,7 @@ class Files:
 
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - files can be read by any number
         """Return all files."""
-        return read_frame(spark, "t", self._form, str(self._folder), {}, SCHEMA, streaming=True)
+        return read_frame(spark, Source("t", self._form, str(self._folder), SCHEMA, streaming=True))
 
 
 class Postgres:
@@ -101,12 +102,12 @@ class Postgres:
             "max_changes": "50000",
         }
         return read_frame(
-            spark, "t", "eddyline-postgres", None, options, SCHEMA, self.changes, streaming=True
+            spark, Source("t", "eddyline-postgres", None, SCHEMA, self.changes, options, streaming=True)
         )
 
 
 @contextlib.contextmanager
-def opened(name: str, folder: Path) -> Iterator[Source]:
+def opened(name: str, folder: Path) -> Iterator[Fed]:
     """Yield a source by its name."""
     if name == "postgres":
         (folder / "server").mkdir()
@@ -137,7 +138,7 @@ def count(frame: DataFrame, folder: Path) -> None:
     ).start().awaitTermination()
 
 
-def throughput(spark: SparkSession, source: Source, folder: Path, rows: int, repeat: int) -> dict[str, float]:
+def throughput(spark: SparkSession, source: Fed, folder: Path, rows: int, repeat: int) -> dict[str, float]:
     """Return the rows a second of the bare count and of a run, medians."""
     seconds: dict[str, list[float]] = {"bare": [], "ours": []}
     for turn in range(repeat + 1):
@@ -161,7 +162,7 @@ def throughput(spark: SparkSession, source: Source, folder: Path, rows: int, rep
 class Writer:
     """Commits transactions at a rate, and remembers when each was committed and how many rows there were then."""
 
-    def __init__(self, source: Source, rate: int) -> None:
+    def __init__(self, source: Fed, rate: int) -> None:
         self._source, self._each = source, max(1, round(rate * TICK))
         self.commits: list[tuple[int, float]] = []
 
@@ -176,7 +177,7 @@ class Writer:
 
 
 def lags(
-    spark: SparkSession, source: Source, folder: Path, rate: int, seconds: float
+    spark: SparkSession, source: Fed, folder: Path, rate: int, seconds: float
 ) -> tuple[float, list[float]]:
     """Return the changes a second that were committed, and the seconds from each commit to an answer that has it.
 

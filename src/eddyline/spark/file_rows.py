@@ -1,0 +1,30 @@
+"""Files as frames: Parquet, ORC, CSV, JSON, and Debezium envelopes as lines of text.
+
+CSV and JSON are read by the declared columns, the one that carries the change, and one for records that do not fit
+them, so that none is lost in silence. Files of CSV with a header, and of JSON, have their other columns, too.
+"""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.spark.changes import CORRUPT
+from eddyline.spark.source import Source
+from eddyline.spark.text_files import text_columns
+
+_TEXT = ("csv", "json")
+_CHECKED = {"enforceSchema": "false"}
+"""What makes Spark hold the header of every CSV file against the columns that it was told."""
+
+
+def file_rows(spark: SparkSession, source: Source) -> DataFrame:
+    """Return the rows of a source's files."""
+    envelopes = source.format == "json" and source.change.form == "debezium"
+    chosen = "text" if envelopes else source.format
+    checked = _CHECKED if chosen == "csv" else {}
+    reader = source.reader(spark).format(chosen).options(**{**checked, **source.options})
+    if chosen in _TEXT and "inferSchema" not in source.options:
+        columns = text_columns(spark, source.stream, chosen, source.path, source.options, source.columns())
+        reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
+        return reader.load(source.path).toDF(*columns.names, CORRUPT)
+    if source.streaming and chosen != "text":
+        reader = reader.schema(spark.read.format(chosen).options(**source.options).load(source.path).schema)
+    return reader.load(source.path)
