@@ -80,16 +80,15 @@ class Postgres:
 
     changes = "change_type"
 
-    def __init__(self, dsn: str, table: str = "t") -> None:
-        self._dsn, self._table = dsn, table
-        self._connection = psycopg.connect(dsn, autocommit=True)
-        self._connection.execute(f"CREATE TABLE {table} (id bigint, k bigint, x int)")
-        self._connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+    def __init__(self, dsn: str, connection: psycopg.Connection) -> None:
+        self._dsn, self._connection = dsn, connection
+        connection.execute("CREATE TABLE t (id bigint, k bigint, x int)")
+        connection.execute("ALTER TABLE t REPLICA IDENTITY FULL")
 
     def fill(self, first: int, rows: int) -> None:
         """Insert rows in one transaction."""
         self._connection.execute(
-            f"INSERT INTO {self._table} SELECT i, i * i %% 9973, i %% 1000 FROM generate_series(%s, %s::bigint) i",
+            "INSERT INTO t SELECT i, i * i %% 9973, i %% 1000 FROM generate_series(%s, %s::bigint) i",
             (first, first + rows - 1),
         )
 
@@ -97,8 +96,8 @@ class Postgres:
         """Return the table and its changes, through the slot of a sink."""
         options = {
             "dsn": self._dsn,
-            "table": self._table,
-            "slot": f"{self._table}_{sink}",
+            "table": "t",
+            "slot": f"t_{sink}",
             "max_changes": "50000",
         }
         return read_frame(
@@ -111,8 +110,8 @@ def opened(name: str, folder: Path) -> Iterator[Fed]:
     """Yield a source by its name."""
     if name == "postgres":
         (folder / "server").mkdir()
-        with server(folder / "server") as dsn:
-            yield Postgres(dsn)
+        with server(folder / "server") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+            yield Postgres(dsn, connection)
     else:
         yield Files(folder, name)
 
