@@ -33,6 +33,8 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         weight = _weight(stream, frame, form)
         reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
     named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
+    if CORRUPT in frame.columns and not named:
+        named = frame.columns[:1]  # Spark reads no corrupt records without a column beside them
     told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
