@@ -33,9 +33,8 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         weight = _weight(stream, frame, form)
         reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
     named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
-    if CORRUPT in frame.columns:
-        # Spark reads CORRUPT only beside another column
-        named = named or [name for name in frame.columns if name != CORRUPT][:1]
+    if CORRUPT in frame.columns and not named:  # Spark reads no corrupt records without a column beside them
+        named = [name for name in frame.columns if name != CORRUPT][:1]
     told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
