@@ -20,8 +20,8 @@ from eddyline.spark.text_files import text_columns
 from eddyline.sql.schema import as_ddl, parse_schema
 
 _TEXT = ("csv", "json")
-_CHECKED = {"enforceSchema": "false"}
-"""What makes Spark hold the header of every CSV file against the columns that it was told."""
+_CHECKED = {"enforceSchema": "false", "columnPruning": "false"}
+"""What makes Spark hold the header of every CSV file, and the cells of every line, against the columns that it was told."""
 _FILES = ("csv", "json", "parquet", "orc")
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")
