@@ -1,6 +1,7 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
 import time
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -43,6 +44,8 @@ from eddyline.types import SqlType
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_UPDATING = threading.Lock()
+"""Held while a state takes rows: two threads would both begin at the same counters, and the rows of one be lost."""
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
 
@@ -70,8 +73,14 @@ class State:
 
         table: a pyarrow.Table or RecordBatch, a pandas or polars DataFrame, a dict of columns, or a list of dicts.
         The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
-        for streams that carry no changes of their own; the default is 1.
+        for streams that carry no changes of their own; the default is 1. Threads may add to one state, one at a time.
         """
+        with _UPDATING:
+            self.snapshot = self._updated(stream, table, weights)
+            self.origin, self.ways = None, {}
+        return self
+
+    def _updated(self, stream: str, table: Any, weights: np.ndarray | Sequence[int] | None) -> Snapshot:
         layout = self.snapshot.layout
         if stream not in self.snapshot.tallies:
             known = ", ".join(s.name for s in layout.streams)
@@ -87,9 +96,7 @@ class State:
             partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
             partial.unread = unread
             snapshot = snapshot.plus_stream(stream, partial)
-        self.snapshot = snapshot
-        self.origin, self.ways = None, {}
-        return self
+        return snapshot
 
     def answer(
         self,
@@ -274,6 +281,10 @@ class State:
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.snapshot + other.snapshot) if isinstance(other, State) else NotImplemented
+
+    def __radd__(self, other: object) -> Self:
+        """Return the state itself after 0, with which `sum(states)` begins."""
+        return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> Self:
         return type(self)(self.snapshot - other.snapshot) if isinstance(other, State) else NotImplemented

@@ -38,9 +38,16 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
     told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
-        told = [sf.nullif(sf.input_file_name(), sf.lit("")).alias("file"), *told, sf.col(CORRUPT)]
+        file = sf.nullif(sf.input_file_name(), sf.lit("")).alias("file")
+        told = [file, *(told or _any_column(frame)), sf.col(CORRUPT)]
     shown = sf.to_json(sf.struct(reason.alias("reason"), *told))
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
+
+
+def _any_column(frame: DataFrame) -> list[Column]:
+    """Return a column of the rows' own: Spark reads no file for what it could not read alone, as COUNT(*) would."""
+    names = [name.replace("`", "``") for name in frame.columns if name != CORRUPT]
+    return [sf.col(f"`{name}`") for name in names[:1]]
 
 
 def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:

@@ -11,8 +11,8 @@ from eddyline.spark.source import Source
 from eddyline.spark.text_files import text_columns
 
 _TEXT = ("csv", "json")
-_CHECKED = {"enforceSchema": "false"}
-"""What makes Spark hold the header of every CSV file against the columns that it was told."""
+_CHECKED = {"enforceSchema": "false", "columnPruning": "false"}
+"""What makes Spark hold the header of every CSV file, and the cells of every line, against the columns it was told."""
 
 
 def file_rows(spark: SparkSession, source: Source) -> DataFrame:

@@ -87,9 +87,11 @@ def evaluate(
 
 
 def _unsupported(node: exp.Expr) -> PipelineError:
+    texts = isinstance(node, exp.Predicate) and any(each.is_string for each in node.iter_expressions())
+    cast = "; of a date write DATE '2026-01-31', of a time TIMESTAMP '2026-01-31 10:00:00'" if texts else ""
     return PipelineError(
         f"{fragment(node)!r} can only be evaluated by Spark: use plan.sketch(spark, ...), or compute it in the "
-        "table and declare it as a column."
+        f"table and declare it as a column{cast}."
     )
 
 
