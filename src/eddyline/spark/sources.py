@@ -21,7 +21,7 @@ from eddyline.sql.schema import as_ddl, parse_schema
 
 _TEXT = ("csv", "json")
 _CHECKED = {"enforceSchema": "false", "columnPruning": "false"}
-"""What makes Spark hold the header of every CSV file, and the cells of every line, against the columns that it was told."""
+"""What makes Spark hold the header and every line of every CSV file against the columns that it was told."""
 _FILES = ("csv", "json", "parquet", "orc")
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")
@@ -66,7 +66,7 @@ def read_frame(
         return _topic_rows(
             spark, stream, options, schema, changes, streaming=streaming, may_lose_rows=may_lose_rows
         )
-    if streaming and lacks_files(form, path):
+    if streaming and lacks_files(form, path, options):
         raise NoFileYet(f"stream {stream!r}: there is no file at {path}.")
     debezium = change_format(stream, changes).form == "debezium"
     chosen = "text" if debezium and form == "json" else form
@@ -90,8 +90,13 @@ def read_frame(
             )
         if chosen in _TEXT and "inferSchema" not in options:
             columns = text_columns(spark, stream, chosen, path, options, _wanted(stream, schema, changes))
+            if (
+                columns.doubled
+            ):  # names that Spark made up are in no header: only columns that are read are checked
+                reader = reader.option("columnPruning", "true")
             reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
-            return (reader.load(path) if path is not None else reader.load()).toDF(*columns.names, CORRUPT)
+            frame = reader.load(path) if path is not None else reader.load()
+            return frame.toDF(*(columns.read_as(name) for name in frame.columns))
         if streaming and chosen in _FILES and path is not None:
             reader = reader.schema(spark.read.format(chosen).options(**options).load(path).schema)
         return reader.load(path) if path is not None else reader.load()
