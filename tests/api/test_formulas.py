@@ -1,11 +1,13 @@
 """Formulas of aggregates: as DuckDB has them while everything is held, intervals that hold beyond, refusals in sentences."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.errors import SqlError
+from eddyline.errors import PlanError, SqlError
 from tests.data import explored
 from tests.data.changes import inserted_and_deleted
 from tests.data.outer_joins import STREAMS, made_table
@@ -111,6 +113,50 @@ def test_unplanned_formulas_and_windows():
     )
     assert state.answer("r").value == 3.0
     assert state.answer("SELECT SUM(v) / COUNT(*) - 1 FROM s WHERE k = 2").value == 3.0
+
+
+LONG = "g INT, d DECIMAL(18,2), e DECIMAL(18,2), i BIGINT, j BIGINT, x DOUBLE, y DOUBLE"
+LONG_ROWS = {
+    "g": [1, 1, 2],
+    "d": pa.array([Decimal("9999999999999999.99"), Decimal("0.01"), Decimal("9999999999999999.99")]),
+    "e": pa.array([Decimal("9999999999999999.99"), Decimal("0.00"), Decimal("9999999999999999.98")]),
+    "i": [2**53, 1, 2**53],
+    "j": [2**53, 0, 2**53 - 1],
+    "x": [1e16, 1.0, 1.005],
+    "y": [1e16, 0.0, 0.25],
+}
+
+
+@pytest.mark.parametrize(
+    ("selected", "having", "truth"),
+    [
+        ("SUM(d) - SUM(e)", None, [(1, 0.01), (2, 0.01)]),
+        ("(SUM(x) - SUM(y)) * 100", None, [(1, 100.0), (2, 75.5)]),
+        ("AVG(i) - AVG(j)", None, [(1, 0.5), (2, 1.0)]),
+        ("ROUND(SUM(x), 2)", None, [(1, 1e16), (2, 1.01)]),
+        ("NULLIF(SUM(x), 1.005)", None, [(1, 1e16), (2, None)]),
+        ("COUNT(*)", "SUM(d) > SUM(e)", [(1, 2), (2, 1)]),
+        ("COUNT(*)", "SUM(d) = SUM(e)", []),
+        ("SUM(i)", "SUM(i) > 9007199254740992", [(1, 2**53 + 1)]),
+        ("SUM(i)", "n = 9007199254740993", [(1, 2**53 + 1)]),
+        ("SUM(i)", "SUM(i) > 5", [(1, 2**53 + 1), (2, 2**53)]),
+        ("COUNT(*)", "9999999999999999.99 < SUM(d)", [(1, 2)]),
+    ],
+)
+def test_only_the_formula_is_rounded_and_not_its_parts(selected, having, truth):
+    text = f"SELECT g, {selected} AS n FROM s GROUP BY g" + (f" HAVING {having}" if having else "")
+    state = el.Workload(budget="1 MB").stream("s", LONG).query("q", text).plan().empty()
+    found = state.update("s", LONG_ROWS).answer("q")
+    assert found.exact
+    rows = sorted((row["g"], row["n"]) for row in found.to_arrow().to_pylist())
+    assert rows == [(g, None if n is None else pytest.approx(n, rel=1e-12)) for g, n in truth]
+
+
+@pytest.mark.parametrize("text", ["1e300 * SUM(x) * 1e300", "SUM(i) * SUM(i) * SUM(i) * SUM(i) * SUM(i)"])
+def test_a_formula_beyond_all_numbers_is_refused_in_a_sentence(text):
+    w = el.Workload(budget="1 MB").stream("s", LONG).query("q", f"SELECT {text} FROM s")
+    with pytest.raises(PlanError, match="beyond 1e76"):
+        w.plan().empty().update("s", LONG_ROWS).answer("q")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,16 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.ingest import arrow_path
-from eddyline.sql import aggregates, arrow_eval, arrow_numbers, arrow_text, joins, semi_joins, typing
+from eddyline.sql import (
+    aggregates,
+    arrow_eval,
+    arrow_numbers,
+    arrow_text,
+    conditions,
+    semi_joins,
+    subqueries,
+    typing,
+)
 from eddyline.sql.coercion import BOOLEAN, INT
 
 
@@ -56,14 +65,16 @@ REVERTS: dict[str, Callable[[], list]] = {
     "decimal to double": lambda: [
         patch.object(arrow_numbers, "decimal_to_float", lambda value, kind: value.cast(kind))
     ],
-    "aggregate in exists": lambda: [patch.object(semi_joins, "_check_rows", lambda _: None)],
+    "aggregate in exists": lambda: [
+        patch.object(room, "check_rows", lambda _: None) for room in (semi_joins, subqueries)
+    ],
     "scope of a semi-join": lambda: [patch.object(semi_joins, "_check_scope", lambda *_: None)],
     "operands on arrow": lambda: [
         patch.object(arrow_eval._Evaluator, "typed", lambda self, node, *_: self.value(node)),
         patch.object(arrow_path, "evaluate", _raw_evaluate),
     ],
     "types of conditions": lambda: [
-        patch.object(joins, "check_predicate", lambda *_: None),
+        patch.object(conditions, "check_predicate", lambda *_: None),
         patch.object(typing, "_RULES", _with_rules(_UNCHECKED)),
     ],
 }

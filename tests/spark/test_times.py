@@ -28,7 +28,7 @@ EXPRESSIONS = [
     *(f"extract({field} FROM t)" for field in ("YEAR", "QTR", "MON", "WEEK", "D", "DOW", "DOW_ISO", "DOY", "HOURS", "MIN")),
     "date_part('dow', d)", "date(t)", "date(w)", "to_date(t)", "to_date(d)", "CAST(d AS TIMESTAMP)", "CAST(w AS TIMESTAMP)",
     "CAST(t AS TIMESTAMP_NTZ)", "CAST(d AS TIMESTAMP_NTZ)", "date_add(d, c)", "date_add(t, 3)", "date_sub(d, c)", "date_sub(w, 1)",
-    "d + c", "d - s", "datediff(d, t)", "datediff(w, d)", "last_day(d)", "last_day(t)", "unix_timestamp(t)", "unix_timestamp(d)",
+    "d + c", "d - s", "datediff(d, t)", "datediff(w, d)", "last_day(d)", "last_day(t)", "unix_timestamp(t)", "unix_timestamp(d)", "unix_timestamp(w)",
     "unix_seconds(t)", "unix_millis(t)", "unix_micros(t)", "timestamp_seconds(c)", "timestamp_millis(a)", "timestamp_micros(b)",
 ]  # fmt: skip
 NUMBERS = [

@@ -11,7 +11,7 @@ import pytest
 from eddyline.errors import PipelineError
 from eddyline.sql import arrow_eval
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_numbers import compare_floats, decimal_to_float
+from eddyline.sql.arrow_numbers import compare_floats, decimal_to_float, remainder
 from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("t", "x DOUBLE, m DECIMAL(20,5), a BIGINT, f FLOAT, c STRING")
@@ -94,3 +94,9 @@ def test_other_alphabets_change_case_as_in_java():
     table = pa.table({"c": ["straße", "ΑΣ", "İ", "abc", None]})
     assert evaluate("upper(`c`)", table, COLUMNS).to_pylist() == ["STRASSE", "ΑΣ", "İ", "ABC", None]
     assert evaluate("lower(`c`)", table, COLUMNS).to_pylist() == ["straße", "ας", "i̇", "abc", None]
+
+
+def test_a_remainder_by_a_decimal_below_one():
+    column = pa.array([Decimal("7.50"), Decimal("-7.50"), None], pa.decimal128(10, 2))
+    divisor = pa.scalar(Decimal("0.4"), pa.decimal128(1, 1))
+    assert remainder(column, divisor).to_pylist() == [Decimal("0.30"), Decimal("-0.30"), None]

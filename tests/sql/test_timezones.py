@@ -9,8 +9,9 @@ from msgspec import json
 import eddyline as el
 from eddyline.errors import PlanError
 from eddyline.plan.layout import Layout
+from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.schema import parse_schema
-from eddyline.sql.timezones import depends_on_zone, machine_zone, normal_zone
+from eddyline.sql.timezones import depends_on_zone, machine_zone, normal_zone, zone_info
 
 COLUMNS = parse_schema("t", "a BIGINT, ts TIMESTAMP, t2 TIMESTAMP, n TIMESTAMP_NTZ, d DATE, c STRING")
 NEW_YEAR = pa.table({"ts": pa.array([dt.datetime(2000, 12, 31, 23, 30)], pa.timestamp("us", "UTC"))})
@@ -92,3 +93,28 @@ def test_one_spelling_for_each_zone():
 )  # fmt: skip
 def test_which_expressions_depend_on_a_zone(text, depends):
     assert depends_on_zone(text, COLUMNS) is depends
+
+
+@pytest.mark.parametrize(("column", "second"), [("ts", 0), ("n", 0), ("d", -3600)])
+def test_unix_timestamp_reads_a_time_without_a_zone_as_one_in_utc(column, second):
+    w = el.Workload(timezone="Europe/Berlin").stream("t", "ts TIMESTAMP, n TIMESTAMP_NTZ, d DATE")
+    state = w.query("q", f"SELECT SUM(unix_timestamp({column})) FROM t").plan().empty()
+    table = {
+        "ts": pa.array([-500_000], pa.timestamp("us", "UTC")),  # half a second before 1970, which is cut off
+        "n": pa.array([-500_000], pa.timestamp("us")),
+        "d": pa.array([0], pa.date32()),
+    }
+    assert state.update("t", table).answer("q").value == second
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "+05:30"])
+def test_summer_time_has_no_last_year(zone):
+    days = [dt.datetime(year, 1, 1) + dt.timedelta(days=9 * i) for year in (1999, 2037, 2038, 2099, 2100, 2500, 9998) for i in range(40)]  # fmt: skip
+    table = pa.table({"ts": pa.array([*days, None], pa.timestamp("us", "UTC"))})
+    shown = [each.replace(tzinfo=dt.UTC).astimezone(zone_info(zone)).replace(tzinfo=None) for each in days]
+    hours = evaluate("hour(ts)", table, COLUMNS, zone).to_pylist()
+    assert hours == [*(each.hour for each in shown), None]
+    clocks = pa.table({"n": pa.array([*shown, None], pa.timestamp("us"))})
+    moments = evaluate("CAST(n AS TIMESTAMP)", clocks, COLUMNS, zone)
+    assert moments.to_pylist() == table["ts"].to_pylist()
+    assert evaluate("TIMESTAMP '2050-07-01 12:00:00'", table, COLUMNS, zone)[0].as_py() == dt.datetime(2050, 7, 1, 12, tzinfo=zone_info(zone))  # fmt: skip

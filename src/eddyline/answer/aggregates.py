@@ -53,32 +53,46 @@ def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | De
 
     All is computed in integers, and rounded to a float once, at the end.
     """
+    function, value = query.aggregate.function, unrounded_value(query, totals)
+    if value is None:
+        return None
+    if function == "count" or (function == "sum" and whole_unit(query) == 1):
+        return int(value)
+    return exact_number(value) if function == "sum" and _is_decimal(query) else float(value)
+
+
+def unrounded_value(query: Query, totals: Mapping[str, int]) -> Fraction | None:
+    """Return an aggregate from its exact totals, before it is rounded to a float; of deviations only the root is."""
     function, count = query.aggregate.function, totals["count"]
     if function == "count":
-        return count
+        return Fraction(count)
     if count == 0 or (function.endswith("_samp") and count == 1):
         return None
     unit = whole_unit(query)
-    if function == "sum":
-        whole = totals["sum"] * unit
-        return totals["sum"] if unit == 1 else exact_number(whole) if _is_decimal(query) else float(whole)
-    if function == "avg":
-        return float(totals["sum"] * unit / count)
-    return spread_of(function, count, totals["sum"], totals["squares"], unit)
+    if function in ("sum", "avg"):
+        return totals["sum"] * unit / (count if function == "avg" else 1)
+    deviations, by = _deviations(function, count, totals["sum"], totals["squares"], unit)
+    return Fraction(root_of(deviations, by)) if function.startswith("stddev") else Fraction(deviations, by)
 
 
 def spread_of(function: str, count: int, total: int, squares: int, unit: Fraction) -> float:
     """Return a variance or standard deviation from exact totals; count: not 0, and not 1 of a sample."""
+    deviations, by = _deviations(function, count, total, squares, unit)
+    return root_of(deviations, by) if function.startswith("stddev") else deviations / by
+
+
+def _deviations(function: str, count: int, total: int, squares: int, unit: Fraction) -> tuple[int, int]:
+    """Return the numerator and the denominator of a variance."""
     deviations = (squares * count - total * total) * unit.numerator**2
     by = count * (count - 1 if function.endswith("_samp") else count) * unit.denominator**2
     if count > 0:
         deviations = max(deviations, 0)  # below 0 only where some rows were deleted that never came
-    return root_of(max(deviations, 0), by) if function.startswith("stddev") else deviations / by
+    return deviations, by
 
 
 def root_of(numerator: int, denominator: int) -> float:
-    """Return the float that is nearest to the square root of a quotient."""
-    if numerator == 0 or denominator <= 0:
+    """Return the float that is nearest to the square root of a quotient, 0 where there is none."""
+    if numerator <= 0 or denominator <= 0:
         return 0.0
     shift = max(_ROOT_BITS - numerator.bit_length() + denominator.bit_length(), 0)
     shift += shift % 2

@@ -115,22 +115,14 @@ def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Sta
 
 def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame | str]":
     """Return a batch frame for each stream of the pipeline, or its path where a plain read of Parquet is asked for."""
-    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.api.sources import batch_source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.spark.sources import read_frame  # noqa: PLC0415
 
     return {
-        name: source.path
-        if source.format == "parquet" and source.path is not None and not source.options
-        else read_frame(
-            spark,
-            name,
-            source.format,
-            source.path,
-            source.options,
-            source.schema,
-            source.changes,
-            may_lose_rows=source.may_lose_rows,
-        )
-        for name, source in pipeline.streams.items()
+        name: given.path
+        if given.format == "parquet" and given.path is not None and not given.options
+        else read_frame(spark, batch_source(pipeline, name))
+        for name, given in pipeline.streams.items()
     }
 
 

@@ -47,8 +47,8 @@ def _first_column(frame: DataFrame, named: Sequence[str]) -> list[Column]:
 
     That is what COUNT(*) asks for, and what columns do that are names of folders, which come last.
     """
-    first = [name for name in frame.columns[:1] if name != CORRUPT and name not in named]
-    return [sf.col("`" + name.replace("`", "``") + "`") for name in first]
+    first = [name for name in frame.columns if name and name != CORRUPT][:1]
+    return [sf.col("`" + name.replace("`", "``") + "`") for name in first if name not in named]
 
 
 def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:

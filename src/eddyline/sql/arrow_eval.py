@@ -411,8 +411,14 @@ class _Evaluator:
         return arrow_times.days_between(self.time(node.this, "date"), self.time(node.expression, "date"))
 
     def epoch(self, node: exp.Expr) -> Value:
-        """Return unix_seconds(time) or one of its like; unix_timestamp(time) is the first of them."""
+        """Return unix_seconds(time) or one of its like."""
         return arrow_times.epoch(self.typed(node.this, "timestamp"), _EPOCHS[type(node)])
+
+    def unix_timestamp(self, node: exp.Expr) -> Value:
+        """Return unix_timestamp(time), which cuts off towards 1970 and reads a time without a zone as one in UTC."""
+        value = self.typed(node.this, *TIMES)
+        times = arrow_times.as_timestamp(value, self.timezone) if pa.types.is_date(value.type) else value
+        return whole_quotient(arrow_times.epoch(times, "microsecond"), pa.scalar(1_000_000, pa.int64()))
 
     def function(self, node: exp.Expr) -> Value:
         """Return a function that the parser has no class for."""
@@ -504,6 +510,7 @@ _RULES: dict[type[exp.Expr], _Rule] = {
         lambda evaluator, node: arrow_times.last_day(evaluator.time(node.this, "date")), "this"
     ),
     **dict.fromkeys(_EPOCHS, _rule(_Evaluator.epoch, "this")),
+    exp.StrToUnix: _rule(_Evaluator.unix_timestamp, "this format"),
     exp.Anonymous: _rule(_Evaluator.function, "this expressions"),
 }
 

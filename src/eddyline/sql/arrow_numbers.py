@@ -86,7 +86,7 @@ def remainder(left: Value, right: Value) -> Value:
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return remainder(pa.array([left.as_py()], left.type), right)[0]
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    sides = [pc.fill_null(side, _constant(1, side.type)) for side in (left, right)]
+    sides = [pc.fill_null(side, _constant(0, side.type)) for side in (left, right)]
     values = [np.asarray(side.as_py() if isinstance(side, pa.Scalar) else side) for side in sides]
     with localcontext(prec=100):  # decimals are Python's here, whose remainder has this sign, too
         found = np.where(values[1] == 0, 1, values[1])

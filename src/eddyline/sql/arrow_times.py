@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.sql import arrow_zones
 from eddyline.sql.arrow_numbers import Value
 from eddyline.sql.time_units import OF_DATES
 
@@ -20,7 +21,7 @@ def local(value: Value, timezone: str) -> Value:
     """Return timestamps as times without a zone, as a clock in the zone shows them; other values as they are."""
     if not pa.types.is_timestamp(value.type) or value.type.tz is None:
         return value
-    return pc.local_timestamp(value.cast(pa.timestamp(value.type.unit, timezone)))
+    return arrow_zones.shown(value, timezone)
 
 
 FIELDS: dict[str, Callable[[Value], Value]] = {
@@ -51,16 +52,10 @@ def as_timestamp(value: Value, timezone: str) -> Value:
     A time that the clocks skip is as much later as they were put forward, a date begins when its first hour does.
     """
     if pa.types.is_date(value.type):
-        clock = value.cast(pa.timestamp("us"))
-        return pc.assume_timezone(clock, timezone, ambiguous="earliest", nonexistent="latest").cast(
-            _TIMESTAMP
-        )
+        return arrow_zones.at(value, timezone, nonexistent="latest")
     if value.type.tz is not None:
         return value
-    before = pc.assume_timezone(value, timezone, ambiguous="earliest", nonexistent="earliest").cast(
-        _TIMESTAMP
-    )
-    return _ahead(value, before, timezone)
+    return _ahead(value, arrow_zones.at(value, timezone, nonexistent="earliest"), timezone)
 
 
 def _ahead(clock: Value, of: Value, timezone: str) -> Value:
@@ -155,6 +150,6 @@ def _timestamp(text: str, timezone: str) -> pa.Scalar | None:
         return pa.scalar(found[0], _TIMESTAMP)
     clock = pa.scalar(found[0].replace(tzinfo=None), pa.timestamp("us"))
     try:
-        return pc.assume_timezone(clock, timezone, ambiguous="earliest", nonexistent="raise").cast(_TIMESTAMP)
+        return arrow_zones.at(clock, timezone, nonexistent="raise")
     except pa.ArrowInvalid:
         return None

@@ -29,7 +29,7 @@ ALLOWED: frozenset[type[exp.Expr]] = frozenset(
         exp.Year, exp.Month, exp.Day, exp.Quarter, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.Hour,
         exp.Minute, exp.Second, exp.Extract, exp.DateAdd, exp.DateSub, exp.DateDiff, exp.DateTrunc,
         exp.TimestampTrunc, exp.TsOrDsToDate, exp.TsOrDsAdd, exp.TsOrDsDiff, exp.LastDay,
-        exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros, exp.UnixDate,
+        exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros, exp.UnixDate, exp.StrToUnix,
     }
 )  # fmt: skip
 # Deterministic functions of the row that sqlglot has no class for.

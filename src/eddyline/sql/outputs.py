@@ -11,7 +11,18 @@ from eddyline.sql.compose import one_where_not_null, operand
 from eddyline.sql.details import is_detail, read_detail
 from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
 from eddyline.sql.formulas import is_formula, read_formula
-from eddyline.sql.query import Comparison, Detail, GroupColumn, HavingTest, Link, NamedAggregate, NamedFormula
+from eddyline.sql.query import (
+    Comparison,
+    Detail,
+    FormulaNode,
+    FormulaNumber,
+    FormulaPart,
+    GroupColumn,
+    HavingTest,
+    Link,
+    NamedAggregate,
+    NamedFormula,
+)
 from eddyline.sql.sides import check_missing_is_null, sides_of, with_constants_at_root
 from eddyline.sql.typing import literal_number
 
@@ -23,6 +34,8 @@ _COMPARISONS: dict[type[exp.Expr], Comparison] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
 }
+_DIGITS = 15
+"""Numbers of so many digits are told apart as floats."""
 _TURNED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -157,7 +170,24 @@ class Outputs:
             raise UnsupportedQuery(
                 f"{fragment(condition)!r} in HAVING compares {fragment(left)!r}, which is no number, with a number."
             )
+        if sum(map(str.isdigit, number)) > _DIGITS and not self._is_double(name):
+            name, number = self._difference(name, number), "0"
         return HavingTest(name, comparison, float(number))
+
+    def _is_double(self, name: str) -> bool:
+        """Return whether an aggregate is of type DOUBLE, as which Spark compares it with a number."""
+        found = next((each.aggregate for each in self.aggregates if each.name == name), None)
+        if found is None or found.function not in ("count", "sum"):
+            return True
+        return any(factor.expression.type.is_float for factor in found.factors)
+
+    def _difference(self, name: str, number: str) -> str:
+        """Return the name of an aggregate less a number, which is compared with 0 where no float is the number."""
+        formula = FormulaNode("-", FormulaPart(name), FormulaNumber(number))
+        made = NamedFormula(f"{name} - {number}", formula)
+        if made not in self.formulas:
+            self.formulas.append(made)
+        return made.name
 
 
 def is_same_column(node: exp.Expr, relation: int, written: str, sources: tuple[Source, ...]) -> bool:

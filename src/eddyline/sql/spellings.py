@@ -5,13 +5,10 @@ COUNT_IF(c)                COUNT(*) FILTER (WHERE c)
 try_divide(a, b)           a / NULLIF(b, 0)
 dayofmonth(t)              day(t)
 date_part('field', t)      EXTRACT(field FROM t)
-unix_timestamp(t)          unix_micros(CAST(t AS TIMESTAMP)) DIV 1000000, which cuts off towards 1970 as Spark does
 """
 
 from collections.abc import Callable
-from functools import cache
 
-import sqlglot
 from sqlglot import exp
 
 from eddyline.sql.compose import operand
@@ -49,25 +46,10 @@ def _extraction(node: exp.Expr) -> exp.Expr:
     return exp.Extract(this=exp.var(field.name.upper()), expression=time)
 
 
-def _seconds(node: exp.Expr) -> exp.Expr:
-    if node.args.get("format") != _default_format():
-        return node
-    micros = exp.UnixMicros(this=exp.cast(node.this, "TIMESTAMP", dialect="spark"))
-    return exp.Paren(this=exp.IntDiv(this=micros, expression=exp.Literal.number(1_000_000)))
-
-
-@cache
-def _default_format() -> exp.Expr:
-    """Return what the parser takes for the format of a unix_timestamp(t) that names none."""
-    found: exp.Expr = sqlglot.parse_one("unix_timestamp(t)", dialect="spark").args["format"]
-    return found
-
-
 _PLAIN: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.ApproxDistinct: _distinct_count,
     exp.CountIf: filtered_count,
     exp.SafeDivide: _division,
     exp.DayOfMonth: lambda node: exp.Day(this=node.this),
     exp.Anonymous: _extraction,
-    exp.StrToUnix: _seconds,
 }

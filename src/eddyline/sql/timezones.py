@@ -18,7 +18,9 @@ _UTC_NAMES = frozenset(
     "utc z gmt ut uct zulu universal greenwich gmt0 etc/utc etc/gmt etc/uct etc/zulu etc/universal etc/gmt0".split()  # noqa: SIM905
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d\d?)(?::?(\d\d))?")
-_OF_INSTANTS = (exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.TimestampTrunc, exp.DateTrunc)
+_OF_INSTANTS = (
+    exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.StrToUnix,
+)  # fmt: skip
 _COMPARING = (
     exp.Column, exp.Identifier, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.Coalesce,

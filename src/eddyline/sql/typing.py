@@ -306,6 +306,13 @@ def _days_between(node: exp.Expr, sources: Sources) -> Type:
     return INT if node.args.get("unit") is None else None
 
 
+def _unix_timestamp(node: exp.Expr, sources: Sources) -> Type:
+    if fragment(node) != fragment(exp.StrToUnix(this=node.this)):
+        raise UnsupportedQuery(f"{fragment(node)!r}: unix_timestamp is answered of a time, without a format.")
+    _check_times(node, [node.this], sources)
+    return BIGINT
+
+
 def _check_times(node: exp.Expr, parts: list[exp.Expr], sources: Sources) -> None:
     """Raise SqlError where a part is neither a date or a time nor a text, which Spark casts."""
     for part in parts:
@@ -367,6 +374,7 @@ _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.E
     (exp.DateDiff, _days_between),
     (exp.LastDay, _always(DATE)),
     (_EPOCHS, _always(BIGINT)),
+    (exp.StrToUnix, _unix_timestamp),
     (exp.Nullif, _nullif),
     (exp.Anonymous, _function),
     (exp.Length, _always(INT)),

@@ -4,13 +4,14 @@ There may be hundreds of thousands of groups, so that numbers stay in arrays whe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from math import isnan
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.aggregates import spread_of, whole_unit
+from eddyline.answer.aggregates import spread_of, unrounded_value, whole_unit
 from eddyline.answer.estimate import Scalar
 from eddyline.answer.groups.sampled import GroupIntervals
 from eddyline.answer.interval import FloatArray
@@ -58,6 +59,12 @@ def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
     low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
     low, high = widened_ends(query, low, high, rows)
     return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
+
+
+def unrounded_values(query: Query, totals: Mapping[str, np.ndarray]) -> list[Fraction | None]:
+    """Return an aggregate of every group from its exact totals, before it is rounded to a float."""
+    groups = zip(*(each.tolist() for each in totals.values()), strict=True)
+    return [unrounded_value(query, dict(zip(totals, group, strict=True))) for group in groups]
 
 
 def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:

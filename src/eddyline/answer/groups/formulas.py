@@ -11,21 +11,33 @@ from math import inf, isfinite
 from typing import Any
 
 from eddyline.answer.groups.columns import Column, Value, column_of_values
+from eddyline.errors import PlanError
 from eddyline.sql.query import Formula, FormulaNumber, FormulaPart, NamedFormula
 
 Ends = tuple[Any, Any, Any]
 """A number with its ends: fractions where it is exact, else floats."""
 _NOTHING: Value = (None, None, None)
+_BEYOND = 10**76
+_DECIMALS = 10**18
 
 
 def formula_column(
-    named: NamedFormula, columns: Mapping[str, Column], averages: Mapping[FormulaPart, Column], *, exact: bool
+    named: NamedFormula,
+    columns: Mapping[str, Column],
+    averages: Mapping[FormulaPart, Column],
+    unrounded: Mapping[str, Sequence[Fraction | None]],
+    *,
+    exact: bool,
 ) -> tuple[Column, bool]:
-    """Return (a formula of every group, whether one divides by zero); averages: of those that are not exact."""
+    """Return (a formula of every group, whether one divides by zero).
+
+    averages: of those that are not exact. unrounded: aggregates of those that are, which columns hold as floats.
+    """
     names = dict.fromkeys(name for part in named.parts for name in (part.name, part.over) if name is not None)
     values = {name: _values(columns[name]) for name in names}
     known = {part: _values(averages[part]) for part in named.parts if part in averages and not exact}
     whole = exact and _is_whole(named.formula, values)
+    values |= {name: [(each,) * 3 for each in unrounded[name]] for name in names if name in unrounded}
     read = [
         _Read(
             {name: each[row] for name, each in values.items()},
@@ -34,7 +46,7 @@ def formula_column(
         )
         for row in range(len(next(iter(values.values()))))
     ]
-    found = [each.told(named.formula, whole=whole) for each in read]
+    found = [each.told(named, whole=whole) for each in read]
     return column_of_values(found), any(each.divided_by_zero for each in read)
 
 
@@ -62,11 +74,15 @@ class _Read:
     exact: bool
     divided_by_zero: bool = field(default=False, init=False)
 
-    def told(self, formula: Formula, *, whole: bool) -> Value:
+    def told(self, named: NamedFormula, *, whole: bool) -> Value:
         """Return a formula as the table has it; whole: as an integer."""
-        found = self.of(formula)
+        found = self.of(named.formula)
         if found is None:
             return _NOTHING
+        if not abs(found[0]) < _BEYOND:
+            raise PlanError(
+                f"the formula {named.name!r} is a number beyond 1e76, which is not told: leave a factor out."
+            )
         value, low, high = ((int(end) if whole else float(end)) for end in found)
         return value, low, high
 
@@ -83,7 +99,7 @@ class _Read:
         if left is None or right is None:
             return None
         if formula.operator == "nullif":
-            return None if left[0] == right[0] else left
+            return None if _as_spark_has_it(left[0]) == _as_spark_has_it(right[0]) else left
         return (
             self._divided(left, right)
             if formula.operator == "/"
@@ -108,7 +124,7 @@ class _Read:
         if value[0] is None:
             return None
         if self.exact:
-            number = Fraction(str(value[0]))
+            number = value[0] if isinstance(value[0], Fraction) else Fraction(str(value[0]))
             return number, number, number
         middle, low, high = (None if end is None else float(end) for end in value)  # type: ignore[arg-type]
         return middle, -inf if low is None else low, inf if high is None else high
@@ -133,10 +149,16 @@ def _rounded(left: Ends, right: Ends) -> Ends:
     return value, low, high
 
 
+def _as_spark_has_it(number: Any) -> Fraction:
+    """Return a number with the digits that Spark rounds and compares: a DECIMAL's own, else those of the DOUBLE."""
+    decimal = isinstance(number, Fraction) and _DECIMALS % number.denominator == 0
+    return number if decimal else Fraction(repr(float(number)))
+
+
 def _half_up(number: Any, unit: Fraction) -> Any:
     if isinstance(number, float) and not isfinite(number):
         return number
-    exact = number if isinstance(number, Fraction) else Fraction(repr(number))
+    exact = _as_spark_has_it(number)
     steps = abs(exact) / unit
     whole = (2 * steps.numerator + steps.denominator) // (2 * steps.denominator)
     made = whole * unit * (-1 if exact < 0 else 1)

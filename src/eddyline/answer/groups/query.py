@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import ceil, floor, inf
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from eddyline.answer.groups.columns import (
     column_of_values,
     exact_column,
     sampled_column,
+    unrounded_values,
     widened_column,
 )
 from eddyline.answer.groups.conditions import grouped_join
@@ -47,7 +49,8 @@ class Answered:
     """What is known of each group: its number, a column of values for each aggregate, and what is missing.
 
     most_rows: how many rows each group has at most, where they are not known. missed: a value that is not followed may
-    hold much of the join. averages: parts of formulas that are averages, where they are not exact.
+    hold much of the join. averages: parts of formulas that are averages, where they are not exact. unrounded: parts of
+    formulas by name, where they are.
     """
 
     groups: IntArray
@@ -60,6 +63,7 @@ class Answered:
     most_rows: FloatArray | None = None
     missed: bool = False
     averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
+    unrounded: Mapping[str, Sequence[Fraction | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,10 @@ def answer_groups(
         sure = confidence if exact else of_each(confidence, len(named.parts))
         if sure not in reads:
             reads[sure] = _read_groups(snapshot, planned, query, sure, simultaneous=simultaneous)
-        parts = reads[sure]
-        column, zero = formula_column(named, parts.columns, parts.answered.averages, exact=exact)
+        parts, known = reads[sure], reads[sure].answered
+        column, zero = formula_column(
+            named, parts.columns, known.averages, known.unrounded if exact else {}, exact=exact
+        )
         columns[named.name], by_zero = column, by_zero or zero
         rest[named.name] = _rest_of_formula(f"{planned.name}.{named.name}", named, rest, confidence)
     if query.formulas:
@@ -127,8 +133,10 @@ def _rest_of_formula(
     parts = {each for part in named.parts for each in (part.name, part.over) if each is not None}
     if not all(rest[each].exact for each in parts):
         return Estimate(name, None, None, None, confidence, "sample", notes=(notes.UNSEEN_DETAIL,))
-    columns = {each: column_of_values([(rest[each].value,) * 3]) for each in parts}
-    (value, *_), _ = formula_column(named, columns, {}, exact=True)
+    values = [(each, rest[each].value) for each in parts]
+    columns = {each: column_of_values([(value,) * 3]) for each, value in values}
+    unrounded = {each: [None if value is None else Fraction(str(value))] for each, value in values}
+    (value, *_), _ = formula_column(named, columns, {}, unrounded, exact=True)
     return Estimate.exactly(name, value[0].as_py(), confidence)
 
 
@@ -221,6 +229,16 @@ def _own(query: GroupQuery, aggregate: int, totals: Mapping[str, T]) -> dict[str
     return {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
 
 
+def _unrounded(query: GroupQuery, totals: Mapping[str, np.ndarray]) -> dict[str, list[Fraction | None]]:
+    """Return the aggregates that formulas are made of in every group, before they are rounded to floats."""
+    parts = {name for each in query.formulas for part in each.parts for name in (part.name, part.over)}
+    return {
+        each.name: unrounded_values(query.single(each.aggregate), _own(query, i, totals))
+        for i, each in enumerate(query.aggregates)
+        if each.name in parts
+    }
+
+
 def _told(
     planned: PlannedQuery,
     query: GroupQuery,
@@ -241,12 +259,13 @@ def _everything(
     grouped: GroupedJoin, names: Sequence[str], planned: PlannedQuery, query: GroupQuery, confidence: float
 ) -> Answered:
     """Return the groups while everything is held."""
-    groups, columns, _, negative = _exact_rows(grouped, names, query)
+    groups, columns, totals, negative = _exact_rows(grouped, names, query)
     rest = _nothing(planned, query, confidence)
     about = (notes.negative_groups(negative),) if negative else ()
     if grouped.is_rounded:
         return Answered(groups, columns, False, True, rest, ROUNDED, (*about, notes.TINY_VALUES))
-    return Answered(groups, columns, True, True, rest, "exact", about)
+    unrounded = _unrounded(query, totals)
+    return Answered(groups, columns, True, True, rest, "exact", about, unrounded=unrounded)
 
 
 def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float) -> Answered:
@@ -264,6 +283,7 @@ def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confi
         _nothing(planned, query, confidence),
         ROUNDED if rounded else "exact",
         (notes.TINY_VALUES,) if rounded else (),
+        unrounded=_unrounded(query, {name: np.array([each], object) for name, each in totals.items()}),
     )
 
 
@@ -304,7 +324,10 @@ def _followed(
     about.append(notes.groups_not_followed(len(groups), left[ROWS]))
     about += [notes.TINY_VALUES] if rounded else []
     most = totals[ROWS].astype(np.float64)
-    return Answered(groups, columns, not rounded, False, rest, "followed", tuple(about), most)
+    unrounded = _unrounded(query, totals)
+    return Answered(
+        groups, columns, not rounded, False, rest, "followed", tuple(about), most, unrounded=unrounded
+    )
 
 
 def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
@@ -405,10 +428,10 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             rest[each.name] = _rest(about, unseen, function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
-    groups, exact = sampled.groups[shown], sampled.whole_groups
+    groups, exact, unrounded = sampled.groups[shown], sampled.whole_groups, {}
     if exact:
-        groups, known, _, _ = _exact_rows(whole_join.grouped, names, query)
-        columns = list(known)
+        groups, known, totals, _ = _exact_rows(whole_join.grouped, names, query)
+        columns, unrounded = list(known), _unrounded(query, totals)
         exact = not whole_join.grouped.is_rounded
     return Answered(
         groups,
@@ -421,6 +444,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         counted.highs[shown],
         missed,
         averages,
+        unrounded,
     )
 
 

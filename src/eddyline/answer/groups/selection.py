@@ -63,7 +63,7 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """Return numbers, and dates and times as numbers in their order; NaN where there is none."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
-    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, BoolArray]:
