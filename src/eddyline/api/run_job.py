@@ -13,6 +13,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.start import StartOptions, check_store, start_run
 from eddyline.errors import PipelineError, PlanError
+from eddyline.ingest.source_files import local_path
 from eddyline.plan.layout import Layout
 from eddyline.store import Reader, Store
 
@@ -79,8 +80,20 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         break_lock=how.break_lock,
     )
     check_files({name: source for name, source in pipeline.streams.items() if source.batch})
+    _check_folders(pipeline)
     check_store(plan.layout, store, settings)
     return PreparedRun(pipeline, plan, store, settings)
+
+
+def _check_folders(pipeline: Pipeline) -> None:
+    """Raise PipelineError where a stream that is followed is one file: Spark follows folders."""
+    for name, source in pipeline.streams.items():
+        where = local_path(source.format, source.path)
+        if not source.batch and where is not None and where.is_file():
+            raise PipelineError(
+                f"stream {name!r}: {source.path} is one file, and a run follows the files of a folder: name the folder "
+                f"in path of [streams.{name}], or read the file once by batch = true."
+            )
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
-import time
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self

@@ -29,7 +29,8 @@ def json_fields(
     first = next((line.strip() for line in lines if line.strip()), "")
     if first in ("{", "["):
         raise PipelineError(
-            f"stream {stream!r}: the records of {path!r} span lines: add multiLine = \"true\" to the options of the stream."
+            f"stream {stream!r}: the records of {path!r} span lines: add "
+            'multiLine = "true" to the options of the stream.'
         )
     _check_times(stream, records, wanted)
     return _spelled_once(stream, path, records)

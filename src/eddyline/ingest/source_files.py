@@ -1,17 +1,33 @@
 """Whether a source has files on the local disk, before Spark starts to read them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 FILE_FORMATS = ("csv", "json", "parquet", "orc", "text")
 """Formats that Spark reads from files in folders."""
+RECURSIVE = "recursiveFileLookup"
 
 
-def lacks_files(form: str, path: str | None) -> bool:
-    """Return whether a source is one of files and is known to have none; patterns and other systems are Spark's."""
-    if path is None or form not in FILE_FORMATS or "://" in path or any(sign in path for sign in "*?[{"):
+def lacks_files(form: str, path: str | None, options: Mapping[str, str]) -> bool:
+    """Return whether a source is one of files and is known to have none; patterns and other systems are Spark's.
+
+    Of folders in a folder Spark reads those of partitions, `day=2026-01-31`, and all of them if an option says so.
+    """
+    where = local_path(form, path)
+    if where is None or where.is_file():
         return False
-    where = Path(path)
-    return not where.is_file() and not any(map(is_read, where.rglob("*")))
+    deep = any(
+        name.lower() == RECURSIVE.lower() and value.lower() == "true" for name, value in options.items()
+    )
+    files = filter(is_read, where.rglob("*"))
+    return not any(deep or all("=" in name for name in file.relative_to(where).parts[:-1]) for file in files)
+
+
+def local_path(form: str, path: str | None) -> Path | None:
+    """Return where the files of a source are on the local disk, None where that is not known."""
+    if path is None or form not in FILE_FORMATS or "://" in path or any(sign in path for sign in "*?[{"):
+        return None
+    return Path(path)
 
 
 def is_read(file: Path) -> bool:

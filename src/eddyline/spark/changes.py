@@ -33,21 +33,22 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         weight = _weight(stream, frame, form)
         reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
     named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
-    if CORRUPT in frame.columns and not named:  # Spark reads no corrupt records without a column beside them
-        named = [name for name in frame.columns if name != CORRUPT][:1]
     told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
         file = sf.nullif(sf.input_file_name(), sf.lit("")).alias("file")
-        told = [file, *(told or _any_column(frame)), sf.col(CORRUPT)]
+        told = [file, *_first_column(frame, named), *told, sf.col(CORRUPT)]
     shown = sf.to_json(sf.struct(reason.alias("reason"), *told))
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
 
 
-def _any_column(frame: DataFrame) -> list[Column]:
-    """Return a column of the rows' own: Spark reads no file for what it could not read alone, as COUNT(*) would."""
-    names = [name.replace("`", "``") for name in frame.columns if name != CORRUPT]
-    return [sf.col(f"`{name}`") for name in names[:1]]
+def _first_column(frame: DataFrame, named: Sequence[str]) -> list[Column]:
+    """Return a column that is in the files and not named yet: Spark refuses to read unreadable records alone.
+
+    That is what COUNT(*) asks for, and what columns do that are names of folders, which come last.
+    """
+    first = [name for name in frame.columns if name and name != CORRUPT][:1]
+    return [sf.col("`" + name.replace("`", "``") + "`") for name in first if name not in named]
 
 
 def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:

@@ -23,8 +23,12 @@ def file_rows(spark: SparkSession, source: Source) -> DataFrame:
     reader = source.reader(spark).format(chosen).options(**{**checked, **source.options})
     if chosen in _TEXT and "inferSchema" not in source.options:
         columns = text_columns(spark, source.stream, chosen, source.path, source.options, source.columns())
-        reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
-        return reader.load(source.path).toDF(*columns.names, CORRUPT)
+        if (
+            columns.doubled
+        ):  # Spark reads twins under names that are in no header: it checks columns that are read
+            reader = reader.option("columnPruning", "true")
+        frame = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING").load(source.path)
+        return frame.toDF(*(columns.read_as(name) for name in frame.columns))
     if source.streaming and chosen != "text":
         reader = reader.schema(spark.read.format(chosen).options(**source.options).load(source.path).schema)
     return reader.load(source.path)

@@ -36,7 +36,7 @@ def stream_frame(spark: SparkSession, source: Source) -> DataFrame | AwaitedFram
 
 def read_frame(spark: SparkSession, source: Source) -> DataFrame:
     """Return the frame of a source, batch or streaming, or raise PipelineError; NoFileYet where there is no file."""
-    if source.streaming and lacks_files(source.format, source.path):
+    if source.streaming and lacks_files(source.format, source.path, source.options):
         raise NoFileYet(f"stream {source.stream!r}: there is no file at {source.path}.")
     try:
         return _rows(spark, source)

@@ -3,10 +3,9 @@
 The first file tells which columns there are, in which order; Spark holds the header of every other CSV file against it.
 """
 
-import csv
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -22,11 +21,19 @@ _DECODED = 10_000
 
 @dataclass(frozen=True)
 class TextColumns:
-    """The columns of text files as they are written there, by their places, and under which names they are read."""
+    """The columns of text files as they are written there, by their places, and under which names they are read.
+
+    doubled: a header has names twice, which Spark reads under others.
+    """
 
     names: tuple[str, ...]
     written: tuple[str, ...]
     types: tuple[str, ...]
+    doubled: bool = False
+
+    def read_as(self, written: str) -> str:
+        """Return the name under which a column is read; columns that are names of folders come last, after our own."""
+        return dict(zip(self.written, self.names, strict=True)).get(written, written)
 
     @property
     def ddl(self) -> str:
@@ -55,7 +62,8 @@ def text_columns(
         return _named(json_fields(stream, str(path), lines, given, wanted), wanted, adding=True)
     written = _first_line(spark, path, given) if path is not None else None
     if given.get("header", "").lower() == "true":
-        return _by_header(stream, path, written, wanted)
+        doubled = _doubled(spark, path, given, written) if path is not None and written else set()
+        return replace(_by_header(stream, path, written, wanted, doubled), doubled=bool(doubled))
     if "header" not in given and written and _lower(wanted) <= _lower(written):
         raise PipelineError(
             f"stream {stream!r}: the first line of {path!r} is a header ({', '.join(written)}), which would count as a "
@@ -74,28 +82,32 @@ def _check_encoding(spark: SparkSession, stream: str, path: str, options: Mappin
         return  # where files cannot be read, the reader itself says so
     if strange:
         raise PipelineError(
-            f"stream {stream!r}: {path!r} has texts that are not UTF-8: name their encoding in the options of the stream "
-            '(encoding = "ISO-8859-1"), or write the files as UTF-8.'
+            f"stream {stream!r}: {path!r} has texts that are not UTF-8: name their encoding in the options of the "
+            'stream (encoding = "ISO-8859-1"), or write the files as UTF-8; compressed ones end in .gz, .bz2 or .zst.'
         )
 
 
 def _by_header(
-    stream: str, path: str | None, written: list[str] | None, wanted: Mapping[str, str]
+    stream: str,
+    path: str | None,
+    written: list[str] | None,
+    wanted: Mapping[str, str],
+    doubled: Collection[str],
 ) -> TextColumns:
     """Return the columns of files with a header, or raise PipelineError where it lacks one."""
+    twins = [name for name in wanted if name.lower() in doubled]
+    if twins:
+        raise PipelineError(
+            f"stream {stream!r}: the header of {path!r} has {twins[0]!r} more than once, in upper or lower case: "
+            "rename one of them in the files."
+        )
     missing = [] if written is None else [name for name in wanted if name.lower() not in _lower(written)]
     if missing:
-        separator = next((each for each in ";\t|" if len(written or ()) == 1 and each in (written or ())[0]), None)
+        separator = next((each for each in ";\t|" if each in "".join(written or ())), None)
         raise PipelineError(
             f"stream {stream!r}: the header of {path!r} has no column {missing[0]!r}; it has "
             f"{', '.join(name.strip() for name in written or ())}"
             + (f"; add sep = {json.dumps(separator)} to the options of the stream." if separator else ".")
-        )
-    doubled = [name for name in wanted if [each.strip().lower() for each in written or ()].count(name.lower()) > 1]
-    if doubled:
-        raise PipelineError(
-            f"stream {stream!r}: the header of {path!r} has {doubled[0]!r} more than once, in upper or lower case: "
-            "rename one of them in the files."
         )
     return _named(wanted if written is None else written, wanted)
 
@@ -123,20 +135,20 @@ def _first_line(spark: SparkSession, path: str, options: Mapping[str, str]) -> l
     except SPARK_ERRORS:
         return None  # where files cannot be read, the reader itself says so
     written = ["" if name == f"_c{place}" else name for place, name in enumerate(names)]
-    numbered = [name for place, name in enumerate(names) if name != str(place) and name.endswith(str(place))]
-    return (_with_twins(spark, path, options, written) if len(numbered) > 1 else written) or None
+    return (written if written.count("") < 2 else names) or None
 
 
-def _with_twins(spark: SparkSession, path: str, options: Mapping[str, str], names: list[str]) -> list[str]:
-    """Return the names of a header as they are written: Spark adds the place to those that are there twice."""
-    lines = spark.read.options(**options).text(path).where("length(trim(value)) > 0").take(1)
-    read = csv.reader([row[0].removeprefix("\ufeff") for row in lines], delimiter=options.get("sep", ","))
-    written = next(read, names)
-    twins = [f"{name}{place}" for place, name in enumerate(written)]
-    same = len(written) == len(names) and all(
-        name in each for name, each in zip(names, zip(written, twins, strict=True), strict=False)
-    )
-    return written if same else names
+def _doubled(spark: SparkSession, path: str, options: Mapping[str, str], names: Sequence[str]) -> set[str]:
+    """Return the names, in lower case, that a header has more than once: to these Spark adds their places."""
+    if sum(name.endswith(str(place)) for place, name in enumerate(names)) < 2:
+        return set()
+    lines = [
+        row[0] for row in spark.read.options(**options).text(path).where("length(trim(value)) > 0").take(1)
+    ]
+    separator = options.get("sep", options.get("delimiter", ","))
+    header = lines[0].removeprefix("\ufeff").split(separator) if lines else []
+    written = [name.strip().strip('"').lower() for name in header]
+    return {name for name in written if written.count(name) > 1}
 
 
 def _first_lines(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:

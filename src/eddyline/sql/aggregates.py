@@ -48,8 +48,8 @@ def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     function = _FUNCTIONS.get(type(node))
     if function is None:
         raise UnsupportedQuery(
-            f"{fragment(node)!r} is no aggregate that eddyline answers: COUNT, SUM, AVG, VARIANCE, STDDEV, MIN, MAX, MEDIAN, "
-            "PERCENTILE, and formulas of them."
+            f"{fragment(node)!r} is no aggregate that eddyline answers: write COUNT, SUM, AVG, VARIANCE, STDDEV, "
+            "MIN, MAX, MEDIAN, PERCENTILE, or a formula of them."
         )
     if isinstance(node.this, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r}: only COUNT takes it.")

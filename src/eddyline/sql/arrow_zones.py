@@ -59,7 +59,9 @@ def _days_later(year: int) -> int:
     """Return how many days later a year begins than the last one before 2038 with the same days of the week."""
     if year < _FIRST_LATE:
         return 0
-    same = (y for y in range(_FIRST_LATE - 1, 2000, -1) if isleap(y) == isleap(year) and _days(year, y) % 7 == 0)
+    same = (
+        y for y in range(_FIRST_LATE - 1, 2000, -1) if isleap(y) == isleap(year) and _days(year, y) % 7 == 0
+    )
     return _days(year, next(same))
 
 
