@@ -61,9 +61,9 @@ def test_tables_that_inherit(dsn):
         stream = Stream(dsn, "a").all()
         connection.execute("CREATE TABLE more () INHERITS (a)")
         try:
-            with pytest.raises(PipelineError, match="other tables inherit from public.a"):
+            with pytest.raises(PipelineError, match=r"other tables inherit from public.a"):
                 Stream(dsn, "a")
-            with pytest.raises(PipelineError, match="other tables inherit from public.a"):
+            with pytest.raises(PipelineError, match=r"other tables inherit from public.a"):
                 stream.all()
         finally:
             connection.execute("DROP TABLE more")

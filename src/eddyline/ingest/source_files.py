@@ -11,9 +11,11 @@ def lacks_files(form: str, path: str | None) -> bool:
     if path is None or form not in FILE_FORMATS or "://" in path or any(sign in path for sign in "*?[{"):
         return False
     where = Path(path)
-    return not where.is_file() and not any(map(is_read, where.rglob("*")))
+    return not where.is_file() and not any(is_read(file, where) for file in where.rglob("*"))
 
 
-def is_read(file: Path) -> bool:
-    """Return whether Spark would read a file: its name does not begin as those of markers and of unfinished ones."""
-    return not file.name.startswith(("_", ".")) and file.is_file()
+def is_read(file: Path, folder: Path) -> bool:
+    """Return whether Spark would read a file of a folder: no name on the way begins as those of unfinished ones do."""
+    names = file.relative_to(folder).parts
+    hidden = any(name[0] == "." or (name[0] == "_" and "=" not in name) for name in names)
+    return not hidden and file.is_file()

@@ -91,7 +91,7 @@ def read_frame(
         if chosen in _TEXT and "inferSchema" not in options:
             columns = text_columns(spark, stream, chosen, path, options, _wanted(stream, schema, changes))
             reader = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING")
-            return (reader.load(path) if path is not None else reader.load()).toDF(*columns.names, CORRUPT)
+            return columns.named(reader.load(path) if path is not None else reader.load())
         if streaming and chosen in _FILES and path is not None:
             reader = reader.schema(spark.read.format(chosen).options(**options).load(path).schema)
         return reader.load(path) if path is not None else reader.load()

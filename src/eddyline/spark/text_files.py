@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.spark.causes import SPARK_ERRORS
@@ -30,6 +30,11 @@ class TextColumns:
         quoted = [name.replace("`", "``") for name in self.written]
         return ", ".join(f"`{name}` {kind}" for name, kind in zip(quoted, self.types, strict=True))
 
+    def named(self, frame: DataFrame) -> DataFrame:
+        """Return the frame under the names that are wanted; Spark puts columns of folders (day=2024-01-01) last."""
+        names = dict(zip(self.written, self.names, strict=True))
+        return frame.toDF(*(names.get(name, name) for name in frame.columns))
+
 
 def text_columns(
     spark: SparkSession,
@@ -44,6 +49,11 @@ def text_columns(
     Before the first file is there, they are taken to be as they are wanted.
     """
     given = {name.lower(): value for name, value in options.items()}
+    if given.get("mode", "").upper() == "DROPMALFORMED":
+        raise PipelineError(
+            f"stream {stream!r}: mode = {given['mode']!r} drops lines in silence; take it out, and say on_bad = "
+            '"skip" in [run] to go on without them: then they are counted.'
+        )
     if form == "json":
         fields = _json_fields(spark, path, given) if path is not None else []
         return _named(fields, wanted, adding=True)

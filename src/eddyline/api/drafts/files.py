@@ -52,7 +52,7 @@ def _first_file(path: Path) -> Path:
         )
     if path.is_file():
         return path
-    files = (file for file in sorted(path.rglob("*")) if is_read(file) and _format(file) is not None)
+    files = (file for file in sorted(path.rglob("*")) if is_read(file, path) and _format(file) is not None)
     first = next(files, None)
     if first is None:
         raise PipelineError(f"the folder {str(path)!r} has no Parquet, CSV or JSON file.")

@@ -1,8 +1,9 @@
 """What a server says of a table, its publication and its slot, and whether a stream may go on from where it stood.
 
 A stream remembers with every offset which server, table, columns and partitions it began with. A server that was
-restored or promoted, a table that was made again, a column of another type and a partition that was emptied or taken out
-hold other rows than those that were counted, and the log does not say which: such a stream is refused, never counted on.
+restored or promoted, a table that was made again, a column of another type and a partition that was emptied or taken
+out hold other rows than those that were counted, and the log does not say which: such a stream is refused, never
+counted on.
 """
 
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_wal
     FROM pg_attribute WHERE attrelid = to_regclass(%(quoted)s) AND attnum > 0 AND NOT attisdropped
       AND attgenerated = ''),
   (SELECT coalesce(json_object_agg(relid::oid::text, relfilenode::bigint ORDER BY relid::oid), '{}')
-    FROM pg_partition_tree(to_regclass(%(quoted)s)) JOIN pg_class ON pg_class.oid = relid::oid WHERE isleaf AND level > 0),
+    FROM pg_partition_tree(to_regclass(%(quoted)s)) JOIN pg_class ON pg_class.oid = relid::oid
+    WHERE isleaf AND level > 0),
   EXISTS (SELECT 1 FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent
     WHERE inhparent = to_regclass(%(quoted)s) AND relkind = 'r'),
-  (SELECT coalesce((SELECT oid FROM pg_publication_rel WHERE prpubid = p.oid AND prrelid = to_regclass(%(quoted)s)), p.oid)
-    ::bigint FROM pg_publication p WHERE pubname = %(publication)s),
+  (SELECT coalesce(r.oid, p.oid)::bigint FROM pg_publication p
+    LEFT JOIN pg_publication_rel r ON prpubid = p.oid AND prrelid = to_regclass(%(quoted)s)
+    WHERE pubname = %(publication)s),
   (SELECT to_jsonb(t) ->> 'rowfilter' IS NULL AND pubinsert AND pubupdate AND pubdelete AND pubtruncate
     FROM pg_publication_tables t JOIN pg_publication USING (pubname)
     WHERE pubname = %(publication)s AND schemaname || '.' || tablename = %(table)s),
@@ -38,11 +41,11 @@ class Standing:
     """What is there now.
 
     server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far the log
-    is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none. columns:
-    the type and number of each. parts: the file of each partition, by its number. inherited: whether other tables inherit
-    from the table. membership: the number under which the publication has it. published: whether all changes of the table
-    are, None where none are. slot: up to where it was confirmed, None where there is none. retained: bytes of the log that
-    are kept for it. status: PostgreSQL's wal_status.
+    is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none.
+    columns: the type and number of each. parts: the file of each partition, by its number. inherited: whether other
+    tables inherit from the table. membership: the number under which the publication has it. published: whether all
+    changes of the table are, None where none are. slot: up to where it was confirmed, None where there is none.
+    retained: bytes of the log that are kept for it. status: PostgreSQL's wal_status.
     """
 
     server: str
@@ -83,8 +86,8 @@ def check_table(now: Standing, table: str, names: list[str]) -> None:
         )
     if now.inherited:
         raise PipelineError(
-            f"other tables inherit from {table}, and their changes are not logged as its own: name each of those tables as "
-            "a stream, or divide it with PARTITION BY."
+            f"other tables inherit from {table}, and their changes are not logged as its own: name each of those tables "
+            "as a stream, or divide it with PARTITION BY."
         )
     missing = [name for name in names if name not in now.columns]
     if missing:
@@ -113,14 +116,14 @@ def check_offset(now: Standing, table: str, publication: str, slot: str, at: Off
             )
     if any(now.parts.get(part) != file for part, file in at.get("parts", {}).items()):
         raise PipelineError(
-            f"a partition of {table} was dropped, detached, truncated or written anew (VACUUM FULL), and the log does not "
-            f"say which rows went with it: {ANEW}"
+            f"a partition of {table} was dropped, detached, truncated or written anew (VACUUM FULL), and the log does "
+            f"not say which rows went with it: {ANEW}"
         )
     check_published(now, table, publication)
     if at.get("membership", now.membership) != now.membership:
         raise PipelineError(
-            f"the publication {publication} was dropped, or the table {table} taken out of it, and put back, and changes "
-            f"were not logged for us meanwhile: drop the slot {slot} and {ANEW}"
+            f"the publication {publication} was dropped, or the table {table} taken out of it, and put back, and "
+            f"changes were not logged for us meanwhile: drop the slot {slot} and {ANEW}"
         )
     check_slot(now, slot, at["lsn"])
 
