@@ -40,8 +40,8 @@ FROM (VALUES (1)) AS one LEFT JOIN pg_replication_slots ON slot_name = %(slot)s
 class Standing:
     """What is there now.
 
-    server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far the log
-    is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none.
+    server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far the
+    log is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none.
     columns: the type and number of each. parts: the file of each partition, by its number. inherited: whether other
     tables inherit from the table. membership: the number under which the publication has it. published: whether all
     changes of the table are, None where none are. slot: up to where it was confirmed, None where there is none.
@@ -86,8 +86,8 @@ def check_table(now: Standing, table: str, names: list[str]) -> None:
         )
     if now.inherited:
         raise PipelineError(
-            f"other tables inherit from {table}, and their changes are not logged as its own: name each of those tables "
-            "as a stream, or divide it with PARTITION BY."
+            f"other tables inherit from {table}, and their changes are not logged as its own: name each of those "
+            "tables as a stream, or divide it with PARTITION BY."
         )
     missing = [name for name in names if name not in now.columns]
     if missing:
