@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
 from eddyline.spark.session import local_session
+from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -40,7 +41,7 @@ SCHEMA = "id BIGINT, k BIGINT, x INT"
 TICK = 0.05
 
 
-class Source(Protocol):
+class Fed(Protocol):
     """Something that rows can be added to and that streams read."""
 
     changes: str | None
@@ -71,7 +72,7 @@ class Files:
 
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - files can be read by any number
         """Return all files."""
-        return read_frame(spark, "t", self._form, str(self._folder), {}, SCHEMA, streaming=True)
+        return read_frame(spark, Source("t", self._form, str(self._folder), SCHEMA, streaming=True))
 
 
 class Postgres:
@@ -79,16 +80,15 @@ class Postgres:
 
     changes = "change_type"
 
-    def __init__(self, dsn: str, table: str = "t") -> None:
-        self._dsn, self._table = dsn, table
-        self._connection = psycopg.connect(dsn, autocommit=True)
-        self._connection.execute(f"CREATE TABLE {table} (id bigint, k bigint, x int)")
-        self._connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+    def __init__(self, dsn: str, connection: psycopg.Connection) -> None:
+        self._dsn, self._connection = dsn, connection
+        connection.execute("CREATE TABLE t (id bigint, k bigint, x int)")
+        connection.execute("ALTER TABLE t REPLICA IDENTITY FULL")
 
     def fill(self, first: int, rows: int) -> None:
         """Insert rows in one transaction."""
         self._connection.execute(
-            f"INSERT INTO {self._table} SELECT i, i * i %% 9973, i %% 1000 FROM generate_series(%s, %s::bigint) i",
+            "INSERT INTO t SELECT i, i * i %% 9973, i %% 1000 FROM generate_series(%s, %s::bigint) i",
             (first, first + rows - 1),
         )
 
@@ -96,22 +96,22 @@ class Postgres:
         """Return the table and its changes, through the slot of a sink."""
         options = {
             "dsn": self._dsn,
-            "table": self._table,
-            "slot": f"{self._table}_{sink}",
+            "table": "t",
+            "slot": f"t_{sink}",
             "max_changes": "50000",
         }
         return read_frame(
-            spark, "t", "eddyline-postgres", None, options, SCHEMA, self.changes, streaming=True
+            spark, Source("t", "eddyline-postgres", None, SCHEMA, self.changes, options, streaming=True)
         )
 
 
 @contextlib.contextmanager
-def opened(name: str, folder: Path) -> Iterator[Source]:
+def opened(name: str, folder: Path) -> Iterator[Fed]:
     """Yield a source by its name."""
     if name == "postgres":
         (folder / "server").mkdir()
-        with server(folder / "server") as dsn:
-            yield Postgres(dsn)
+        with server(folder / "server") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+            yield Postgres(dsn, connection)
     else:
         yield Files(folder, name)
 
@@ -137,7 +137,7 @@ def count(frame: DataFrame, folder: Path) -> None:
     ).start().awaitTermination()
 
 
-def throughput(spark: SparkSession, source: Source, folder: Path, rows: int, repeat: int) -> dict[str, float]:
+def throughput(spark: SparkSession, source: Fed, folder: Path, rows: int, repeat: int) -> dict[str, float]:
     """Return the rows a second of the bare count and of a run, medians."""
     seconds: dict[str, list[float]] = {"bare": [], "ours": []}
     for turn in range(repeat + 1):
@@ -161,7 +161,7 @@ def throughput(spark: SparkSession, source: Source, folder: Path, rows: int, rep
 class Writer:
     """Commits transactions at a rate, and remembers when each was committed and how many rows there were then."""
 
-    def __init__(self, source: Source, rate: int) -> None:
+    def __init__(self, source: Fed, rate: int) -> None:
         self._source, self._each = source, max(1, round(rate * TICK))
         self.commits: list[tuple[int, float]] = []
 
@@ -176,7 +176,7 @@ class Writer:
 
 
 def lags(
-    spark: SparkSession, source: Source, folder: Path, rate: int, seconds: float
+    spark: SparkSession, source: Fed, folder: Path, rate: int, seconds: float
 ) -> tuple[float, list[float]]:
     """Return the changes a second that were committed, and the seconds from each commit to an answer that has it.
 

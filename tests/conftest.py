@@ -1,7 +1,7 @@
 """Fixtures: one Spark session for all tests that need it, and hypothesis profiles.
 
-On two workers (`-n 2 --dist loadgroup`), tests with Spark make two groups: those that use the session, all on one worker,
-and those that start Spark in processes of their own (mark xdist_group), on the other.
+On two workers (`-n 2 --dist loadgroup`), all tests that use the session are on one of them. Those that start Spark in
+processes of their own (mark xdist_group) are a group for each module, which go to the worker that is free.
 """
 
 import importlib
@@ -24,8 +24,9 @@ settings.load_profile("eddyline")
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("session"))
+        if item.get_closest_marker("spark"):
+            own = item.get_closest_marker("xdist_group")
+            item.add_marker(pytest.mark.xdist_group("session" if own is None else item.path.stem))
 
 
 @pytest.fixture(scope="session")

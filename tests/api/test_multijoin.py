@@ -1,5 +1,7 @@
 """Joins of many relations through the public face, against the exact answers of DuckDB."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -95,7 +97,7 @@ def test_nothing_joined_says_so():
     for name in ("mean", "spread", "var"):
         answer = state.answer(name)
         assert answer.value is None
-        assert "no rows" in answer.notes[-1]
+        assert re.match("no rows|fewer than two rows", answer.notes[-1])
 
 
 def made_of(streams, queries, budget="1 MB", **options):

@@ -246,10 +246,10 @@ def test_sketches_alone_do_not_answer_them():
         "SELECT COUNT(*) FROM a LEFT JOIN b ON a.k = b.k",
         "SELECT COUNT(*) FROM a WHERE k IN (SELECT k FROM b)",
     ):
-        with pytest.raises(PlanError, match="stream samples alone"):
+        with pytest.raises(PlanError, match=r"stream samples alone|keeps no stream sample"):
             workload([text], samples=False)
     state = workload([QUERIES[0]]).plan().empty()
-    with pytest.raises(PlanError, match="stream samples alone"):
+    with pytest.raises(PlanError, match=r"stream samples alone|keeps no stream sample"):
         state.answer(QUERIES[0], method="hash")
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ import eddyline as el
 from eddyline.answer import notes
 from eddyline.api.durable import from_epoch
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, run_pipeline
+from eddyline.api.run_job import HowToRun, prepare_run
+from eddyline.api.sources import batch_source
 from eddyline.api.start import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 from eddyline.spark.sources import read_frame
@@ -241,14 +243,13 @@ def pipeline(folder, form, files, options=""):
 
 
 def taken(spark, loaded):
-    with run_pipeline(spark, loaded, HowToRun(once=True)) as run:
+    with prepare_run(loaded, HowToRun(once=True)).start(spark) as run:
         run.await_termination()
         return run
 
 
 def frame(spark, loaded, **more):
-    source = loaded.streams["s"]
-    return read_frame(spark, "s", source.format, source.path, source.options, source.schema, **more)
+    return read_frame(spark, replace(batch_source(loaded, "s"), **more))
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from eddyline.api.pipeline import Pipeline, StreamSource
-from eddyline.api.run_job import _options
+from eddyline.api.sources import run_source
 from eddyline.errors import PipelineError
 from eddyline.spark.postgres import server as postgres
 from eddyline.spark.postgres import source
@@ -177,7 +177,8 @@ def test_streams_of_a_pipeline_file_that_name_one_slot_share_it():
         "d": options(dsn="host=x", table="d"),
         "e": options(dsn="host=x", table="e"),
     }
-    told = {name: _options(Pipeline(streams), each).get("shared") for name, each in streams.items()}
+    pipeline = Pipeline(streams)
+    told = {name: run_source(pipeline, name, resumed=False).options.get("shared") for name in streams}
     assert told == {"a": "true", "b": "true", "c": None, "d": None, "e": None}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import eddyline as el
 from eddyline.cli.progress import LogFormat, Progress
+from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 from tests.spark.postgres_server import server
 
@@ -50,13 +51,15 @@ def frames(spark, dsn):
     return {
         name: read_frame(
             spark,
-            name,
-            "eddyline-postgres",
-            None,
-            {**options, "table": name},
-            schema,
-            "change_type",
-            streaming=True,
+            Source(
+                name,
+                "eddyline-postgres",
+                None,
+                schema,
+                "change_type",
+                {**options, "table": name},
+                streaming=True,
+            ),
         )
         for name, schema in TABLES.items()
     }

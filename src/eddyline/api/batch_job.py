@@ -12,7 +12,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, PlanError, WrongRun
 from eddyline.ingest.sections import to_sections
-from eddyline.ingest.source_files import lacks_files
+from eddyline.ingest.source_files import RECURSIVE, lacks_files
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
 from eddyline.store import Epoch, Reader, SourcePosition, Store, difference
@@ -89,10 +89,11 @@ def check_pass(pipeline: Pipeline) -> None:
 def check_files(sources: Mapping[str, StreamSource]) -> None:
     """Raise PipelineError where a source that is read now has no files."""
     for name, source in sources.items():
-        if lacks_files(source.format, source.path):
+        if lacks_files(source.format, source.path, source.options):
             raise PipelineError(
                 f"stream {name!r}: there is no file at {source.path}; correct path in [streams.{name}], or put files "
-                "there. (`eddyline run` waits for the first file of a stream.)"
+                "there. (`eddyline run` waits for the first file of a stream; folders in the folder are read with "
+                f'{RECURSIVE} = "true" in its options.)'
             )
 
 
@@ -114,22 +115,14 @@ def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Sta
 
 def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame | str]":
     """Return a batch frame for each stream of the pipeline, or its path where a plain read of Parquet is asked for."""
-    from eddyline.spark.sources import read_frame  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.api.sources import batch_source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.spark.sources import read_frame  # noqa: PLC0415
 
     return {
-        name: source.path
-        if source.format == "parquet" and source.path is not None and not source.options
-        else read_frame(
-            spark,
-            name,
-            source.format,
-            source.path,
-            source.options,
-            source.schema,
-            source.changes,
-            may_lose_rows=source.may_lose_rows,
-        )
-        for name, source in pipeline.streams.items()
+        name: given.path
+        if given.format == "parquet" and given.path is not None and not given.options
+        else read_frame(spark, batch_source(pipeline, name))
+        for name, given in pipeline.streams.items()
     }
 
 

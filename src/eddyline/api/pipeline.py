@@ -38,6 +38,7 @@ import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -45,6 +46,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.run import OnBad, OnUnseenDelete
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
+from eddyline.ingest.source_files import FILE_FORMATS
 from eddyline.plan.demands import Method
 from eddyline.plan.layout import Layout
 from eddyline.plan.sharing.coalesce import Objective
@@ -60,7 +62,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: str | None = None
     event_time: str | None = None
     explore: list[str] | None = None
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     batch: bool = False
     may_lose_rows: bool = False
 
@@ -179,7 +181,7 @@ def load_pipeline(path: Path) -> Pipeline:
             f"the pipeline file {str(path)!r} is not right: {error}{_meant(str(error))}."
         ) from error
     folder = path.resolve().parent
-    streams = {name: _resolved(source, folder) for name, source in pipeline.streams.items()}
+    streams = {name: _resolved(name, source, folder) for name, source in pipeline.streams.items()}
     settings = msgspec.structs.replace(
         pipeline.workload,
         store=_path(pipeline.workload.store, folder),
@@ -205,8 +207,24 @@ def _meant(error: str) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
-def _resolved(source: StreamSource, folder: Path) -> StreamSource:
-    return msgspec.structs.replace(source, path=_path(source.path, folder))
+def _resolved(name: str, source: StreamSource, folder: Path) -> StreamSource:
+    """Return a stream with its path resolved and its options as Spark takes them, or raise PipelineError."""
+    form = source.format.lower() if source.format.lower() in FILE_FORMATS else source.format
+    if form in FILE_FORMATS and source.path is None and "path" not in source.options:
+        raise PipelineError(
+            f"stream {name!r} does not say where its files are: add path to [streams.{name}]."
+        )
+    options = {option: _as_text(name, option, value) for option, value in source.options.items()}
+    return msgspec.structs.replace(source, format=form, path=_path(source.path, folder), options=options)
+
+
+def _as_text(stream: str, option: str, value: object) -> str:
+    """Return an option as the text that readers of Spark take: true, 10 and "10" alike."""
+    if not isinstance(value, str | int | float):
+        raise PipelineError(
+            f"stream {stream!r}: option {option!r} is {value!r}: write a text, a number, true or false."
+        )
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _path(path: str | None, folder: Path) -> str | None:

@@ -8,19 +8,19 @@ import msgspec
 
 from eddyline.api.batch_job import check_files, stored_layout
 from eddyline.api.durable import BATCH_QUERY
-from eddyline.api.pipeline import Pipeline, StreamSource
+from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.start import StartOptions, check_store, start_run
 from eddyline.errors import PipelineError, PlanError
+from eddyline.ingest.source_files import local_path
 from eddyline.plan.layout import Layout
 from eddyline.store import Reader, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POSTGRES = "eddyline-postgres"
-FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", POSTGRES)
+FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", "eddyline-postgres")
 """Formats of sources that do not give their rows a second time."""
 
 
@@ -46,23 +46,13 @@ class PreparedRun:
 
     def start(self, spark: "SparkSession") -> Run:
         """Return the run; a stream of files starts when the first of them is there."""
-        from eddyline.spark.sources import stream_frame  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.api.sources import run_source  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.spark.sources import stream_frame  # noqa: PLC0415
 
         begun = _begun(self.store) - set(self.settings.refresh)
         frames = {
-            name: stream_frame(
-                spark,
-                name,
-                source.format,
-                source.path,
-                _options(self.pipeline, source),
-                source.schema,
-                source.changes,
-                streaming=not source.batch,
-                may_lose_rows=source.may_lose_rows,
-                resumed=name in begun,
-            )
-            for name, source in self.pipeline.streams.items()
+            name: stream_frame(spark, run_source(self.pipeline, name, resumed=name in begun))
+            for name in self.pipeline.streams
         }
         return start_run(spark, self.plan.layout, frames, self.store, self.settings)
 
@@ -90,18 +80,20 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         break_lock=how.break_lock,
     )
     check_files({name: source for name, source in pipeline.streams.items() if source.batch})
+    _check_folders(pipeline)
     check_store(plan.layout, store, settings)
     return PreparedRun(pipeline, plan, store, settings)
 
 
-def _options(pipeline: Pipeline, source: StreamSource) -> dict[str, str]:
-    """Return the options of a source; those of PostgreSQL that name the same slot are told that they share it."""
-    slot = (POSTGRES, source.options.get("dsn"), source.options.get("slot"))
-    named = [
-        (each.format, each.options.get("dsn"), each.options.get("slot")) for each in pipeline.streams.values()
-    ]
-    is_shared = slot[2] is not None and named.count(slot) > 1
-    return {"shared": "true", **source.options} if is_shared else source.options
+def _check_folders(pipeline: Pipeline) -> None:
+    """Raise PipelineError where a stream that is followed is one file: Spark follows folders."""
+    for name, source in pipeline.streams.items():
+        where = local_path(source.format, source.path)
+        if not source.batch and where is not None and where.is_file():
+            raise PipelineError(
+                f"stream {name!r}: {source.path} is one file, and a run follows the files of a folder: name the folder "
+                f"in path of [streams.{name}], or read the file once by batch = true."
+            )
 
 
 def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The state: counters that can be updated, combined, stored and asked."""
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,6 +60,12 @@ class State:
         self.snapshot = snapshot
         self.origin = origin
         self.ways = dict(ways or {})
+        self._updating = (
+            threading.Lock()
+        )  # two threads would both begin at the same counters, and lose rows of one
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Snapshot, Origin | None, dict[str, str]]]:
+        return type(self), (self.snapshot, self.origin, self.ways)
 
     def update(
         self,
@@ -70,8 +77,14 @@ class State:
 
         table: a pyarrow.Table or RecordBatch, a pandas or polars DataFrame, a dict of columns, or a list of dicts.
         The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
-        for streams that carry no changes of their own; the default is 1.
+        for streams that carry no changes of their own; the default is 1. Threads may add to one state, one at a time.
         """
+        with self._updating:
+            self.snapshot = self._updated(stream, table, weights)
+            self.origin, self.ways = None, {}
+        return self
+
+    def _updated(self, stream: str, table: Any, weights: np.ndarray | Sequence[int] | None) -> Snapshot:
         layout = self.snapshot.layout
         if stream not in self.snapshot.tallies:
             known = ", ".join(s.name for s in layout.streams)
@@ -87,9 +100,7 @@ class State:
             partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
             partial.unread = unread
             snapshot = snapshot.plus_stream(stream, partial)
-        self.snapshot = snapshot
-        self.origin, self.ways = None, {}
-        return self
+        return snapshot
 
     def answer(
         self,
@@ -274,6 +285,10 @@ class State:
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.snapshot + other.snapshot) if isinstance(other, State) else NotImplemented
+
+    def __radd__(self, other: object) -> Self:
+        """Return the state itself after 0, with which `sum(states)` begins."""
+        return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> Self:
         return type(self)(self.snapshot - other.snapshot) if isinstance(other, State) else NotImplemented

@@ -36,6 +36,10 @@ def init(
         raise PipelineError(
             f"there is a file {str(output)!r}: name another with --out, or write over it with --force."
         )
+    if table and not any(map(is_dsn, sources)):
+        raise PipelineError(
+            "--table names a table of a database: give its DSN, or leave --table out for files."
+        )
     drafts: list[StreamDraft] = []
     for source in sources:
         taken = [draft.name for draft in drafts]

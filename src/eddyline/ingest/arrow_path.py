@@ -167,19 +167,28 @@ def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
             number = f"{len(found)} columns" if found else "no column"
             raise PipelineError(
                 f"stream {stream.name!r}: the table has {number} {name!r}, in upper or lower case; it has "
-                f"{', '.join(table.column_names)}."
+                f"{', '.join(table.column_names) or 'no columns at all'}."
             )
         columns[name] = _cast(stream.name, declared[name], table.column(found[0]))
     return pa.table(columns) if columns else table.select([])
 
 
+def _is_looked_at(column: Column, given: pa.DataType) -> bool:
+    """Return whether a cast looks at every value: between integers, and between them and DOUBLE where none is lost.
+
+    pandas makes doubles of integers with a NULL among them.
+    """
+    if column.type.is_integer:
+        return bool(pa.types.is_integer(given) or pa.types.is_float64(given))
+    return column.type.kind == "double" and bool(pa.types.is_integer(given))
+
+
 def _cast(stream: str, column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = from_arrow(values.type)
-    both_whole = (
-        pa.types.is_integer(values.type) and column.type.is_integer
-    )  # narrowed with a look at every value
     if not (
-        pa.types.is_null(values.type) or both_whole or (kind is not None and kind.widens_to(column.type))
+        pa.types.is_null(values.type)
+        or _is_looked_at(column, values.type)
+        or (kind is not None and kind.widens_to(column.type))
     ):
         raise PipelineError(
             f"stream {stream!r}: column {column.name!r} is declared {column.type} and the table has {values.type}: "

@@ -51,7 +51,7 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
     """Return the format that a `changes=` spelling means."""
     if spelling is None or spelling == INSERTS:
         return ChangeFormat("insert")
-    name, _, column = spelling.partition(":")
+    name, _, column = spelling.partition(":") if isinstance(spelling, str) else ("", "", "")
     if not COLUMN_NAME.fullmatch(name) or (column and not COLUMN_NAME.fullmatch(column)):
         raise PlanError(
             f"stream {stream!r}: changes={spelling!r} is neither a column name nor change_type, debezium, flink or "

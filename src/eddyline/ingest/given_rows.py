@@ -35,5 +35,6 @@ def _converted(rows: Any) -> pa.Table:
         and not isinstance(rows, str | bytes)
         and all(isinstance(r, Mapping) for r in rows)
     ):
-        return pa.Table.from_pylist([dict(row) for row in rows])
+        names = dict.fromkeys(name for row in rows for name in row)
+        return pa.table({name: [row.get(name) for row in rows] for name in names})
     raise TypeError(f"they are of type {type(rows).__name__}")

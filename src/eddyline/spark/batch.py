@@ -31,6 +31,7 @@ from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
 from eddyline.spark.partials import DDL, Merger, from_batches
 from eddyline.spark.projection import project_frame
+from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 from eddyline.spark.task_counts import cores_of, in_few_tasks, merge_tasks, tasks_per_core
 from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
@@ -140,7 +141,7 @@ def _directly(
 def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> DataFrame:
     """Return the frame of a path that is not scanned directly, or raise PipelineError without keys of a URI in it."""
     try:
-        return read_frame(spark, stream.name, "parquet", path, {}, "", stream.changes)
+        return read_frame(spark, Source(stream.name, "parquet", path, "", stream.changes))
     except PipelineError as error:
         told = str(error).replace(path, without_secrets(path) if "://" in path else path)
         raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None

@@ -38,16 +38,16 @@ _LACKING = re.compile(
 )
 
 
+_OTHER_FOLDER = re.compile(r"Wrong basePath (\S+) for the root path: (?:file:)?(\S+?)\.?(?:\s|$)")
+_NANOSECONDS = "(TIMESTAMP(NANOS"
+
+
 def cause_of(error: BaseException) -> str:
     """Return the reason of a Spark error in one line: the Python error inside it, or its first line."""
     text = str(error)
     if lost := _DATA_LOSS.search(text):
         return _data_loss(lost[1])
-    if header := _HEADER.search(text):
-        return _other_header(header[3], header[1], header[2])
-    if width := _WIDTH.search(text):
-        return _other_header(width[3], f"{width[1]} columns", width[2])
-    if told := lake_cause(text):
+    if told := _file_cause(text) or lake_cause(text):
         return told
     if lacking := _LACKING.search(text):
         return (
@@ -63,6 +63,25 @@ def cause_of(error: BaseException) -> str:
     line = lines[0].lstrip(": ") if lines else type(error).__name__
     line = _PREFIX.sub("", _STACK.split(line)[0]).strip()
     return line if line.endswith(".") else f"{line}."
+
+
+def _file_cause(text: str) -> str | None:
+    """Return what is wrong with the files of a stream, None where the error says nothing of the kind."""
+    if header := _HEADER.search(text):
+        return _other_header(header[3], header[1], header[2])
+    if width := _WIDTH.search(text):
+        return _other_header(width[3], f"{width[1]} columns", width[2])
+    if moved := _OTHER_FOLDER.search(text):
+        return (
+            f"its checkpoint is that of other files, such as {moved[2]}, and now it reads {moved[1]}: name the folder "
+            "as before, or begin with a new store."
+        )
+    if _NANOSECONDS in text:
+        return (
+            "a column holds times in nanoseconds, which Spark does not read: write them in microseconds (pandas: "
+            'to_parquet(..., coerce_timestamps="us", allow_truncated_timestamps=True)).'
+        )
+    return None
 
 
 def failed_row(error: BaseException) -> str | None:

@@ -36,9 +36,19 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
     told = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
-        told = [sf.nullif(sf.input_file_name(), sf.lit("")).alias("file"), *told, sf.col(CORRUPT)]
+        file = sf.nullif(sf.input_file_name(), sf.lit("")).alias("file")
+        told = [file, *_first_column(frame, named), *told, sf.col(CORRUPT)]
     shown = sf.to_json(sf.struct(reason.alias("reason"), *told))
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
+
+
+def _first_column(frame: DataFrame, named: Sequence[str]) -> list[Column]:
+    """Return a column that is in the files and not named yet: Spark refuses to read unreadable records alone.
+
+    That is what COUNT(*) asks for, and what columns do that are names of folders, which come last.
+    """
+    first = [name for name in frame.columns if name and name != CORRUPT][:1]
+    return [sf.col("`" + name.replace("`", "``") + "`") for name in first if name not in named]
 
 
 def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:

@@ -20,7 +20,7 @@ from eddyline.ingest.envelopes import EnvelopeReader
 from eddyline.plan.layout import Stream
 from eddyline.spark.marks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
 from eddyline.spark.schema import declared_columns
-from eddyline.spark.timezone import session_zone
+from eddyline.spark.timezone import zone_of
 from eddyline.sql.timezones import zone_info
 
 _LARGE = ("string", "binary")
@@ -88,7 +88,7 @@ def _from_text(stream: Stream, frame: DataFrame, names: Sequence[str], *, full: 
     kinds = {column.name: column.type for column in stream.columns}
     schema = "".join(f"`{name}` {kinds[name]}, " for name in names)
     schema += f"{WEIGHT} BIGINT, {BAD} STRING, {MARK} INT, {MARK_KEY} BIGINT"
-    zone = zone_info(session_zone(frame.sparkSession))
+    zone = zone_info(zone_of(frame.sparkSession))
     reader = partial(EnvelopeReader, stream.columns, tuple(names), zone, full=full)
     return records.mapInArrow(partial(_read_task, reader, tuple(names)), schema)
 

@@ -17,10 +17,23 @@ from pyspark.sql import functions as sf
 from eddyline.errors import PipelineError
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
+from eddyline.spark.source import Source
 
 FORMAT = "kafka"
 _SUBSCRIPTIONS = ("subscribe", "subscribepattern", "assign")
 _ADMIN_WAIT = "10000"
+
+
+def topic_rows(spark: SparkSession, source: Source) -> DataFrame:
+    """Return the rows of Kafka topics, or their keys and values where these are Debezium envelopes."""
+    options = kafka_options(source.stream, source.options, may_lose_rows=source.may_lose_rows)
+    frame = source.reader(spark).format(FORMAT).options(**options).load()
+    if not source.may_lose_rows:
+        check_topics(spark, source.stream, options)
+    if source.change.form == "debezium":
+        return frame.select("key", "value")
+    columns = [f"`{name}` {kind}" for name, kind in source.columns().items()]
+    return value_rows(frame, ", ".join([*columns, f"`{CORRUPT}` STRING"]))
 
 
 def kafka_options(stream: str, options: Mapping[str, str], *, may_lose_rows: bool) -> dict[str, str]:

@@ -6,14 +6,13 @@ the changes from there on. Iceberg has no stream of changes: its streams count a
 Options by which changes are passed over are refused unless the pipeline says `may_lose_rows = true`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.changes import change_format
+from eddyline.spark.source import Source
 
 DELTA, ICEBERG = "delta", "iceberg"
 LAKES = (DELTA, ICEBERG)
@@ -55,40 +54,32 @@ class _Table:
         return any(name in self.options for name in _STARTS)
 
 
-def table_rows(
-    spark: SparkSession,
-    stream: str,
-    form: str,
-    path: str | None,
-    options: Mapping[str, str],
-    changes: str | None,
-    *,
-    streaming: bool,
-    may_lose_rows: bool,
-    resumed: bool = False,
-) -> DataFrame:
-    """Return the rows or the changes of a table; resumed: the stream goes on from its checkpoint."""
-    given = {name.lower(): value for name, value in options.items()}
+def table_rows(spark: SparkSession, source: Source) -> DataFrame:
+    """Return the rows or the changes of a table."""
+    given = {name.lower(): value for name, value in source.options.items()}
     name = given.pop("table", None)
-    if (path is None) == (name is None):
+    if (source.path is None) == (name is None):
         raise PipelineError(
-            f'stream {stream!r}: a {form} source needs either path = "..." or options = {{ table = "schema.table" }}.'
+            f'stream {source.stream!r}: a {source.format} source needs either path = "..." or options = '
+            '{ table = "schema.table" }.'
         )
     asked = any(given.pop(each, "").lower() == "true" for each in _FEED)
-    feed = change_format(stream, changes).column == _CHANGE
+    feed = source.change.column == _CHANGE
     if asked and not feed:
         raise PipelineError(
-            f"stream {stream!r}: readChangeFeed would count deleted rows as rows; say how rows tell their change, with "
-            'changes = "change_type".'
+            f"stream {source.stream!r}: readChangeFeed would count deleted rows as rows; say how rows tell their "
+            'change, with changes = "change_type".'
         )
-    table = _Table(spark, form, path, name, given)
-    if not may_lose_rows:
-        _refuse_passing_over(stream, table, feed=feed)
+    table = _Table(spark, source.format, source.path, name, given)
+    if not source.may_lose_rows:
+        _refuse_passing_over(source.stream, table, feed=feed)
     if feed and _CHANGE not in table.rows().columns:
-        return _changes(stream, table, streaming=streaming)
-    if form == ICEBERG and streaming and not (resumed or may_lose_rows or _STREAM_FROM in given):
-        _check_history(stream, table)
-    return table.read(streaming=streaming)
+        return _changes(source.stream, table, streaming=source.streaming)
+    if table.form == ICEBERG and source.streaming:
+        excused = source.resumed or source.may_lose_rows or _STREAM_FROM in given
+        if not excused:
+            _check_history(source.stream, table)
+    return table.read(streaming=source.streaming)
 
 
 def _changes(stream: str, table: _Table, *, streaming: bool) -> DataFrame:

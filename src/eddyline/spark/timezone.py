@@ -20,7 +20,7 @@ def active_zone() -> str | None:
     return None if zone is None else normal_zone(zone)
 
 
-def session_zone(spark: SparkSession) -> str:
+def zone_of(spark: SparkSession) -> str:
     """Return the zone of a session."""
     return normal_zone(spark.conf.get(_SETTING) or "UTC")
 
@@ -33,7 +33,7 @@ def check_zone(layout: Layout, spark: SparkSession) -> None:
     """
     if layout.timezone is None:
         return
-    zone = session_zone(spark)
+    zone = zone_of(spark)
     if zone != layout.timezone:
         raise PipelineError(
             f"the plan reads years, days and hours of timestamps in {layout.timezone}, and this Spark session's zone "

@@ -47,7 +47,10 @@ def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     conditions, node = own_conditions(node), aggregate_of(node)
     function = _FUNCTIONS.get(type(node))
     if function is None:
-        raise UnsupportedQuery(f"{fragment(node)!r} is not COUNT, SUM, AVG, VARIANCE or STDDEV.")
+        raise UnsupportedQuery(
+            f"{fragment(node)!r} is no aggregate that eddyline answers: write COUNT, SUM, AVG, VARIANCE, STDDEV, "
+            "MIN, MAX, MEDIAN, PERCENTILE, or a formula of them."
+        )
     if isinstance(node.this, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r}: only COUNT takes it.")
     if function == "count" and len(node.expressions) > 0:

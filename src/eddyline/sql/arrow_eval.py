@@ -87,9 +87,11 @@ def evaluate(
 
 
 def _unsupported(node: exp.Expr) -> PipelineError:
+    texts = isinstance(node, exp.Predicate) and any(each.is_string for each in node.iter_expressions())
+    cast = "; of a date write DATE '2026-01-31', of a time TIMESTAMP '2026-01-31 10:00:00'" if texts else ""
     return PipelineError(
         f"{fragment(node)!r} can only be evaluated by Spark: use plan.sketch(spark, ...), or compute it in the "
-        "table and declare it as a column."
+        f"table and declare it as a column{cast}."
     )
 
 
@@ -413,7 +415,7 @@ class _Evaluator:
         return arrow_times.epoch(self.typed(node.this, "timestamp"), _EPOCHS[type(node)])
 
     def unix_timestamp(self, node: exp.Expr) -> Value:
-        """Return the seconds of unix_timestamp, cut off towards 1970; a time without a zone is one in UTC."""
+        """Return seconds since 1970, cut off towards it; a time without a zone is read as one in UTC."""
         value = self.typed(node.this, *TIMES)
         times = arrow_times.as_timestamp(value, self.timezone) if pa.types.is_date(value.type) else value
         return whole_quotient(arrow_times.epoch(times, "microsecond"), pa.scalar(1_000_000, pa.int64()))

@@ -38,7 +38,8 @@ def _early(times: Value) -> tuple[Value, Value | None]:
     if not holds_any(pc.greater_equal(years, _FIRST_LATE)):
         return times, None
     if isinstance(times, pa.Scalar):
-        return tuple(each[0] for each in _early(pa.array([times])))  # type: ignore[index]
+        moved, by = _early(pa.array([times]))
+        return moved[0], None if by is None else by[0]
     number = pc.max_element_wise(pc.subtract(years, 2000), 0)
     cycles = pc.divide(number, _CYCLE)
     days = pc.take(_DAYS_LATER, pc.subtract(number, pc.multiply(cycles, _CYCLE)))

@@ -78,6 +78,10 @@ def check_allowed(root: exp.Expr) -> None:
             raise UnsupportedQuery(
                 f"aggregate {fragment(node)!r} stands inside a row expression: use one aggregate."
             )
+        elif isinstance(node, exp.Placeholder | exp.Parameter):
+            raise UnsupportedQuery(
+                f"{fragment(node)!r} is a parameter without a value: write the value in its place."
+            )
         elif type(node) not in ALLOWED:
             raise UnsupportedQuery(
                 f"{fragment(node)!r} ({type(node).__name__}) is not a deterministic expression on one row that "

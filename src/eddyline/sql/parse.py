@@ -77,6 +77,7 @@ def _parse_select(text: str) -> exp.Select:
 def _reason(error: Exception) -> str:
     """Return what the parser says in one line, without the names of its own classes."""
     reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")
+    reason = re.sub(r"but got <Token token_type: .*SENTINEL.*?>", "but the text ends", reason)
     return re.sub(
         r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>", r"\1 lacks an argument", reason
     )

@@ -91,8 +91,8 @@ def _column(stream: str, definition: exp.Expr) -> Column:
     parsed = sql_type(kind)
     if parsed is None:
         raise PlanError(
-            f"column {definition.name!r} of stream {stream!r} has type {kind.sql(dialect='spark')}, which eddyline "
-            "does not read: leave it out of the schema, or declare a scalar type."
+            f"column {definition.name!r} of stream {stream!r} has type {kind.sql()}, which eddyline does not read: "
+            "leave it out of the schema, or declare a scalar type of Spark."
         )
     if not COLUMN_NAME.fullmatch(definition.name):
         raise PlanError(

@@ -7,7 +7,7 @@ A new checkpoint starts again at 0 under a new query id, so the batch id alone s
 from eddyline.errors import WrongRun
 from eddyline.store.commit import SourcePosition
 
-_ADOPT = "open the store with adopt=True to take it over knowingly, or use another directory"
+_ADOPT = "open the store with adopt=True (eddyline run --adopt) to take it over knowingly, or use another directory"
 
 
 def already_seen(

@@ -124,5 +124,7 @@ class Reader:
             yield
         except FileNotFoundError:
             raise
+        except NotADirectoryError as error:
+            raise StoreError(f"{self.where} is a file and no store: name the store's directory.") from error
         except OSError as error:
             raise StoreError(f"the store {self.where} cannot be read: {error}") from error

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ def draft_of_files(path: Path, taken: Collection[str]) -> StreamDraft:
     """Return the draft of a stream from a file, or from a folder of files of one format, or raise PipelineError."""
     file = _first_file(path)
     form = _format(file)
+    _check_one_format(path, form)
     if form is None:
         raise PipelineError(
             f"{str(file)!r} is no Parquet, CSV or JSON file by its name: give files that end in "
@@ -52,11 +53,30 @@ def _first_file(path: Path) -> Path:
         )
     if path.is_file():
         return path
-    files = (file for file in sorted(path.rglob("*")) if is_read(file) and _format(file) is not None)
-    first = next(files, None)
+    if (path / "_delta_log").is_dir():
+        raise PipelineError(
+            f"{str(path)!r} is a Delta table, whose files alone do not say which rows it has: write a stream of "
+            'format = "delta" by hand (docs/how-to/delta.md).'
+        )
+    first = next((file for file in _files(path) if _format(file) is not None), None)
     if first is None:
         raise PipelineError(f"the folder {str(path)!r} has no Parquet, CSV or JSON file.")
     return first
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of a folder that Spark would read, in folders of it as well."""
+    return [file for file in sorted(path.rglob("*")) if is_read(file, path)]
+
+
+def _check_one_format(path: Path, form: str | None) -> None:
+    """Raise PipelineError where a folder has files of another format, which would be read as the first one's."""
+    other = next((file for file in _files(path) if _format(file) != form), None)
+    if other is not None:
+        raise PipelineError(
+            f"the folder {str(path)!r} has {form} files and {other.name!r}, which would be read as {form}, too: move "
+            "it elsewhere, or name files one by one."
+        )
 
 
 def _format(file: Path) -> str | None:
@@ -82,10 +102,21 @@ def _draft(name: str, path: Path, form: str, schema: pa.Schema, options: dict[st
         columns.append(Column(field.name, kind or SqlType("string")))
     if not columns:
         raise PipelineError(f"{str(path)!r} has no column of a type that is read.")
+    _check_once(path, schema.names)
     remarks = () if form == "parquet" else (_GUESSED,)
     return StreamDraft(
         name, tuple(columns), form, str(path), options, changes, path.is_file(), tuple(left_out), remarks
     )
+
+
+def _check_once(path: Path, names: Sequence[str]) -> None:
+    """Raise PipelineError where two columns have one name, in upper or lower case."""
+    lower = [name.lower() for name in names]
+    twice = next((name for name in names if lower.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise PipelineError(
+            f"{str(path)!r} has column {twice!r} more than once, in upper or lower case: rename one of them."
+        )
 
 
 def _parquet(file: Path) -> tuple[pa.Schema, dict[str, str]]:
@@ -108,21 +139,32 @@ def _csv(file: Path) -> tuple[pa.Schema, dict[str, str]]:
     from pyarrow import csv as pc  # noqa: PLC0415 - loads pandas where it is installed
 
     head = _head(file)
-    first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
+    text = _decoded(head)
+    first = text.split("\n", 1)[0].rstrip("\r")
     separator = max(",;\t|", key=first.count)
     names = next(csv.reader([first], delimiter=separator), [])
-    header = (
-        bool(names) and all(name and not _is_number(name) for name in names) and len(set(names)) == len(names)
-    )
+    header = bool(names) and all(name and not _is_number(name) for name in names)
+    if header:
+        _check_once(file, names)
     given = names if header else [f"c{number}" for number in range(1, len(names) + 1)]
     reading = pc.ReadOptions(column_names=given, skip_rows=int(header))
     body = head.removeprefix("\ufeff".encode())
     options = {"header": "true"} if header else {}
     options |= {"sep": separator} if separator != "," else {}
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    options |= {"multiLine": "true"} if any("\n" in cell for row in rows for cell in row) else {}
     if len(body.strip().splitlines()) <= int(header):
         return pa.schema([(name, pa.string()) for name in given]), options
-    table = pc.read_csv(io.BytesIO(body), reading, pc.ParseOptions(delimiter=separator))
+    parsing = pc.ParseOptions(delimiter=separator, newlines_in_values="multiLine" in options)
+    table = pc.read_csv(io.BytesIO(body), reading, parsing)
     return table.schema, options
+
+
+def _decoded(head: bytes) -> str:
+    try:
+        return head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8: write it as UTF-8") from error
 
 
 def _is_number(text: str) -> bool:
@@ -140,7 +182,11 @@ def _json(file: Path) -> tuple[pa.Schema, dict[str, str]]:
     if head.lstrip()[:1] == b"[":
         with pa.input_stream(str(file)) as stream:
             rows = json.loads(bytes(stream.read()))
-        return pa.Table.from_pylist([row for row in rows if isinstance(row, dict)]).schema, {
+        records = [row for row in rows if isinstance(row, dict)]
+        names = dict.fromkeys(name for row in records for name in row)
+        return pa.table({name: [row.get(name) for row in records] for name in names}).schema, {
             "multiLine": "true"
         }
+    if _decoded(head).lstrip().split("\n", 1)[0].strip() == "{":
+        return pj.read_json(io.BytesIO(head)).schema, {"multiLine": "true"}
     return pj.read_json(io.BytesIO(head)).schema, {}

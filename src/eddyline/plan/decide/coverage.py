@@ -65,8 +65,13 @@ def bind(
 ) -> PlannedQuery:
     """Return a query bound to what is kept, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
-    if is_for_samples_alone(parsed) and (method is not None or not layout.samples):
+    if is_for_samples_alone(parsed) and method is not None:
         raise PlanError(SAMPLES_ALONE)
+    if is_for_samples_alone(parsed) and not layout.samples:
+        raise PlanError(
+            "this state keeps no stream sample, which such a query reads: add the query to the workload, without "
+            "samples=False, and build the state anew."
+        )
     sampled = bool(layout.samples) and method is None
     if sampled and uses_sample(parsed):
         found = _bind_sampled(layout, name, parsed)
