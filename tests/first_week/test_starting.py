@@ -13,6 +13,8 @@ from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.cli import app
 from eddyline.errors import ChangeError
+from eddyline.spark.awaited import AwaitedFrame
+from eddyline.spark.stream import StreamFeed
 from eddyline.store import Store
 
 PIPELINE = """
@@ -69,6 +71,17 @@ def test_a_run_starts_before_its_first_file_and_says_what_it_waits_for(tmp_path,
             assert time.monotonic() < deadline
         assert started.answer("n").value == 1
         assert started.waiting() == {}
+
+
+@pytest.mark.spark
+def test_a_stream_that_fails_while_it_waits_says_so():
+    def read():
+        raise RuntimeError("the disk is on fire")
+
+    feed = StreamFeed("s", lambda *_: None)
+    feed.start(AwaitedFrame(read, "s"), "checkpoint", None)
+    assert feed.await_end(10)
+    assert str(feed.error()) == "stream 's' cannot be started: the disk is on fire."
 
 
 @pytest.mark.spark

@@ -81,6 +81,21 @@ def test_a_before_of_the_key_alone_is_refused():
     assert read(record("d", alone, None, key=b"no columns"), names=("id",)) == [(-1, (1,))]
 
 
+def test_a_key_may_have_a_column_named_payload():
+    columns = parse_schema("s", "payload BIGINT, x INT")
+    reader = EnvelopeReader(columns, ("payload", "x"), dt.UTC, full=False)
+    value = b'{"op": "d", "before": {"payload": 1, "x": null}, "after": null}'
+    images = reader.read([b'{"payload": 1}'], [value])
+    assert "its before holds only the key" in images.reasons[0]
+
+
+def test_a_schema_that_does_not_fit_its_value_is_refused():
+    scale = {**NAMES, "x": {**DECIMAL, "parameters": {"scale": "two"}}}
+    time = {**NAMES, "note": {"name": "io.debezium.time.MicroTime"}}
+    assert read(record("c", None, ROW, scale)) == [(None, "its schema has a decimal of scale 'two'")]
+    assert read(record("c", None, ROW, time)) == [(None, "its after.note is not a time of a day")]
+
+
 def test_what_is_no_envelope_is_refused():
     cases = {
         b"{not json": "not JSON",

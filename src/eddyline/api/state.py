@@ -44,8 +44,6 @@ from eddyline.types import SqlType
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_UPDATING = threading.Lock()
-"""Held while a state takes rows: two threads would both begin at the same counters, and the rows of one be lost."""
 UPDATE_ROWS = 1 << 18
 """Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
 
@@ -62,6 +60,12 @@ class State:
         self.snapshot = snapshot
         self.origin = origin
         self.ways = dict(ways or {})
+        self._updating = (
+            threading.Lock()
+        )  # two threads would both begin at the same counters, and lose rows of one
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Snapshot, Origin | None, dict[str, str]]]:
+        return type(self), (self.snapshot, self.origin, self.ways)
 
     def update(
         self,
@@ -75,7 +79,7 @@ class State:
         The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
         for streams that carry no changes of their own; the default is 1. Threads may add to one state, one at a time.
         """
-        with _UPDATING:
+        with self._updating:
             self.snapshot = self._updated(stream, table, weights)
             self.origin, self.ways = None, {}
         return self

@@ -97,9 +97,7 @@ def field_reader(kind: SqlType, told: FieldSchema | None, zone: tzinfo, *, schem
     name = told.name if told is not None else None
     if kind.kind == "decimal":
         parameters = (told.parameters if told is not None else None) or {}
-        return _decimal_reader(
-            kind, int(parameters.get("scale", 0)) if name == _DECIMAL else None, schema=schema
-        )
+        return _decimal_reader(kind, _scale(parameters) if name == _DECIMAL else None, schema=schema)
     if kind.kind == "date":
         return _time_reader(kind, _days if name in _DATES else None, _iso_days, schema=schema)
     if kind.kind in ("timestamp", "timestamp_ntz"):
@@ -123,6 +121,13 @@ def field_array(kind: SqlType, values: Sequence[Any]) -> pa.Array:
     if kind.kind in ("timestamp", "timestamp_ntz"):
         return pa.array(values, pa.int64()).view(wanted)
     return pa.array(values, wanted)
+
+
+def _scale(parameters: dict[str, str]) -> int:
+    try:
+        return int(parameters.get("scale", 0))
+    except ValueError as error:
+        raise ChangeError(f"its schema has a decimal of scale {parameters['scale']!r}") from error
 
 
 def _decimal_reader(kind: SqlType, scale: int | None, *, schema: bool) -> Reader:
@@ -212,7 +217,7 @@ def _iso_micros(text: str, zone: tzinfo | None) -> int:
 def _string_reader(name: str | None) -> Reader:
     unit = _TIMES.get(name or "")
     if unit is not None:
-        return lambda value: _time_of_day(value * unit // _MICRO)
+        return lambda value: _time_of_day(value * unit // _MICRO if type(value) is int else -1)
     if name in (_DECIMAL, _VARIABLE, *_DATES, *_TIMESTAMPS):
 
         def refuse(_value: Any) -> object:

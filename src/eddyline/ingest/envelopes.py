@@ -189,7 +189,7 @@ def _key_names(key: bytes) -> set[str] | None:
         read = _KEY.decode(key)
     except (msgspec.MsgspecError, ValueError):
         return None
-    inner = read.get("payload", read)
+    inner = read.get("payload") if "schema" in read else read
     return set(inner) if isinstance(inner, dict) else None
 
 

@@ -19,7 +19,7 @@ def lacks_files(form: str, path: str | None, options: Mapping[str, str]) -> bool
     deep = any(
         name.lower() == RECURSIVE.lower() and value.lower() == "true" for name, value in options.items()
     )
-    files = filter(is_read, where.rglob("*"))
+    files = (file for file in where.rglob("*") if is_read(file, where))
     return not any(deep or all("=" in name for name in file.relative_to(where).parts[:-1]) for file in files)
 
 
@@ -30,6 +30,8 @@ def local_path(form: str, path: str | None) -> Path | None:
     return Path(path)
 
 
-def is_read(file: Path) -> bool:
-    """Return whether Spark would read a file: its name does not begin as those of markers and of unfinished ones."""
-    return not file.name.startswith(("_", ".")) and file.is_file()
+def is_read(file: Path, folder: Path) -> bool:
+    """Return whether Spark would read a file of a folder: no name on the way begins as those of unfinished ones do."""
+    names = file.relative_to(folder).parts
+    hidden = any(name[0] == "." or (name[0] == "_" and "=" not in name) for name in names)
+    return not hidden and file.is_file()

@@ -23,12 +23,10 @@ def file_rows(spark: SparkSession, source: Source) -> DataFrame:
     reader = source.reader(spark).format(chosen).options(**{**checked, **source.options})
     if chosen in _TEXT and "inferSchema" not in source.options:
         columns = text_columns(spark, source.stream, chosen, source.path, source.options, source.columns())
-        if (
-            columns.doubled
-        ):  # Spark reads twins under names that are in no header: it checks columns that are read
-            reader = reader.option("columnPruning", "true")
-        frame = reader.schema(f"{columns.ddl}, `{CORRUPT}` STRING").load(source.path)
-        return frame.toDF(*(columns.read_as(name) for name in frame.columns))
+        # Spark reads twins under names that are in no header, and holds the columns that are read against it
+        twins = {"columnPruning": "true"} if columns.doubled else {}
+        reader = reader.options(**twins).schema(f"{columns.ddl}, `{CORRUPT}` STRING")
+        return columns.named(reader.load(source.path))
     if source.streaming and chosen != "text":
         reader = reader.schema(spark.read.format(chosen).options(**source.options).load(source.path).schema)
     return reader.load(source.path)

@@ -82,6 +82,8 @@ class StreamFeed:
                     return
         except EddylineError as error:
             self._error = error
+        except Exception as error:  # noqa: BLE001 - nobody else would tell that the stream never began
+            self._error = PipelineError(f"stream {self.stream!r} cannot be started: {cause_of(error)}")
         finally:
             self.waits = None
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.json_lines import json_fields
@@ -31,15 +31,16 @@ class TextColumns:
     types: tuple[str, ...]
     doubled: bool = False
 
-    def read_as(self, written: str) -> str:
-        """Return the name under which a column is read; columns that are names of folders come last, after our own."""
-        return dict(zip(self.written, self.names, strict=True)).get(written, written)
-
     @property
     def ddl(self) -> str:
         """The schema that a reader takes."""
         quoted = [name.replace("`", "``") for name in self.written]
         return ", ".join(f"`{name}` {kind}" for name, kind in zip(quoted, self.types, strict=True))
+
+    def named(self, frame: DataFrame) -> DataFrame:
+        """Return the frame under the names that are wanted; Spark puts columns of folders (day=2024-01-01) last."""
+        names = dict(zip(self.written, self.names, strict=True))
+        return frame.toDF(*(names.get(name, name) for name in frame.columns))
 
 
 def text_columns(
@@ -57,6 +58,11 @@ def text_columns(
     given = {name.lower(): value for name, value in options.items()}
     if path is not None and not {"encoding", "charset"} & given.keys():
         _check_encoding(spark, stream, path, given)
+    if given.get("mode", "").upper() == "DROPMALFORMED":
+        raise PipelineError(
+            f"stream {stream!r}: mode = {given['mode']!r} drops lines in silence; take it out, and say on_bad = "
+            '"skip" in [run] to go on without them: then they are counted.'
+        )
     if form == "json":
         lines = _first_lines(spark, path, given) if path is not None else []
         return _named(json_fields(stream, str(path), lines, given, wanted), wanted, adding=True)

@@ -415,7 +415,7 @@ class _Evaluator:
         return arrow_times.epoch(self.typed(node.this, "timestamp"), _EPOCHS[type(node)])
 
     def unix_timestamp(self, node: exp.Expr) -> Value:
-        """Return unix_timestamp(time), which cuts off towards 1970 and reads a time without a zone as one in UTC."""
+        """Return seconds since 1970, cut off towards it; a time without a zone is read as one in UTC."""
         value = self.typed(node.this, *TIMES)
         times = arrow_times.as_timestamp(value, self.timezone) if pa.types.is_date(value.type) else value
         return whole_quotient(arrow_times.epoch(times, "microsecond"), pa.scalar(1_000_000, pa.int64()))

@@ -1,7 +1,7 @@
 """Between timestamps and what clocks in a zone show, for all years: Arrow knows no summer time after 2037.
 
-A later year is read as one before 2038 that begins on the same day of the week and is as long, so that the rules which a
-zone has by then fall on the same days.
+A later year is read as one before 2038 that begins on the same day of the week and is as long, so that the rules which
+a zone has by then fall on the same days.
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ def _early(times: Value) -> tuple[Value, Value | None]:
         return times, None
     if isinstance(times, pa.Scalar):
         moved, by = _early(pa.array([times]))
-        return moved[0], by[0]
+        return moved[0], None if by is None else by[0]
     number = pc.max_element_wise(pc.subtract(years, 2000), 0)
     cycles = pc.divide(number, _CYCLE)
     days = pc.take(_DAYS_LATER, pc.subtract(number, pc.multiply(cycles, _CYCLE)))

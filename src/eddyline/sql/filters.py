@@ -93,7 +93,7 @@ def by_relation(conditions: list[exp.Expr], sources: tuple[Source, ...], constan
         if len(used) > 1:
             raise UnsupportedQuery(
                 f"the condition {fragment(condition)!r} of one aggregate reads several relations: ask the aggregate "
-                "alone, without GROUP BY, and it is answered as a condition of WHERE."
+                "alone, without GROUP BY and with FILTER (WHERE ...), and it is answered as a condition of WHERE."
             )
         found.setdefault(used[0] if used else constant, set()).add(text(bare(condition, sources)))
     return {relation: safe_first(sorted(texts)) for relation, texts in sorted(found.items())}

@@ -5,6 +5,7 @@ same rows is an average, which is known better than its two parts: 100 * COUNT_I
 """
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -92,6 +93,11 @@ def _divided(left: Formula, right: Formula, is_average: Callable[[str, str], boo
         isinstance(right, FormulaNode) and right.operator == "nullif" and right.right == FormulaNumber("0")
     )
     count = right.left if guarded and isinstance(right, FormulaNode) else right
-    if isinstance(left, FormulaPart) and isinstance(count, FormulaPart) and is_average(left.name, count.name):
+    if _is_aggregate(left) and _is_aggregate(count) and is_average(left.name, count.name):
         return FormulaPart(left.name, count.name, guarded)
     return FormulaNode("/", left, right)
+
+
+def _is_aggregate(formula: Formula) -> TypeGuard[FormulaPart]:
+    """Return whether a formula is one aggregate; an average is two."""
+    return isinstance(formula, FormulaPart) and formula.over is None

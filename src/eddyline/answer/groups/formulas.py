@@ -37,7 +37,10 @@ def formula_column(
     values = {name: _values(columns[name]) for name in names}
     known = {part: _values(averages[part]) for part in named.parts if part in averages and not exact}
     whole = exact and _is_whole(named.formula, values)
-    values |= {name: [(each,) * 3 for each in unrounded[name]] for name in names if name in unrounded}
+    held: dict[str, list[Any]] = {
+        name: [(each,) * 3 for each in unrounded[name]] for name in names if name in unrounded
+    }
+    values |= held
     read = [
         _Read(
             {name: each[row] for name, each in values.items()},

@@ -66,7 +66,7 @@ def _first_file(path: Path) -> Path:
 
 def _files(path: Path) -> list[Path]:
     """Return the files of a folder that Spark would read, in folders of it as well."""
-    return [file for file in sorted(path.rglob("*")) if is_read(file)]
+    return [file for file in sorted(path.rglob("*")) if is_read(file, path)]
 
 
 def _check_one_format(path: Path, form: str | None) -> None:

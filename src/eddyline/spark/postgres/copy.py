@@ -59,9 +59,9 @@ class Blocks(InputPartition):
 class ChangesSince(InputPartition):
     """What the log has from the slot's place on up to an end, and a moment can see."""
 
-    def __init__(self, start: int, end: int, moment: str) -> None:
-        super().__init__((start, end, moment))
-        self.start, self.end, self.moment = start, end, moment
+    def __init__(self, start: int, end: int, moment: str, relation: int) -> None:
+        super().__init__((start, end, moment, relation))
+        self.start, self.end, self.moment, self.relation = start, end, moment, relation
 
 
 class TableCopy:
@@ -77,13 +77,13 @@ class TableCopy:
         self.close()
         self._held = held = self._log.connect()
         held.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        snapshot, moment, blocks, kind = held.execute(
-            "SELECT pg_export_snapshot(), txid_current_snapshot()::text, "
+        snapshot, moment, relation, blocks, kind = held.execute(
+            "SELECT pg_export_snapshot(), txid_current_snapshot()::text, oid::bigint, "
             "pg_relation_size(oid) / current_setting('block_size')::bigint, relkind::text "
             "FROM pg_class WHERE oid = to_regclass(%s)",
             (self._log.quoted,),
         ).fetchone()
-        parts: list[InputPartition] = [ChangesSince(start, self._log.flush(), moment)]
+        parts: list[InputPartition] = [ChangesSince(start, self._log.flush(), moment, relation)]
         if kind != "r":  # the blocks of a partitioned table are those of its parts
             return [Blocks(snapshot, None, None), *parts]
         each = max(_BLOCKS, -(-blocks // self._tasks))
@@ -124,7 +124,8 @@ def read_turned(log: TableLog, part: ChangesSince) -> Iterator[tuple[str, Row]]:
     """Yield the changes that a moment sees, turned around: what came goes, and what went comes."""
     moment = Moment.parse(part.moment)
     with log.connected() as connection:
-        for transaction in Transactions(log.messages(connection, part.start, part.end), log.table).all():
+        messages = log.messages(connection, part.start, part.end)
+        for transaction in Transactions(messages, log.table, part.relation).all():
             if moment.sees(transaction.number):
                 for change, row in transaction.changes():
                     yield _TURNED[change], row

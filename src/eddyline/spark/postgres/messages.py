@@ -41,9 +41,10 @@ class Transaction:
 class Transactions:
     """The transactions of some messages, in the order of their commits."""
 
-    def __init__(self, messages: Iterable[bytes], table: str) -> None:
+    def __init__(self, messages: Iterable[bytes], table: str, relation: int) -> None:
         self._messages = messages
         self._table = table
+        self._relation = relation  # its number: a table keeps it when it is renamed, and renamed back
         self._columns: dict[int, list[str]] = {}
 
     def all(self) -> Iterator[Transaction]:
@@ -55,7 +56,7 @@ class Transactions:
                 _final, _time, number = struct.unpack_from("!QQI", message, 1)
                 rows = []
             elif kind == b"R":
-                self._relation(message)
+                self._learn(message)
             elif kind in b"IUD":
                 (identifier,) = struct.unpack_from("!I", message, 1)
                 rows += [(message, self._columns[identifier])] if identifier in self._columns else []
@@ -66,10 +67,11 @@ class Transactions:
                 yield Transaction(end, number, rows, self._table)
                 rows = []
 
-    def _relation(self, message: bytes) -> None:
+    def _learn(self, message: bytes) -> None:
+        """Read which columns a table has from here on."""
         (identifier,) = struct.unpack_from("!I", message, 1)
-        schema, at = _text(message, 5)
-        name, at = _text(message, at)
+        _schema, at = _text(message, 5)
+        _name, at = _text(message, at)
         (count,) = struct.unpack_from("!H", message, at + 1)
         at += 3
         columns = []
@@ -77,7 +79,7 @@ class Transactions:
             column, at = _text(message, at + 1)
             columns.append(column)
             at += 8
-        if f"{schema}.{name}" == self._table:
+        if identifier == self._relation:
             self._columns[identifier] = columns
 
     def _truncates(self, message: bytes) -> bool:
@@ -120,12 +122,26 @@ def _tuple(message: bytes, at: int, columns: list[str]) -> tuple[dict[str, Any],
     return row, at
 
 
+def _decimal(text: str) -> Decimal:
+    """Return a number, or raise ValueError of NaN and Infinity, which a DECIMAL does not hold and Spark makes NULL."""
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("t", "f"):
+        raise ValueError(text)
+    return text == "t"
+
+
 _CONVERTERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), int),
     **dict.fromkeys(("float", "double"), float),
     **dict.fromkeys(("timestamp", "timestamp_ntz"), dt.datetime.fromisoformat),
-    "decimal": Decimal,
-    "boolean": "t".__eq__,
+    "decimal": _decimal,
+    "boolean": _boolean,
     "date": dt.date.fromisoformat,
     "binary": lambda text: bytes.fromhex(text.removeprefix("\\x")),
 }

@@ -16,6 +16,8 @@ FORMAT = "eddyline-postgres"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?")
 _PLAIN_TEXT = "SET datestyle = 'ISO'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
 """Values come as the texts that `messages.convert` reads, whatever the server's settings are."""
+_ALL_ROWS = "SET row_security = off"
+"""A copy that a policy would take rows out of is refused: the log has them all."""
 _PATIENCE = 120
 """Seconds that a reader waits for others that use its slot."""
 _ITERATED = 5_000
@@ -86,7 +88,7 @@ class TableLog:
         psycopg = _psycopg()
         try:
             connection = psycopg.connect(self.dsn, autocommit=True)
-            connection.execute(f"{_PLAIN_TEXT}; SET lock_timeout = '{_PATIENCE}s'")
+            connection.execute(f"{_PLAIN_TEXT}; {_ALL_ROWS}; SET lock_timeout = '{_PATIENCE}s'")
         except psycopg.Error as error:
             raise PipelineError(f"the server of {self.table} cannot be reached: {_line(error)}") from error
         return connection
@@ -109,15 +111,15 @@ class TableLog:
                 before = self.look(connection)
                 check_table(before, self.table, names)
                 self._check_identity(connection)
-                if self.is_shared:
-                    sharing.enter(connection, self.slot, self.table, is_new=before.slot is None)
+                enter = sharing.enter if self.is_shared else sharing.enter_alone
+                enter(connection, self.slot, self.table, is_new=before.slot is None)
                 if before.published is None:
                     self._publish(connection)
                 if before.slot is None:
                     connection.execute(
                         "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.slot,)
                     )
-            if before.slot is not None and (before.published is None or self.is_shared):
+            if before.slot is not None:
                 self._outlast(connection)
             with self.turn(connection):
                 now = self.look(connection)

@@ -29,6 +29,22 @@ def enter(connection: Any, slot: str, table: str, *, is_new: bool) -> None:
     )
 
 
+def enter_alone(connection: Any, slot: str, table: str, *, is_new: bool) -> None:
+    """Raise PipelineError where other tables share a slot, which one stream alone would move past them."""
+    if connection.execute("SELECT to_regclass(%s)", (NOTES,)).fetchone()[0] is None:
+        return
+    if is_new:
+        connection.execute(f"DELETE FROM {NOTES} WHERE slot = %s", (slot,))
+    others = connection.execute(
+        f"SELECT relation FROM {NOTES} WHERE slot = %s AND relation <> %s ORDER BY 1", (slot, table)
+    ).fetchall()
+    if others:
+        raise PipelineError(
+            f"the replication slot {slot} is shared by streams of {', '.join(name for (name,) in others)}: give this "
+            f'one shared = "true" or another slot; or take out of {NOTES} what has ended for good.'
+        )
+
+
 def note(connection: Any, slot: str, table: str, at: int) -> int:
     """Note how far a table has come, and return how far all tables of the slot have."""
     noted = connection.execute(

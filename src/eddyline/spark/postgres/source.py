@@ -55,12 +55,11 @@ class PostgresChanges(DataSource):
 
 
 class Range(InputPartition):
-    """The transactions after one place in the log, up to another."""
+    """The transactions after one place in the log, up to another, and the number of the table."""
 
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__((start, end))
-        self.start = start
-        self.end = end
+    def __init__(self, start: int, end: int, relation: int) -> None:
+        super().__init__((start, end, relation))
+        self.start, self.end, self.relation = start, end, relation
 
 
 class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,6 +82,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._copy = TableCopy(self._log, _number(options, "copy_tasks", 8))
         self._last: Offset | None = None
         self._until: int | None = None
+        self._boundary = 0
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where the slot stands, before the table is copied."""
@@ -103,25 +103,34 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         further until something new is found. Spark 4.1 gives no arguments.
         """
         last = start or self._last or self.initialOffset()
-        copied = {_COPIED: 1} if last.get(_COPIED) == 0 else {"lsn": self._next(last)}
+        copied = {_COPIED: 1} if last.get(_COPIED) == 0 else self._next(last)
         self._last = {**last, **copied}
         return self._last
 
-    def _next(self, last: Offset) -> int:
+    def _next(self, last: Offset) -> Offset:
         """Return the end of a transaction about `max_changes` on, or how far the log was read if that is far enough."""
         most = self._most
         while True:
             with self._log.connected() as connection:
-                flushed = self._checked(connection, last).flushed
+                now = self._checked(connection, last)
                 messages = _Counted(self._log.messages(connection, last["lsn"], self._until, most))
-                transactions = Transactions(messages, self._log.table).all()
+                transactions = Transactions(messages, self._log.table, now.relation or 0).all()
                 new = [each.end for each in transactions if each.rows and each.end > last["lsn"]]
             if new:
-                return new[-1]
+                return {"lsn": new[-1], **now.divided()}
             if messages.seen < most:
-                read = flushed if self._until is None else min(flushed, self._until)
-                return int(read if read - last["lsn"] > _STRIDE else last["lsn"])
+                read = self._read_up_to(now)
+                return {"lsn": read if read - last["lsn"] > _STRIDE else last["lsn"], **now.divided()}
             most *= 2
+
+    def _read_up_to(self, now: Standing) -> int:
+        """Return where a record begins before which all of the log was read, 0 where none is known.
+
+        A slot that stands in the middle of a commit passes its transaction over, and what is flushed can end there.
+        """
+        begins, self._boundary = (self._boundary, now.inserted), now.inserted
+        end = now.flushed if self._until is None else min(now.flushed, self._until)
+        return max((at for at in begins if at <= end), default=0)
 
     def _checked(self, connection: Any, at: Offset) -> Standing:
         now = self._log.look(connection)
@@ -150,10 +159,10 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the parts of the table's copy, or one partition of the log: it is read from one end to the other."""
         self._last = end
         with self._log.connected() as connection:
-            self._checked(connection, start)
+            relation = self._checked(connection, start).relation or 0
         if start.get(_COPIED) == 0 and end.get(_COPIED) == 1:
             return self._copy.partitions(start["lsn"])
-        return [Range(start["lsn"], end["lsn"])] if end["lsn"] > start["lsn"] else []
+        return [Range(start["lsn"], end["lsn"], relation)] if end["lsn"] > start["lsn"] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a part of the copy, or the changes of transactions that end within a range."""
@@ -168,7 +177,7 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             assert isinstance(partition, Range)
             with self._log.connected() as connection:
                 messages = self._log.messages(connection, partition.start, partition.end)
-                for transaction in Transactions(messages, self._log.table).all():
+                for transaction in Transactions(messages, self._log.table, partition.relation).all():
                     if partition.start < transaction.end <= partition.end:
                         yield from transaction.changes()
 

@@ -1,8 +1,9 @@
 """What a server says of a table, its publication and its slot, and whether a stream may go on from where it stood.
 
-A stream remembers with every offset which server, table and columns it began with. A server that was restored or
-promoted, a table that was made again and a column of another type hold other rows than those that were counted, and
-the log does not say which: such a stream is refused, never counted on.
+A stream remembers with every offset which server, table, columns and partitions it began with. A server that was
+restored or promoted, a table that was made again, a column of another type and a partition that was emptied or taken
+out hold other rows than those that were counted, and the log does not say which: such a stream is refused, never
+counted on.
 """
 
 from dataclasses import dataclass
@@ -14,14 +15,23 @@ Offset = dict[str, Any]
 ANEW = "start anew with a new store and checkpoint, which copies the table first."
 _ASKED = """
 SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8),
-  pg_current_wal_flush_lsn() - '0/0',
+  (pg_current_wal_insert_lsn() - '0/0')::bigint, (pg_current_wal_flush_lsn() - '0/0')::bigint,
   (SELECT oid::bigint FROM pg_class WHERE oid = to_regclass(%(quoted)s)),
-  (SELECT json_object_agg(attname, format_type(atttypid, atttypmod) || ' #' || attnum ORDER BY attnum) FROM pg_attribute
-    WHERE attrelid = to_regclass(%(quoted)s) AND attnum > 0 AND NOT attisdropped),
+  (SELECT coalesce(json_object_agg(attname, format_type(atttypid, atttypmod) || ' #' || attnum ORDER BY attnum), '{}')
+    FROM pg_attribute WHERE attrelid = to_regclass(%(quoted)s) AND attnum > 0 AND NOT attisdropped
+      AND attgenerated = ''),
+  (SELECT coalesce(json_object_agg(relid::oid::text, relfilenode::bigint ORDER BY relid::oid), '{}')
+    FROM pg_partition_tree(to_regclass(%(quoted)s)) JOIN pg_class ON pg_class.oid = relid::oid
+    WHERE isleaf AND level > 0),
+  EXISTS (SELECT 1 FROM pg_inherits JOIN pg_class ON pg_class.oid = inhparent
+    WHERE inhparent = to_regclass(%(quoted)s) AND relkind = 'r'),
+  (SELECT coalesce(r.oid, p.oid)::bigint FROM pg_publication p
+    LEFT JOIN pg_publication_rel r ON prpubid = p.oid AND prrelid = to_regclass(%(quoted)s)
+    WHERE pubname = %(publication)s),
   (SELECT to_jsonb(t) ->> 'rowfilter' IS NULL AND pubinsert AND pubupdate AND pubdelete AND pubtruncate
     FROM pg_publication_tables t JOIN pg_publication USING (pubname)
     WHERE pubname = %(publication)s AND schemaname || '.' || tablename = %(table)s),
-  confirmed_flush_lsn - '0/0', pg_current_wal_flush_lsn() - restart_lsn, wal_status
+  (confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_flush_lsn() - restart_lsn, 0)::bigint, wal_status
 FROM (VALUES (1)) AS one LEFT JOIN pg_replication_slots ON slot_name = %(slot)s
 """
 
@@ -30,16 +40,22 @@ FROM (VALUES (1)) AS one LEFT JOIN pg_replication_slots ON slot_name = %(slot)s
 class Standing:
     """What is there now.
 
-    server: its system identifier and timeline. flushed: how far its log is safe on disk. relation: the table's number,
-    None where there is none. columns: the type and number of each. published: whether all changes of the table are,
-    None where none are. slot: up to where it was confirmed, None where there is none. retained: bytes of the log that
-    are kept for it. status: PostgreSQL's wal_status.
+    server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far the
+    log is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none.
+    columns: the type and number of each. parts: the file of each partition, by its number. inherited: whether other
+    tables inherit from the table. membership: the number under which the publication has it. published: whether all
+    changes of the table are, None where none are. slot: up to where it was confirmed, None where there is none.
+    retained: bytes of the log that are kept for it. status: PostgreSQL's wal_status.
     """
 
     server: str
+    inserted: int
     flushed: int
     relation: int | None
     columns: dict[str, str]
+    parts: dict[str, int]
+    inherited: bool
+    membership: int | None
     published: bool | None
     slot: int | None
     retained: int
@@ -48,30 +64,37 @@ class Standing:
     def remembered(self, names: list[str]) -> Offset:
         """Return what a stream of some columns remembers of its beginning."""
         columns = {name: self.columns[name] for name in names}
-        return {"server": self.server, "relation": self.relation, "columns": columns}
+        began = {"server": self.server, "relation": self.relation, "columns": columns}
+        return {**began, "membership": self.membership, **self.divided()}
+
+    def divided(self) -> Offset:
+        """Return what a stream remembers of the partitions that it has seen; nothing of a table without any."""
+        return {"parts": self.parts} if self.parts else {}
 
 
 def look(connection: Any, quoted: str, table: str, publication: str, slot: str) -> Standing:
     """Return what a server says now; `quoted` is the table's name as SQL writes it."""
     asked = {"quoted": quoted, "table": table, "publication": publication, "slot": slot}
-    server, flushed, relation, columns, published, at, kept, status = connection.execute(
-        _ASKED, asked
-    ).fetchone()
-    place = None if at is None else int(at)
-    return Standing(server, int(flushed), relation, columns or {}, published, place, int(kept or 0), status)
+    return Standing(*connection.execute(_ASKED, asked).fetchone())
 
 
 def check_table(now: Standing, table: str, names: list[str]) -> None:
-    """Raise PipelineError where a table is not there, or lacks columns of the stream."""
+    """Raise PipelineError where a table is not there, lacks columns of the stream, or has rows of other tables."""
     if now.relation is None:
         raise PipelineError(
             f"there is no table {table}: it was dropped or renamed, or its name is written otherwise."
+        )
+    if now.inherited:
+        raise PipelineError(
+            f"other tables inherit from {table}, and their changes are not logged as its own: name each of those "
+            "tables as a stream, or divide it with PARTITION BY."
         )
     missing = [name for name in names if name not in now.columns]
     if missing:
         raise PipelineError(
             f"the table {table} has no column {missing[0]!r}: its columns are {', '.join(now.columns)}; a column that "
-            f"was dropped or renamed leaves the counts: take it out of the schema and {ANEW}"
+            "was dropped or renamed leaves the counts, and the log has no generated ones: take it out of the schema "
+            f"and {ANEW}"
         )
 
 
@@ -91,7 +114,17 @@ def check_offset(now: Standing, table: str, publication: str, slot: str, at: Off
                 f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, made anew by "
                 f"ALTER TABLE, which does not log the values that it changed: {ANEW}"
             )
+    if any(now.parts.get(part) != file for part, file in at.get("parts", {}).items()):
+        raise PipelineError(
+            f"a partition of {table} was dropped, detached, truncated or written anew (VACUUM FULL), and the log does "
+            f"not say which rows went with it: {ANEW}"
+        )
     check_published(now, table, publication)
+    if at.get("membership", now.membership) != now.membership:
+        raise PipelineError(
+            f"the publication {publication} was dropped, or the table {table} taken out of it, and put back, and "
+            f"changes were not logged for us meanwhile: drop the slot {slot} and {ANEW}"
+        )
     check_slot(now, slot, at["lsn"])
 
 

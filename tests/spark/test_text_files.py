@@ -1,0 +1,36 @@
+"""CSV and JSON: columns of folders keep their names, and no option drops lines in silence."""
+
+import datetime as dt
+
+import pytest
+
+from eddyline.errors import PipelineError
+from eddyline.spark.sources import read_frame
+
+pytestmark = pytest.mark.spark
+FILES = {
+    "csv": ("x,id\n2,1\n", {"header": "true"}),
+    "csv without header": ("1,2\n", {}),
+    "json": ('{"x": 2, "ID": 1}\n', {}),
+}
+
+
+@pytest.mark.parametrize("form", FILES)
+@pytest.mark.parametrize("declared", ["", ", day DATE"])
+def test_columns_of_folders_come_by_their_names(spark, tmp_path, form, declared):
+    text, options = FILES[form]
+    (tmp_path / "day=2024-01-01").mkdir()
+    (tmp_path / "day=2024-01-01" / "1.txt").write_text(text)
+    form = form.split()[0]
+    frame = read_frame(spark, "s", form, str(tmp_path), options, f"id BIGINT, x INT{declared}")
+    (row,) = frame.select("id", "x", "day", "_corrupt_record").collect()
+    assert (row.id, row.x, row["_corrupt_record"]) == (1, 2, None)
+    assert str(row.day) == "2024-01-01"
+    if declared:
+        assert row.day == dt.date(2024, 1, 1)
+
+
+def test_lines_are_not_dropped_in_silence(spark, tmp_path):
+    (tmp_path / "1.csv").write_text("1,2\nmany,2\n")
+    with pytest.raises(PipelineError, match=r"drops lines in silence.*on_bad = \"skip\""):
+        read_frame(spark, "s", "csv", str(tmp_path), {"mode": "dropMalformed"}, "id BIGINT, x INT")
