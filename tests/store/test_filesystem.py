@@ -64,5 +64,5 @@ def test_a_file_in_the_way_is_told(tmp_path):
     (tmp_path / "state").write_text("not a directory")
     with pytest.raises(StoreError, match="the store was not created"):
         Store.create(tmp_path / "state", PLAN, "run-1", EMPTY)
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="is a file and no store"):
         Reader(tmp_path / "state").latest()
