@@ -1,6 +1,7 @@
 """What a stream of a PostgreSQL table cannot go on from: each is told in one sentence, with the way on."""
 
 import pathlib
+import time
 
 import psycopg
 import pytest
@@ -142,6 +143,9 @@ def test_a_server_that_took_over_is_another_one(tmp_path):
         with (data / "postgresql.conf").open("a") as conf:
             conf.write("restore_command = 'false'\n")
         control(data, "start", "-l", str(data / "log"))
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            while connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
+                time.sleep(0.1)
         with pytest.raises(
             PipelineError, match=rf"is not the one that the stream began with \(\d+/0+2 .*{ANEW}"
         ):
