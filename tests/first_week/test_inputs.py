@@ -259,7 +259,8 @@ def test_csv_columns_go_by_the_header(spark, tmp_path):
     assert [run.answer(name).value for name in ("n", "sum", "names")] == [2, 3, 1]
     (tmp_path / "s" / "1.csv").write_text("id,NAME,,extra\n5,al,,x\n")
     with pytest.raises(
-        el.PipelineError, match=r"header of .*1.csv has id, NAME, , extra where other files have , NAME,  id, extra; noth"
+        el.PipelineError,
+        match=r"header of .*1.csv has id, NAME, , extra where other files have , NAME,  id, extra; noth",
     ):
         loaded.plan().sketch(spark, {"s": frame(spark, loaded)})
     (tmp_path / "s" / "1.csv").write_text(",name, id,other\n3,al,5,x\n")
