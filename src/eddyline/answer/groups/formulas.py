@@ -34,7 +34,7 @@ def formula_column(
     averages: of those that are not exact. unrounded: aggregates of those that are, which columns hold as floats.
     """
     names = dict.fromkeys(name for part in named.parts for name in (part.name, part.over) if name is not None)
-    values = {name: _values(columns[name]) for name in names}
+    values: dict[str, Sequence[Any]] = {name: _values(columns[name]) for name in names}
     known = {part: _values(averages[part]) for part in named.parts if part in averages and not exact}
     whole = exact and _is_whole(named.formula, values)
     held: dict[str, list[Any]] = {
