@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from eddyline.errors import PipelineError
+from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 
 pytestmark = pytest.mark.spark
@@ -22,7 +23,9 @@ def test_columns_of_folders_come_by_their_names(spark, tmp_path, form, declared)
     (tmp_path / "day=2024-01-01").mkdir()
     (tmp_path / "day=2024-01-01" / "1.txt").write_text(text)
     form = form.split()[0]
-    frame = read_frame(spark, "s", form, str(tmp_path), options, f"id BIGINT, x INT{declared}")
+    frame = read_frame(
+        spark, Source("s", form, str(tmp_path), f"id BIGINT, x INT{declared}", options=options)
+    )
     (row,) = frame.select("id", "x", "day", "_corrupt_record").collect()
     assert (row.id, row.x, row["_corrupt_record"]) == (1, 2, None)
     assert str(row.day) == "2024-01-01"
@@ -33,4 +36,6 @@ def test_columns_of_folders_come_by_their_names(spark, tmp_path, form, declared)
 def test_lines_are_not_dropped_in_silence(spark, tmp_path):
     (tmp_path / "1.csv").write_text("1,2\nmany,2\n")
     with pytest.raises(PipelineError, match=r"drops lines in silence.*on_bad = \"skip\""):
-        read_frame(spark, "s", "csv", str(tmp_path), {"mode": "dropMalformed"}, "id BIGINT, x INT")
+        read_frame(
+            spark, Source("s", "csv", str(tmp_path), "id BIGINT, x INT", options={"mode": "dropMalformed"})
+        )

@@ -12,7 +12,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, PlanError, WrongRun
 from eddyline.ingest.sections import to_sections
-from eddyline.ingest.source_files import RECURSIVE, lacks_files
+from eddyline.ingest.source_files import FILE_FORMATS, RECURSIVE, lacks_files
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
 from eddyline.store import Epoch, Reader, SourcePosition, Store, difference
@@ -88,12 +88,22 @@ def check_pass(pipeline: Pipeline) -> None:
 
 def check_files(sources: Mapping[str, StreamSource]) -> None:
     """Raise PipelineError where a source that is read now has no files."""
+    check_paths(sources)
     for name, source in sources.items():
         if lacks_files(source.format, source.path, source.options):
             raise PipelineError(
                 f"stream {name!r}: there is no file at {source.path}; correct path in [streams.{name}], or put files "
                 "there. (`eddyline run` waits for the first file of a stream; folders in the folder are read with "
                 f'{RECURSIVE} = "true" in its options.)'
+            )
+
+
+def check_paths(sources: Mapping[str, StreamSource]) -> None:
+    """Raise PipelineError where a source of files does not say where they are: Spark would read none."""
+    for name, source in sources.items():
+        if source.format in FILE_FORMATS and source.path is None and "path" not in source.options:
+            raise PipelineError(
+                f"stream {name!r} does not say where its files are: add path to [streams.{name}]."
             )
 
 

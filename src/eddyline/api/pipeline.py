@@ -210,10 +210,6 @@ def _meant(error: str) -> str:
 def _resolved(name: str, source: StreamSource, folder: Path) -> StreamSource:
     """Return a stream with its path resolved and its options as Spark takes them, or raise PipelineError."""
     form = source.format.lower() if source.format.lower() in FILE_FORMATS else source.format
-    if form in FILE_FORMATS and source.path is None and "path" not in source.options:
-        raise PipelineError(
-            f"stream {name!r} does not say where its files are: add path to [streams.{name}]."
-        )
     options = {option: _as_text(name, option, value) for option, value in source.options.items()}
     return msgspec.structs.replace(source, format=form, path=_path(source.path, folder), options=options)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eddyline.api.batch_job import check_files, stored_layout
+from eddyline.api.batch_job import check_files, check_paths, stored_layout
 from eddyline.api.durable import BATCH_QUERY
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
@@ -80,6 +80,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         break_lock=how.break_lock,
     )
     check_files({name: source for name, source in pipeline.streams.items() if source.batch})
+    check_paths(pipeline.streams)
     _check_folders(pipeline)
     check_store(plan.layout, store, settings)
     return PreparedRun(pipeline, plan, store, settings)

@@ -75,8 +75,8 @@ def text_columns(
             f"stream {stream!r}: the first line of {path!r} is a header ({', '.join(written)}), which would count as a "
             'row: add header = "true" to the options of the stream, or "false" if it is a row.'
         )
-    others = [f"_c{place}" for place in range(len(wanted), len(written or ()))]
-    return _named([*wanted, *others], wanted)
+    cells = _cells(spark, path, given) if path is not None and written else []
+    return _named([*wanted, *cells[len(wanted) :]], wanted)
 
 
 def _check_encoding(spark: SparkSession, stream: str, path: str, options: Mapping[str, str]) -> None:
@@ -142,6 +142,12 @@ def _first_line(spark: SparkSession, path: str, options: Mapping[str, str]) -> l
         return None  # where files cannot be read, the reader itself says so
     written = ["" if name == f"_c{place}" else name for place, name in enumerate(names)]
     return (written if written.count("") < 2 else names) or None
+
+
+def _cells(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:
+    """Return Spark's names for the cells of a line without a header; columns of folders have names of their own."""
+    names = spark.read.options(**{**options, "header": "false", "inferschema": "false"}).csv(path).columns
+    return [name for place, name in enumerate(names) if name == f"_c{place}"]
 
 
 def _doubled(spark: SparkSession, path: str, options: Mapping[str, str], names: Sequence[str]) -> set[str]:
