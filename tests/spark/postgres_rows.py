@@ -29,6 +29,12 @@ def tables(dsn, *names):
             connection.execute("DROP SCHEMA IF EXISTS eddyline CASCADE")
 
 
+def rows(reader, partition):
+    """Yield the rows of a partition, of the batches that Spark gets."""
+    for batch in reader.read(partition):
+        yield from zip(*batch.to_pydict().values(), strict=True)
+
+
 class Stream:
     """What Spark does with a reader: batches from offset to offset, each committed when the next one is planned."""
 
@@ -44,7 +50,7 @@ class Stream:
         if end == self.at:
             return False
         for partition in self.reader.partitions(self.at, end):
-            for *row, change in self.reader.read(partition):
+            for *row, change in rows(self.reader, partition):
                 self.net[tuple(row)] += 1 if change in ("insert", "update_postimage") else -1
         self.at = end
         if commit:

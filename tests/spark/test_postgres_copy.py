@@ -22,6 +22,7 @@ from eddyline.errors import ChangeError, PipelineError
 from eddyline.spark.postgres import copy
 from eddyline.spark.postgres.copy import Blocks, Moment
 from eddyline.spark.postgres.source import PostgresReader
+from tests.spark.postgres_rows import rows
 from tests.spark.postgres_server import server
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
@@ -69,7 +70,7 @@ def reader(dsn, table, **options):
 def net(source, partitions):
     counts = Counter()
     for partition in partitions:
-        for *row, change in source.read(partition):
+        for *row, change in rows(source, partition):
             counts[tuple(row)] += 1 if change in ("insert", "update_postimage") else -1
     return {row: count for row, count in counts.items() if count}
 

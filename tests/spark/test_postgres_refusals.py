@@ -102,20 +102,17 @@ def test_names_are_taken_as_they_are_written(dsn):
 
 def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
     with server(tmp_path) as dsn, tables(dsn, "a") as connection:
-        connection.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '20MB'")
-        connection.execute("SELECT pg_reload_conf()")
+        _keep(dsn, connection, "20MB")
         stream = Stream(dsn, "a", warn_retained=str(30 << 20)).all()
         assert stream.reader.reportLatestOffset()["warning"] is None
         _fill(connection, 3)
         told = stream.reader.reportLatestOffset()
         assert told["retained"] > 30 << 20
         assert "and is about to drop them (max_slot_wal_keep_size)" in told["warning"]
-        connection.execute("ALTER SYSTEM SET max_slot_wal_keep_size = -1")
-        connection.execute("SELECT pg_reload_conf()")
+        _keep(dsn, connection, "-1")
         stream.restart()
         assert "more than warn_retained=31,457,280" in stream.reader.reportLatestOffset()["warning"]
-        connection.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '20MB'")
-        connection.execute("SELECT pg_reload_conf()")
+        _keep(dsn, connection, "20MB")
         lost = "SELECT wal_status = 'lost' FROM pg_replication_slots"
         while not connection.execute(lost).fetchone()[0]:
             connection.execute("CHECKPOINT")  # the one that runs may not have read the setting yet
@@ -123,6 +120,17 @@ def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
             PipelineError, match=f"eddyline_public_a is lost: .*let the server keep more, and {ANEW}"
         ):
             stream.batch()
+
+
+def _keep(dsn, connection, size):
+    """Set how much log slots may keep, and wait until new connections have it."""
+    connection.execute(f"ALTER SYSTEM SET max_slot_wal_keep_size = '{size}'")
+    connection.execute("SELECT pg_reload_conf()")
+    while True:
+        with psycopg.connect(dsn) as other:
+            if other.execute("SHOW max_slot_wal_keep_size").fetchone()[0] == size:
+                return
+        time.sleep(0.05)
 
 
 def _fill(connection, segments):

@@ -7,7 +7,8 @@ Text comes with or without its schema (`{"schema": ..., "payload": ...}`) and is
 - an image without a column that a query reads: Debezium sends all columns of a row, also those that are NULL, so that
   this one was dropped, or left out by the connector;
 - a `before` that holds only the key, which a delete cannot be undone by: one whose columns beside those of the record's
-  key are all NULL. `changes="debezium:full"` says that such rows are meant;
+  key are all NULL, or what Debezium puts into NOT NULL columns instead. `changes="debezium:full"` says that such rows
+  are meant;
 - a value that the database did not send (TOAST), does not fit its column, or has no unit.
 """
 
@@ -158,17 +159,20 @@ class EnvelopeReader:
         return tuple(row)
 
     def _refuse_key_alone(self, key: bytes, value: bytes | None, row: tuple[object, ...]) -> None:
-        """Raise ChangeError if `before`, of which a row was read, is NULL but for the columns of the record's key."""
+        """Raise ChangeError if `before` is empty but for the columns of the record's key.
+
+        Debezium fills columns that are NOT NULL with 0, an empty text or FALSE where the log has only the key.
+        """
         names = _key_names(key)
         if names is None or any(
-            each is not None and column.name not in names
+            isinstance(each, str | int | float) and each and column.name not in names
             for column, each in zip(self._columns, row, strict=True)
         ):
             return
         whole = _BEFORE.decode(value or b"")
         before = (whole.payload or whole).before or {}
         others = [each for name, each in before.items() if name not in names]
-        if others and all(each is None for each in others):
+        if others and all(each in _EMPTY for each in others):
             raise ChangeError(
                 f'its before holds only the key; {REPLICA_IDENTITY}, then say changes="debezium:full"'
             )
@@ -179,6 +183,8 @@ class _Before(msgspec.Struct):
     payload: "_Before | None" = None
 
 
+_EMPTY = (None, 0, "", "AA==")
+"""What stands for a value that the log does not have; the last is 0 as Connect's Decimal."""
 _BEFORE = msgspec.json.Decoder(_Before)
 _KEY = msgspec.json.Decoder(dict[str, Any])
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from pyspark.sql.datasource import InputPartition
 
-from eddyline.spark.postgres.messages import Change, Row, Transactions
+from eddyline.spark.postgres.messages import Change, Transactions
 from eddyline.spark.postgres.server import TableLog
 
 _TURNED = {
@@ -116,16 +116,16 @@ def read_blocks(log: TableLog, part: Blocks, names: list[str]) -> Iterator[Chang
         asked = sql.SQL("COPY (SELECT {} FROM {} {}) TO STDOUT").format(columns, table, where)
         with cursor.copy(asked) as rows:
             for row in rows.rows():
-                yield "insert", dict(zip(names, row, strict=True))
+                yield "insert", row
         cursor.execute("COMMIT")
 
 
-def read_turned(log: TableLog, part: ChangesSince) -> Iterator[tuple[str, Row]]:
+def read_turned(log: TableLog, part: ChangesSince, names: list[str]) -> Iterator[Change]:
     """Yield the changes that a moment sees, turned around: what came goes, and what went comes."""
     moment = Moment.parse(part.moment)
     with log.connected() as connection:
         messages = log.messages(connection, part.start, part.end)
         for transaction in Transactions(messages, log.table, part.relation).all():
             if moment.sees(transaction.number):
-                for change, row in transaction.changes():
+                for change, row in transaction.changes(names):
                     yield _TURNED[change], row

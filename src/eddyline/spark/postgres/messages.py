@@ -4,19 +4,16 @@ Documented in PostgreSQL's manual, "Logical Replication Message Formats". An upd
 row put in; the old row must come whole, which REPLICA IDENTITY FULL sees to.
 """
 
-import datetime as dt
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from pyspark.sql.types import DataType
+from eddyline.errors import ChangeError, PipelineError
 
-from eddyline.errors import ChangeError
-
-Row = dict[str, str | None]
-Change = tuple[str, Row]
+Change = tuple[str, tuple[str | None, ...]]
+"""What happened to a row, and the texts of its columns."""
+_INSERT, _DELETE, _OLD, _TEXT, _SAME = b"IDOtu"
 _UNCHANGED = object()
 
 
@@ -24,18 +21,22 @@ _UNCHANGED = object()
 class Transaction:
     """A committed transaction: the place in the log where it ends, and the lower half of its number.
 
-    rows: its messages that change rows of the table, each with the names of the columns; they are read when asked for.
+    rows: the names of the table's columns, and the messages that change its rows while it has them; they are read when
+    asked for.
     """
 
     end: int
     number: int
-    rows: list[tuple[bytes, list[str]]]
+    rows: list[tuple[list[str], list[bytes]]]
     table: str
 
-    def changes(self) -> Iterator[Change]:
-        """Yield its changes, an update as two, or raise ChangeError where an old row does not come whole."""
-        for message, columns in self.rows:
-            yield from _changes(message, columns, self.table)
+    def changes(self, names: list[str]) -> Iterator[Change]:
+        """Yield its changes of some columns, an update as two; ChangeError where an old row does not come whole."""
+        for columns, messages in self.rows:
+            places = _places(columns, names, self.table)
+            for message in messages:
+                for change, row in _changes(message, self.table):
+                    yield change, tuple(map(row.__getitem__, places))
 
 
 class Transactions:
@@ -49,7 +50,7 @@ class Transactions:
 
     def all(self) -> Iterator[Transaction]:
         """Yield each transaction."""
-        number, rows = 0, list[tuple[bytes, list[str]]]()
+        number, rows = 0, list[tuple[list[str], list[bytes]]]()
         for message in self._messages:
             kind = message[:1]
             if kind == b"B":
@@ -59,7 +60,11 @@ class Transactions:
                 self._learn(message)
             elif kind in b"IUD":
                 (identifier,) = struct.unpack_from("!I", message, 1)
-                rows += [(message, self._columns[identifier])] if identifier in self._columns else []
+                columns = self._columns.get(identifier)
+                if columns is not None:
+                    if not rows or rows[-1][0] is not columns:
+                        rows.append((columns, []))
+                    rows[-1][1].append(message)
             elif kind == b"T" and self._truncates(message):
                 raise ChangeError(f"{self._table} was truncated, which names no rows: build the state anew.")
             elif kind == b"C":
@@ -87,20 +92,28 @@ class Transactions:
         return any(each in self._columns for each in struct.unpack_from(f"!{count}I", message, 6))
 
 
-def _changes(message: bytes, columns: list[str], table: str) -> list[Change]:
-    kind, tuples, at = message[:1], {}, 5
-    while at < len(message):
-        letter = message[at : at + 1]
-        tuples[letter], at = _tuple(message, at + 1, columns)
-    if kind != b"I" and b"O" not in tuples:
+def _places(columns: list[str], names: list[str], table: str) -> list[int]:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise PipelineError(f"the table {table} has no column {missing[0]!r}.")
+    return [columns.index(name) for name in names]
+
+
+def _changes(message: bytes, table: str) -> list[tuple[str, list[Any]]]:
+    """Return a message's changes with all columns of the table."""
+    kind = message[0]
+    row, at = _values(message, 6)
+    if kind == _INSERT:
+        return [("insert", row)]
+    if message[5] != _OLD:
         raise ChangeError(
             f"a change of {table} holds only the key of the old row: ALTER TABLE {table} REPLICA IDENTITY FULL."
         )
-    old, new = tuples.get(b"O", {}), tuples.get(b"N", {})
-    new = {name: old[name] if value is _UNCHANGED else value for name, value in new.items()}
-    words = {b"I": (), b"D": (("delete", old),), b"U": (("update_preimage", old),)}[kind]
-    after = {b"I": "insert", b"U": "update_postimage"}.get(kind)
-    return [*words, *([(after, new)] if after else [])]
+    if kind == _DELETE:
+        return [("delete", row)]
+    new, _end = _values(message, at + 1)
+    new = [before if after is _UNCHANGED else after for before, after in zip(row, new, strict=True)]
+    return [("update_preimage", row), ("update_postimage", new)]
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:
@@ -108,45 +121,17 @@ def _text(message: bytes, at: int) -> tuple[str, int]:
     return message[at:end].decode(), end + 1
 
 
-def _tuple(message: bytes, at: int, columns: list[str]) -> tuple[dict[str, Any], int]:
+def _values(message: bytes, at: int) -> tuple[list[Any], int]:
+    """Return the texts of a row, and where it ends."""
     (count,) = struct.unpack_from("!H", message, at)
     at += 2
-    row: dict[str, Any] = {}
-    for name in columns[:count]:
-        kind, at = message[at : at + 1], at + 1
-        row[name] = _UNCHANGED if kind == b"u" else None
-        if kind == b"t":
-            (length,) = struct.unpack_from("!I", message, at)
-            row[name] = message[at + 4 : at + 4 + length].decode()
-            at += 4 + length
+    row: list[Any] = []
+    for _ in range(count):
+        kind, at = message[at], at + 1
+        if kind == _TEXT:
+            begin = at + 4
+            at = begin + int.from_bytes(message[at:begin])
+            row.append(message[begin:at].decode())
+        else:
+            row.append(_UNCHANGED if kind == _SAME else None)
     return row, at
-
-
-def _decimal(text: str) -> Decimal:
-    """Return a number, or raise ValueError of NaN and Infinity, which a DECIMAL does not hold and Spark makes NULL."""
-    number = Decimal(text)
-    if not number.is_finite():
-        raise ValueError(text)
-    return number
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("t", "f"):
-        raise ValueError(text)
-    return text == "t"
-
-
-_CONVERTERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("byte", "short", "integer", "long"), int),
-    **dict.fromkeys(("float", "double"), float),
-    **dict.fromkeys(("timestamp", "timestamp_ntz"), dt.datetime.fromisoformat),
-    "decimal": _decimal,
-    "boolean": _boolean,
-    "date": dt.date.fromisoformat,
-    "binary": lambda text: bytes.fromhex(text.removeprefix("\\x")),
-}
-
-
-def convert(value: str | None, kind: DataType) -> Any:
-    """Return a value of PostgreSQL's text form as Spark takes it."""
-    return None if value is None else _CONVERTERS.get(kind.typeName(), str)(value)

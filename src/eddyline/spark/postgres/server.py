@@ -15,7 +15,7 @@ from eddyline.spark.postgres.standing import ANEW, Standing, check_published, ch
 FORMAT = "eddyline-postgres"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?")
 _PLAIN_TEXT = "SET datestyle = 'ISO'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
-"""Values come as the texts that `messages.convert` reads, whatever the server's settings are."""
+"""Values come as the texts that `batches` reads, whatever the server's settings are."""
 _ALL_ROWS = "SET row_security = off"
 """A copy that a policy would take rows out of is refused: the log has them all."""
 _PATIENCE = 120
@@ -184,7 +184,7 @@ class TableLog:
         The server reads the log at the first fetch. The slot must not have passed `start` by then.
         """
         upto = "NULL" if end is None else f"'0/0'::pg_lsn + {end}"
-        with connection.transaction(), connection.cursor(name="eddyline_log") as cursor:
+        with connection.transaction(), connection.cursor(name="eddyline_log", binary=True) as cursor:
             cursor.itersize = _ITERATED
             cursor.execute(
                 f"SELECT data FROM pg_logical_slot_peek_binary_changes(%s, {upto}, %s, "
@@ -195,7 +195,7 @@ class TableLog:
                 first = cursor.fetchmany(_ITERATED)
                 check_slot(self.look(connection), self.slot, start)
             for (data,) in chain(first, cursor):
-                yield bytes(data)
+                yield data
 
     def advance(self, end: int) -> None:
         """Let the server forget its log up to a place, or up to where all tables of a shared slot have come."""

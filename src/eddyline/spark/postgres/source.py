@@ -14,12 +14,14 @@ committed the batch, or all streams of the slot have (`sharing`). The table need
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from eddyline.errors import PipelineError
+from eddyline.spark.postgres.batches import CHANGE, batches
 from eddyline.spark.postgres.copy import Blocks, ChangesSince, TableCopy, read_blocks, read_turned
-from eddyline.spark.postgres.messages import Change, Row, Transactions, convert
+from eddyline.spark.postgres.messages import Change, Transactions
 from eddyline.spark.postgres.server import FORMAT, TableLog
 from eddyline.spark.postgres.standing import Offset, Standing, check_offset
 
@@ -28,7 +30,6 @@ try:
 except ImportError:  # Spark 4.1, which takes what is available in a single batch
     SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
-CHANGE = "_change_type"
 _COPIED, _NEVER = "copied", "never"
 _OPTIONS = (
     "dsn", "table", "slot", "publication", "shared", "max_changes", "snapshot", "copy_tasks", "warn_retained",
@@ -164,40 +165,22 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._copy.partitions(start["lsn"])
         return [Range(start["lsn"], end["lsn"], relation)] if end["lsn"] > start["lsn"] else []
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part of the copy, or the changes of transactions that end within a range."""
-        return map(self._row, self._changes(partition))
+        return batches(self._changes(partition), self._schema, self._log.table)
 
     def _changes(self, partition: InputPartition) -> Iterator[Change]:
         if isinstance(partition, Blocks):
             yield from read_blocks(self._log, partition, self._names)
         elif isinstance(partition, ChangesSince):
-            yield from read_turned(self._log, partition)
+            yield from read_turned(self._log, partition, self._names)
         else:
             assert isinstance(partition, Range)
             with self._log.connected() as connection:
                 messages = self._log.messages(connection, partition.start, partition.end)
                 for transaction in Transactions(messages, self._log.table, partition.relation).all():
                     if partition.start < transaction.end <= partition.end:
-                        yield from transaction.changes()
-
-    def _row(self, changed: Change) -> tuple[Any, ...]:
-        change, row = changed
-        return tuple(
-            change if field.name == CHANGE else self._value(row, field.name, field.dataType)
-            for field in self._schema.fields
-        )
-
-    def _value(self, row: Row, name: str, kind: Any) -> Any:
-        if name not in row:
-            raise PipelineError(f"the table {self._log.table} has no column {name!r}.")
-        try:
-            return convert(row[name], kind)
-        except (ValueError, ArithmeticError) as error:
-            raise PipelineError(
-                f"column {name!r} of {self._log.table} holds {row[name]!r}, which is no {kind.simpleString()}: "
-                "declare it as what the table has."
-            ) from error
+                        yield from transaction.changes(self._names)
 
     def commit(self, end: Offset) -> None:
         """Let the server forget what Spark has committed."""
