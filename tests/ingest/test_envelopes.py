@@ -81,6 +81,18 @@ def test_a_before_of_the_key_alone_is_refused():
     assert read(record("d", alone, None, key=b"no columns"), names=("id",)) == [(-1, (1,))]
 
 
+def test_so_is_one_whose_columns_that_are_not_null_were_filled():
+    columns = parse_schema("s", "id BIGINT, x INT, name STRING, total DECIMAL(5,2)")
+    reader = EnvelopeReader(columns, ("id", "x"), dt.UTC, full=False)
+    for filled, refused in (
+        ({"x": 0, "name": "", "total": "AA=="}, True),
+        ({"x": 0, "name": "a", "total": "AA=="}, False),
+    ):
+        value = {"op": "d", "before": {"id": 1, **filled}, "after": None}
+        images = reader.read([b'{"id": 1}'], [json.dumps(value).encode()])
+        assert (images.reasons[0] is not None) == refused
+
+
 def test_a_key_may_have_a_column_named_payload():
     columns = parse_schema("s", "payload BIGINT, x INT")
     reader = EnvelopeReader(columns, ("payload", "x"), dt.UTC, full=False)

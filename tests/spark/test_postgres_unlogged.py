@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from pyspark.sql.types import BooleanType, DecimalType
 
 from eddyline.errors import PipelineError
 from eddyline.spark.postgres import server as postgres
 from eddyline.spark.postgres import source
-from eddyline.spark.postgres.messages import convert
 from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import server
 
@@ -156,15 +154,3 @@ def test_a_generated_column_is_refused_before_the_first_change(dsn):
                 Stream(dsn, "g")
         finally:
             connection.execute("DROP TABLE g")
-
-
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_a_decimal_does_not_hold_are_not_null(text):
-    with pytest.raises(ValueError, match=text):
-        convert(text, DecimalType(10, 2))
-
-
-@pytest.mark.parametrize("text", ["true", "yes", "1"])
-def test_a_text_is_no_boolean(text):
-    with pytest.raises(ValueError, match=text):
-        convert(text, BooleanType())

@@ -150,6 +150,7 @@ def is_run(process, parent):
     return is_child and b"run" in command and any(part.endswith(b"/eddyline") for part in command)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_ends_the_server(started, tmp_path):
     add_rows(tmp_path, "1.json", range(10))
     process = started("--once")
