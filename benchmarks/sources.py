@@ -1,13 +1,15 @@
 """Sources of a continuous run: rows a second beside a bare count() of the same source, and how long a change takes.
 
     .venv/bin/python benchmarks/sources.py [--rows 200000] [--repeat 3] [--sources parquet,json,postgres]
-        [--rates 1000,20000] [--seconds 25]
+        [--rates 1000,20000] [--seconds 25] [--jars FOLDER]
 
 A source is a class with a `fill`, which adds rows, and a `frame` for each of several sinks that read it. Rows a second:
 each round adds rows, and each sink takes them in with the trigger "available now"; medians, after a round to warm up.
 Lag: a writer commits transactions to a table every 50 ms, and the answer of a running query is asked over and over;
 what counts is the time from a transaction's commit to the first answer that includes it. PostgreSQL is a server of the
-tests' own, in a temporary folder.
+tests' own, in a temporary folder, and so is Kafka's broker. `--sources kafka` and `--sources delta` need the jars of
+their connectors (tests/spark/kafka_connector.py, tests/spark/lake_job.py say where they come from), Delta a Spark that
+it fits.
 docs/reference/measurements.md holds a run.
 """
 
@@ -35,6 +37,7 @@ from eddyline.spark.source import Source
 from eddyline.spark.sources import read_frame
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.spark.kafka_broker import Broker
 from tests.spark.postgres_server import server
 
 SCHEMA = "id BIGINT, k BIGINT, x INT"
@@ -105,6 +108,48 @@ class Postgres:
         )
 
 
+class Topic:
+    """A topic of four partitions, with rows as JSON."""
+
+    changes = None
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        broker.create("t", partitions=4)
+
+    def fill(self, first: int, rows: int) -> None:
+        """Send records."""
+        values = _rows(first, rows).to_pylist()
+        self._broker.send("t", ((str(each["id"]).encode(), json.dumps(each).encode()) for each in values))
+
+    def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - a checkpoint keeps a sink's place
+        """Return the topic from its first record on."""
+        options = {"kafka.bootstrap.servers": self._broker.servers, "subscribe": "t"}
+        return read_frame(spark, Source("t", "kafka", None, SCHEMA, options=options, streaming=True))
+
+
+class Delta:
+    """A Delta table with its change data feed."""
+
+    changes = "change_type"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = str(folder / "delta")
+        self._spark = SparkSession.active()
+        feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        self._spark.sql(f"CREATE TABLE delta.`{self._path}` ({SCHEMA}) USING delta {feed}")
+
+    def fill(self, first: int, rows: int) -> None:
+        """Append rows."""
+        numbers = self._spark.range(first, first + rows)
+        made = numbers.selectExpr("id", "id * id % 9973 AS k", "CAST(id % 1000 AS INT) AS x")
+        made.write.format("delta").mode("append").save(self._path)
+
+    def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - a checkpoint keeps a sink's place
+        """Return the table's rows and changes."""
+        return read_frame(spark, Source("t", "delta", self._path, SCHEMA, self.changes, streaming=True))
+
+
 @contextlib.contextmanager
 def opened(name: str, folder: Path) -> Iterator[Fed]:
     """Yield a source by its name."""
@@ -112,6 +157,11 @@ def opened(name: str, folder: Path) -> Iterator[Fed]:
         (folder / "server").mkdir()
         with server(folder / "server") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
             yield Postgres(dsn, connection)
+    elif name == "kafka":
+        with Broker(folder) as broker:
+            yield Topic(broker)
+    elif name == "delta":
+        yield Delta(folder)
     else:
         yield Files(folder, name)
 
@@ -210,6 +260,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--sources", default="parquet,json,postgres")
     parser.add_argument("--rates", default="1000,20000")
     parser.add_argument("--seconds", type=float, default=25)
+    parser.add_argument("--jars", action="append", default=[])
     return parser
 
 
@@ -234,6 +285,9 @@ def run(spark: SparkSession, given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    session = local_session()
-    run(session, options().parse_args())
+    asked = options().parse_args()
+    session = local_session(
+        jars=asked.jars, formats=[name for name in asked.sources.split(",") if name == "delta"]
+    )
+    run(session, asked)
     session.stop()

@@ -1,6 +1,7 @@
 """The command line: pipeline files planned, asked and refused in one sentence."""
 
 import csv
+import importlib
 import io
 import json
 import re
@@ -248,6 +249,9 @@ def test_what_cannot_be_served_is_told_in_a_sentence(store, tmp_path, arguments,
 
 
 def test_serve_without_its_extra_says_what_to_install(store, monkeypatch):
+    monkeypatch.setattr(
+        eddyline, "serve", importlib.import_module("eddyline.serve")
+    )  # it is put back afterwards
     monkeypatch.setitem(sys.modules, "eddyline.serve.app", None)
     monkeypatch.setitem(sys.modules, "starlette", None)
     for name in [name for name in sys.modules if name.startswith(("eddyline.serve", "starlette."))]:
@@ -255,6 +259,13 @@ def test_serve_without_its_extra_says_what_to_install(store, monkeypatch):
     result = run("serve", store.where)
     assert result.exit_code == 1
     assert 'pip install "eddyline[serve]"' in result.stderr.replace("\n", "")
+
+
+def test_watch_once_fails_where_a_query_that_was_asked_for_is_not_answered(store):
+    assert run("watch", store.where, "--once").exit_code == 0
+    result = run("watch", store.where, "--once", "--query", "no_such")
+    assert result.exit_code == 1
+    assert "no_such" in result.output
 
 
 def test_markup_and_control_characters_in_data_are_shown_as_they_are(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.estimate import Estimate, show, show_key
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -71,3 +71,11 @@ def test_plain_decimals_keep_all_their_digits(value):
     assert isinstance(told, int | float | str)
     assert not isinstance(told, float) or isfinite(told)
     assert Decimal(str(told)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(2026, "2026"), (-1234567, "-1234567"), (Decimal("1234.50"), "1234.50"), ("1,5", "1,5"), (None, "NULL")],
+)
+def test_a_key_of_a_group_is_no_amount(key, text):
+    assert show_key(key) == text

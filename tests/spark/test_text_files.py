@@ -1,6 +1,7 @@
-"""CSV and JSON: columns of folders keep their names, and no option drops lines in silence."""
+"""CSV and JSON: columns of folders keep their names, no line is dropped in silence, and no decimal is rounded."""
 
 import datetime as dt
+from decimal import Decimal
 
 import pytest
 
@@ -39,3 +40,15 @@ def test_lines_are_not_dropped_in_silence(spark, tmp_path):
         read_frame(
             spark, Source("s", "csv", str(tmp_path), "id BIGINT, x INT", options={"mode": "dropMalformed"})
         )
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_decimal_that_its_column_would_round_is_told(spark, tmp_path, form):
+    texts = ["1.2", "-9999.9", "1.20", "7", "1.25", "99999.95", "-0.01"]
+    lines = [f'{{"d": {text}, "k": 1}}' if form == "json" else f"{text},1" for text in texts]
+    (tmp_path / f"1.{form}").write_text("\n".join(lines))
+    rows = read_frame(spark, Source("s", form, str(tmp_path), "d DECIMAL(5,1), k INT")).collect()
+    assert [row.d for row in rows[:4]] == [Decimal(text) for text in ("1.2", "-9999.9", "1.2", "7")]
+    assert all(row["_corrupt_record"] is None for row in rows[:4])
+    assert rows[4]["_corrupt_record"] == "d is 1.25, which DECIMAL(5,1) does not hold"
+    assert all(row["_corrupt_record"] is not None for row in rows[4:])

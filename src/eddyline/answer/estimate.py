@@ -146,6 +146,11 @@ def show(value: Scalar | None) -> str:
     return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else _printable(str(value))
 
 
+def show_key(value: Scalar | None) -> str:
+    """Return a value that names a group: numbers are years and ids there, and their thousands are not set apart."""
+    return show(value).replace(",", "") if isinstance(value, Number | Decimal) else show(value)
+
+
 def show_share(share: float) -> str:
     """Return a share of 1 in percent, with all the digits that it has: 95%, 99.9%."""
     return f"{100 * share:.6g}%"

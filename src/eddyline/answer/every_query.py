@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from eddyline.answer.estimate import Estimate, Number, Scalar, show
+from eddyline.answer.estimate import Estimate, Number, Scalar, show_key
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import PlanError
@@ -66,7 +66,7 @@ def _rows(
         yield {"query": query, **_cells(found), **beside}
         return
     for row in found:
-        group = {name: show(row[name]) for name in found.group_columns}  # type: ignore[arg-type]  # a table's own values
+        group = {name: show_key(row[name]) for name in found.group_columns}  # type: ignore[arg-type]  # a table's own values
         for name in found.aggregates:
             cells = _cells(found.estimate(row, name))
             yield {"query": query, "group": list(group.items()), "aggregate": name, **cells, **beside}

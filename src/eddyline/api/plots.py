@@ -8,7 +8,7 @@ from io import BytesIO
 from math import isfinite
 
 from eddyline.answer.drawing import Span, axis_of, is_number, relative_axis
-from eddyline.answer.estimate import Estimate, show
+from eddyline.answer.estimate import Estimate, show_key
 from eddyline.answer.groups.table import Groups
 from eddyline.api.notebook import span_of
 from eddyline.errors import PipelineError, PlanError
@@ -75,7 +75,7 @@ def plot_groups(groups: Groups, aggregate: str | None = None, top: int = 20) -> 
     for panel, name in zip(axes, names, strict=True):
         _draw_groups(panel, [groups.estimate(row, name) for row in rows])
         panel.set_xlabel(name)
-    labels = [", ".join(show(row[name]) for name in groups.group_columns) for row in rows]
+    labels = [", ".join(show_key(row[name]) for name in groups.group_columns) for row in rows]
     _label_rows(axes[0], labels)
     for panel in axes[1:]:
         _label_rows(panel, [""] * len(rows))

@@ -14,6 +14,7 @@ from rich.text import Text
 from eddyline.answer.groups.table import Groups
 from eddyline.api.follow import Follower, Sighting
 from eddyline.api.pipeline import load_pipeline
+from eddyline.api.state import State
 from eddyline.cli.answers import answer_table
 from eddyline.cli.console import app, err, out, tells_errors, until_told
 from eddyline.errors import EddylineError, PipelineError
@@ -112,7 +113,7 @@ def watch(
     if once:
         seen = follower.look()
         out.print(_shown(seen, query))
-        if seen.state is None:
+        if seen.state is None or not all(_is_answered(seen.state, each) for each in query or ()):
             raise typer.Exit(1)
         return
     with until_told() as told:
@@ -136,6 +137,14 @@ def _watch_lines(follower: Follower, queries: list[str] | None, goes_on: Callabl
         if seen.is_news_after(before):
             out.print(_shown(seen, queries))
         before = seen
+
+
+def _is_answered(state: State, query: str) -> bool:
+    try:
+        state.answer(query)
+    except EddylineError:
+        return False
+    return True
 
 
 def _shown(seen: Sighting, queries: list[str] | None) -> Group:

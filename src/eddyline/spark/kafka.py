@@ -18,6 +18,7 @@ from eddyline.errors import PipelineError
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import CORRUPT
 from eddyline.spark.source import Source
+from eddyline.spark.text_decimals import refuse_rounding, with_all_digits
 
 FORMAT = "kafka"
 _SUBSCRIPTIONS = ("subscribe", "subscribepattern", "assign")
@@ -32,8 +33,9 @@ def topic_rows(spark: SparkSession, source: Source) -> DataFrame:
         check_topics(spark, source.stream, options)
     if source.change.form == "debezium":
         return frame.select("key", "value")
-    columns = [f"`{name}` {kind}" for name, kind in source.columns().items()]
-    return value_rows(frame, ", ".join([*columns, f"`{CORRUPT}` STRING"]))
+    columns = source.columns()
+    kinds = [f"`{name}` {with_all_digits(kind)}" for name, kind in columns.items()]
+    return refuse_rounding(value_rows(frame, ", ".join([*kinds, f"`{CORRUPT}` STRING"])), columns)
 
 
 def kafka_options(stream: str, options: Mapping[str, str], *, may_lose_rows: bool) -> dict[str, str]:

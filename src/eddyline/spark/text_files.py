@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from eddyline.errors import PipelineError
 from eddyline.ingest.json_lines import json_fields
 from eddyline.spark.causes import SPARK_ERRORS
+from eddyline.spark.text_decimals import refuse_rounding, with_all_digits
 
 _LOOKED_AT = 200
 """Records of JSON files that tell which fields there are."""
@@ -35,12 +36,14 @@ class TextColumns:
     def ddl(self) -> str:
         """The schema that a reader takes."""
         quoted = [name.replace("`", "``") for name in self.written]
-        return ", ".join(f"`{name}` {kind}" for name, kind in zip(quoted, self.types, strict=True))
+        kinds = map(with_all_digits, self.types)
+        return ", ".join(f"`{name}` {kind}" for name, kind in zip(quoted, kinds, strict=True))
 
     def named(self, frame: DataFrame) -> DataFrame:
-        """Return the frame under the names that are wanted; Spark puts columns of folders (day=2024-01-01) last."""
+        """Return the frame with the names and types that are wanted; columns of folders (day=2024-01-01) come last."""
         names = dict(zip(self.written, self.names, strict=True))
-        return frame.toDF(*(names.get(name, name) for name in frame.columns))
+        found = frame.toDF(*(names.get(name, name) for name in frame.columns))
+        return refuse_rounding(found, dict(zip(self.names, self.types, strict=True)))
 
 
 def text_columns(

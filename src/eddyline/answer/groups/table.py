@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.answer.drawing import draw_column
-from eddyline.answer.estimate import Estimate, show, show_share
+from eddyline.answer.estimate import Estimate, show_key, show_share
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
 from eddyline.answer.plain import plain
@@ -110,7 +110,7 @@ class Groups:
         """Return the rows as texts, the first ones of many."""
         lines = []
         for row in self.table.slice(0, _SHOWN).to_pylist():
-            cells = [show(row[name]) for name in self.group_columns]
+            cells = [show_key(row[name]) for name in self.group_columns]
             cells += [self._cell(row, name) for name in self.aggregates]
             lines.append([*cells, row[SELECTED]] if self._is_selective else cells)
         return lines
