@@ -6,6 +6,7 @@ a zone has by then fall on the same days.
 
 import datetime as dt
 from calendar import isleap
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +43,7 @@ def _early(times: Value) -> tuple[Value, Value | None]:
         return moved[0], None if by is None else by[0]
     number = pc.max_element_wise(pc.subtract(years, 2000), 0)
     cycles = pc.divide(number, _CYCLE)
-    days = pc.take(_DAYS_LATER, pc.subtract(number, pc.multiply(cycles, _CYCLE)))
+    days = pc.take(_cycle(), pc.subtract(number, pc.multiply(cycles, _CYCLE)))
     later = pc.multiply(pc.add(days, pc.multiply(cycles, _days(2000 + _CYCLE, 2000))), _DAY)
     return _plus(times, pc.negate(later)), later
 
@@ -65,4 +66,7 @@ def _days_later(year: int) -> int:
     return _days(year, next(same))
 
 
-_DAYS_LATER = pa.array([_days_later(year) for year in range(2000, 2000 + _CYCLE)], pa.int64())
+@cache
+def _cycle() -> pa.Array:
+    """Return how much later each year of a cycle begins; made when first asked for, because pyarrow loads pandas for it."""
+    return pa.array([_days_later(year) for year in range(2000, 2000 + _CYCLE)], pa.int64())
