@@ -68,5 +68,5 @@ def _days_later(year: int) -> int:
 
 @cache
 def _cycle() -> pa.Array:
-    """Return how much later each year of a cycle begins; made when first asked for, because pyarrow loads pandas for it."""
+    """Return how much later each year of a cycle begins; made when asked for, because pyarrow loads pandas for it."""
     return pa.array([_days_later(year) for year in range(2000, 2000 + _CYCLE)], pa.int64())
