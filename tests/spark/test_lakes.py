@@ -13,7 +13,12 @@ import eddyline as el
 from eddyline.api.pipeline import load_pipeline
 from tests.spark.lake_job import CONF, Shell, environment, lake_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,  # they fetch a Spark that Delta and Iceberg fit
+    pytest.mark.spark,
+    pytest.mark.xdist_group("processes"),
+    pytest.mark.timeout(600),
+]
 SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"
 PIPELINE = """
 [workload]
@@ -134,7 +139,6 @@ def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
     assert el.open(lake.folder / "state") == kept
 
 
-@pytest.mark.slow
 def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
     lake.create()
     assert lake.run()[0] == 0
@@ -150,7 +154,6 @@ def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
     lake.check("state")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("step", "nth"), [("begun", 2), ("collected", 2)])
 def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
     lake.create()
@@ -168,7 +171,6 @@ def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
     lake.check("killed")
 
 
-@pytest.mark.slow
 def test_changes_that_cannot_be_told_are_refused(lake):
     lake.create(feed="false")
     refused(lake, "version 1 of the table was written without its change data feed", "early")
@@ -220,7 +222,6 @@ def test_a_feed_is_not_counted_as_rows(lake):
 ICEBERG = 'options = {{ table = "lake.db.{}"{} }}'
 
 
-@pytest.mark.slow
 def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
     lake.name = "lake.db.t"
     lake.sql(f"CREATE TABLE {lake.name} ({SCHEMA}) USING iceberg")
@@ -262,7 +263,6 @@ def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "delta_cdf"
 
 
-@pytest.mark.slow
 def test_the_example_ends_with_the_exact_answers(shell):
     given = {**environment(), "DELTA_JARS": str(lake_jars()), "PYTHON": sys.executable}
     done = subprocess.run(
