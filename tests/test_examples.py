@@ -40,7 +40,6 @@ def assert_intervals_hold(printed):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.xdist_group("processes")
 def test_tables_of_postgresql_are_taken_in_and_asked():
     """The output is that of its README, but for times and bytes; the password is not in it."""

@@ -78,6 +78,7 @@ def written(folder, text):
     return path
 
 
+@pytest.mark.slow  # the example has the same way, in the tests that always run
 def test_a_database_is_followed_from_its_snapshot_on(running, jars, tmp_path):
     """Decimals and times in the connector's default encodings, changed keys, deletes, long values, and an added column."""
     shop, broker = running
@@ -143,7 +144,6 @@ def test_what_was_not_sent_or_is_gone_is_refused_by_its_column(running, shell, j
     shop.check(tmp_path / "unread" / "state", ["kept", "revenue"])
 
 
-@pytest.mark.slow
 def test_the_example_ends_with_what_its_readme_shows(jars):
     """Its own fetching is by mvn, which has the packages since the other tests."""
     jars_of(BROKER)
