@@ -230,7 +230,8 @@ def test_coverage_and_unbiasedness_over_seeds():
     totals = totals_of(Join(whole, shape))
     held, plain, errors = 0, [], []
     for seed in range(120):
-        start = replace(whole, rosters=tuple(Roster(100 * seed + link) for link in range(2)))
+        links = tuple(Roster(100 * seed + link) for link in range(2))
+        start = replace(whole, rosters=(*links, *whole.rosters[2:]))
         join = Join(shrink_to_fit([start], whole.nbytes // 6)[0], shape)
         found = read_sample_join(join, "count", totals, 0.95)
         held += found.low <= answer <= found.high

@@ -218,9 +218,9 @@ def test_many_links_fit_or_are_refused_with_the_budget_that_they_take():
             made.query(f"q{number}", f"SELECT COUNT(*) FROM a JOIN b ON a.c{number} = b.c{number}")
         return made.plan()
 
-    with pytest.raises(el.PlanError, match=r"150 links.*raise it to 4,816 bytes"):
+    with pytest.raises(el.PlanError, match=r"150 links.*raise it to 7,216 bytes"):
         planned(3_600)
-    plan = planned(4_816)
+    plan = planned(7_216)
     rng = np.random.default_rng(1)
     state = plan.empty()
     for name in "ab":

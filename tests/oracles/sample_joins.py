@@ -8,7 +8,7 @@ from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.join import Join
 from eddyline.sample.roster import Roster, make_roster
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import SampleState, fresh_rosters
 
 
 def dictionary(spec, rows):
@@ -67,9 +67,8 @@ def sample(spec: SampleSpec, dictionaries: list[Dictionary], rates, seed: int = 
         values = np.array(sorted(own), dtype=np.int64)
         chances = np.array([own[value] for value in sorted(own)])
         rosters.append(make_roster(1000 * seed + link + 1, base, values, chances))
-    whole = SampleState(
-        spec, grouped=True, dictionaries=tuple(dictionaries), rosters=tuple(Roster(r.seed) for r in rosters)
-    )
+    fresh = (*(Roster(r.seed) for r in rosters), *fresh_rosters(spec)[len(rosters) :])
+    whole = SampleState(spec, grouped=True, dictionaries=tuple(dictionaries), rosters=fresh)
     return whole.under(tuple(rosters))
 
 

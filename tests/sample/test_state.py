@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.sample.roster import Roster, make_roster
-from eddyline.sample.state import SampleState, followed, under_one_roster
+from eddyline.sample.state import SampleState, followed, fresh_rosters, under_one_roster
+from eddyline.sketch.keys import chain
 from tests.data.dictionaries import dictionary, one_stream_spec, plain, state
 from tests.oracles import stream_samples as naive
 
@@ -32,37 +33,54 @@ def roster(link, rate):
     return make_roster(SPEC.seeds[link], base, values, np.array([entries[v] for v in values.tolist()]))
 
 
+def rosters_of(one, other, null_rate):
+    """The rosters of both links, and that of rows with a NULL link."""
+    nulls = replace(fresh_rosters(SPEC)[2], base=null_rate)
+    return roster(0, one), roster(1, other), nulls
+
+
+NULL_RATES = st.sampled_from([1.0, 0.5, 0.0])
 STATES = st.builds(
-    lambda rows, grouped, one, other: (
-        state(SPEC, rows).in_second_stage().under((roster(0, one), roster(1, other)))
-        if grouped
-        else state(SPEC, rows)
+    lambda rows, grouped, *rates: (
+        state(SPEC, rows).in_second_stage().under(rosters_of(*rates)) if grouped else state(SPEC, rows)
     ),
     ROWS,
     st.booleans(),
     RATES,
     RATES,
+    NULL_RATES,
 )
 
 
 def is_followed(each, rosters):
-    for key, mine in zip(each[0], rosters, strict=True):
-        kept = np.ones(1, dtype=bool)
-        mine.drop_unfollowed(np.array([0 if key is None else key]), kept)
-        if key is not None and not kept[0]:
+    *links, nulls = rosters
+    for key, mine in zip(each[0], links, strict=True):
+        if key is not None and not follows(mine, key):
             return False
-    return True
+    return None not in each[0] or follows(nulls, code_of(each))
+
+
+def follows(mine, key):
+    kept = np.ones(1, dtype=bool)
+    mine.drop_unfollowed(np.array([key]), kept)
+    return bool(kept[0])
+
+
+def code_of(each):
+    """The hash of an element: its keys, 0 for NULL, and a word that says which of them are NULL."""
+    nulls = sum((key is None) << place for place, key in enumerate(each[0]))
+    return int(chain([np.array([0 if key is None else key]) for key in (*each[0], nulls)])[0])
 
 
 def under(held, rosters):
     return {each: totals for each, totals in held.items() if is_followed(each, rosters)}
 
 
-@given(ROWS, RATES, RATES)
-def test_elements_stay_whose_link_values_are_all_followed(rows, one, other):
-    rosters = (roster(0, one), roster(1, other))
+@given(ROWS, RATES, RATES, NULL_RATES)
+def test_elements_stay_whose_link_values_are_all_followed(rows, one, other, null_rate):
+    rosters = rosters_of(one, other, null_rate)
     held = dictionary(SPEC.kept[0], rows)
-    assert plain(followed(held, rosters)) == under(naive.net(rows), rosters)
+    assert plain(followed(held, rosters, rosters[2])) == under(naive.net(rows), rosters)
 
 
 @given(STATES, STATES, st.sampled_from([1, -1]))
@@ -92,7 +110,7 @@ def test_what_is_followed_is_bit_identical_after_adding_and_subtracting(one, two
 
 @given(ROWS, ROWS, RATES)
 def test_a_batch_under_an_older_roster_is_brought_up_to_date(old, late, rate):
-    rosters = (roster(0, rate), Roster(SPEC.seeds[1]))
+    rosters = rosters_of(rate, (1.0, {}), 0.5)
     reduced = state(SPEC, old).in_second_stage().under(rosters)
     fresh = state(SPEC, late)
     whole = state(SPEC, [*old, *late]).in_second_stage().under(rosters)
@@ -126,5 +144,5 @@ def test_states_differ_by_stage_rosters_and_rows():
     assert one.same(state(SPEC, rows))
     assert not one.same(state(SPEC, []))
     assert not one.same(one.in_second_stage())
-    lower = replace(one.in_second_stage(), rosters=(Roster(SPEC.seeds[0], 0.5), one.rosters[1]))
+    lower = replace(one.in_second_stage(), rosters=(Roster(SPEC.seeds[0], 0.5), *one.rosters[1:]))
     assert not lower.same(one.in_second_stage())

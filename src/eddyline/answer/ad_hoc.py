@@ -5,13 +5,15 @@ stream, and elements are added up that the query cannot tell apart. What follows
 they had been planned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from eddyline.ingest.arrow_path import project_table, referenced
 from eddyline.ingest.elements import element_flag
@@ -39,35 +41,32 @@ def with_derived(snapshot: Snapshot, planned: PlannedQuery) -> Snapshot:
     state = snapshot.samples[planned.sample]
     parts = planned.kept if state.grouped else planned.exact
     specs = planned.spec.kept if state.grouped else planned.spec.exact
-    made = tuple(
-        _Evaluated(
-            state.dictionaries[part.source], part, snapshot.layout.stream(part.held.stream), planned
-        ).dictionary(spec)
-        for part, spec in zip(parts, specs, strict=True)
-    )
-    rosters = _certain_of_null(state.rosters, parts, specs)
-    derived = replace(state, spec=planned.spec, dictionaries=made, rosters=rosters)
+    links, nulls, made = list(state.rosters[: len(state.spec.seeds)]), list[Roster](), list[Dictionary]()
+    for part, spec in zip(parts, specs, strict=True):
+        stream = snapshot.layout.stream(part.held.stream)
+        own = state.nulls(part.source) if state.grouped else Roster(0)
+        evaluated = _Evaluated(state.dictionaries[part.source], part, stream, planned, own)
+        made.append(evaluated.dictionary(spec))
+        nulls.append(own)
+        for link, (values, rates) in evaluated.loose_nulls(spec).items():
+            links[link] = links[link].with_rates(values, rates)
+    derived = replace(state, spec=planned.spec, dictionaries=tuple(made), rosters=(*links, *nulls))
     return replace(snapshot, samples={**snapshot.samples, planned.sample: derived})
 
 
-def _certain_of_null(
-    rosters: Sequence[Roster], parts: Sequence[Derived], specs: Sequence[DictionarySpec]
-) -> tuple[Roster, ...]:
-    """Return rosters that follow the NULL of links that the query does not join on: NULL is never dropped."""
-    loose = {
-        link
-        for part, spec in zip(parts, specs, strict=True)
-        for key, link in zip(part.wanted.keys, spec.classes, strict=True)
-        if link >= 0 and key not in part.held.keys
-    }
-    return tuple(each.with_certain(NULL_KEY) if link in loose else each for link, each in enumerate(rosters))
-
-
 class _Evaluated:
-    """The elements of a held dictionary, and what a query reads of them beyond what they hold as it is."""
+    """The elements of a held dictionary, and what a query reads of them beyond what they hold as it is.
 
-    def __init__(self, dictionary: Dictionary, part: Derived, stream: Stream, planned: AdHocQuery) -> None:
+    nulls: the roster of the elements with a NULL link. Where they are sampled, each is an event of its own. A link that
+    the query does not join on then has the element's code in the place of NULL; where a link that it joins on is NULL,
+    the code is one key more, so that two such elements are not added up.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, part: Derived, stream: Stream, planned: AdHocQuery, nulls: Roster
+    ) -> None:
         self.source = dictionary
+        self.nulls = nulls
         self.held, self.wanted = part.held, part.wanted
         projection = _unheld(part)
         known = {
@@ -93,11 +92,56 @@ class _Evaluated:
         for measure in self.wanted.measures:
             totals += self._totals(measure)
         columns = [np.where(valid, codes, 0) for codes, valid in keys]
+        apart = [np.where(self._null_joined, self._codes, 0)] if self._null_joined.any() else []
+        if apart:
+            spec = structs.replace(spec, classes=(*spec.classes, -1))
+            words = flag_words(
+                spec, [*(~valid for _, valid in keys), ~self._null_joined], flags, len(self.source)
+            )
         builder = Builder(spec)
-        builder.add(np.stack([*columns, *words], axis=1), np.stack(totals, axis=1))
+        builder.add(np.stack([*columns, *apart, *words], axis=1), np.stack(totals, axis=1))
         for position in spec.labelled:
             builder.label(position, self._labels(self.wanted.keys[position], columns[position]))
         return builder.build()
+
+    @cached_property
+    def _codes(self) -> IntArray:
+        """The code of each element with a NULL link, 0 of others."""
+        codes, null = np.zeros(len(self.source), dtype=np.int64), self.source.null_links()
+        codes[null] = self.source.codes(null)
+        return codes
+
+    @cached_property
+    def _null_joined(self) -> BoolArray:
+        """Which elements are sampled by themselves, and NULL in a link that the query joins on."""
+        found = np.zeros(len(self.source), dtype=np.bool_)
+        for position, key in enumerate(self.held.keys) if not self.nulls.follows_all else ():
+            if self.source.spec.classes[position] >= 0 and key in self.wanted.keys:
+                found |= self.source.is_null(position)
+        return found
+
+    def _loose(self) -> Iterator[tuple[int, Key, BoolArray]]:
+        """Yield each link that the query does not join on: (position, key, where its NULL stands for the element)."""
+        left = ~self._null_joined
+        for position, held in enumerate(self.held.keys):
+            if self.source.spec.classes[position] >= 0 and loosened(held) in self.wanted.keys:
+                null = self.source.is_null(position)
+                yield position, loosened(held), null & left & (not self.nulls.follows_all)
+                left = left & ~null
+
+    def loose_nulls(self, spec: DictionarySpec) -> dict[int, tuple[IntArray, np.ndarray]]:
+        """Return for links that the query does not join on the values that stand for NULL, and their rates."""
+        found = dict[int, tuple[IntArray, np.ndarray]]()
+        for _, key, alone in self._loose():
+            values = np.append(np.unique(self._codes[alone]), NULL_KEY)
+            rates = np.append(np.full(len(values) - 1, self.nulls.base), 1.0)
+            link = spec.classes[self.wanted.keys.index(key)]
+            if link in found:
+                values, rates = (
+                    np.concatenate(both) for both in zip(found[link], (values, rates), strict=True)
+                )
+            found[link] = values, rates
+        return found
 
     def _key(self, key: Key) -> tuple[IntArray, BoolArray]:
         if key in self.held.keys and _knows(self.held, self.wanted, key):
@@ -107,7 +151,10 @@ class _Evaluated:
         if strict is None:
             return self.prepared.keys[key]
         null = self.source.is_null(strict)
-        return np.where(null, NULL_KEY, self.source.key(strict)), np.ones(len(null), dtype=np.bool_)
+        values = np.where(null, NULL_KEY, self.source.key(strict))
+        for position, _, alone in self._loose():
+            values = np.where(alone, self._codes, values) if position == strict else values
+        return values, np.ones(len(null), dtype=np.bool_)
 
     def _flag(self, flag: Flag) -> BoolArray:
         if _holds_flag(self.held, self.wanted, flag):

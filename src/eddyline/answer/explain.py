@@ -49,13 +49,17 @@ def _sample(planned: PlannedSample, states: list[SampleState]) -> Iterator[str]:
     if first.grouped and first.follows_all:
         stage = "second stage, everything is still followed and exact"
     yield f"{planned.id}: {held:,} of {budget:,} bytes ({held / budget:.0%}), {stage}"
-    for link, roster in enumerate(first.rosters):
+    for link, roster in enumerate(first.rosters[: len(planned.spec.seeds)]):
         if not roster.follows_all:
             names = ", ".join(dict.fromkeys(_members(planned, link)))
             yield (
                 f"  {names}: {len(roster.values):,} values followed by their weight, all others at a rate of "
                 f"{roster.base:.3g}"
             )
+    for place, elements in enumerate(planned.kept):
+        if first.grouped and not first.nulls(place).follows_all:
+            links = ", ".join(str(key) for key in sorted(elements.links))
+            yield f"  {elements.stream}: rows with NULL in {links} at a rate of {first.nulls(place).base:.3g}"
 
 
 def _members(planned: PlannedSample, link: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ from eddyline.answer import notes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand
 from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.roster import HASH_STEP
 from eddyline.sample.state import SampleState
 
 _COUNT = -1  # where a dictionary has net counts
@@ -25,20 +26,24 @@ def unseen_deletes(snapshot: Snapshot, stream: str) -> str | None:
     for planned in snapshot.layout.samples:
         state = snapshot.samples[planned.id]
         held = planned.kept if state.grouped else planned.exact
-        for elements, dictionary in zip(held, state.dictionaries, strict=True):
-            missing = _missing(dictionary, state) if elements.stream == stream else 0.0
+        for place, (elements, dictionary) in enumerate(zip(held, state.dictionaries, strict=True)):
+            nulls = state.nulls(place).base if state.grouped else 1.0
+            missing = _missing(dictionary, state, nulls) if elements.stream == stream else 0.0
             if missing > found:
                 found, exact = missing, state.follows_all
     return notes.unseen_deletes(stream, round(found), exact=exact) if found >= 1 else None
 
 
-def _missing(dictionary: Dictionary, state: SampleState) -> float:
-    """Return how far net counts are below zero, all elements together, those that are not followed estimated."""
+def _missing(dictionary: Dictionary, state: SampleState, nulls: float) -> float:
+    """Return how far net counts are below zero, all elements together, those that are not followed estimated.
+
+    nulls: the rate of elements with a NULL link.
+    """
     below = np.minimum(dictionary.total(_COUNT), 0)
     if not below.any():
         return 0.0
     elements = dictionary.where(below < 0)
-    rates = np.ones(len(elements))
+    rates = np.where(elements.null_links(), max(nulls, HASH_STEP), 1.0)
     for key, link in enumerate(elements.spec.classes):
         if link >= 0 and not state.rosters[link].follows_all:
             values, places = elements.index(key)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from eddyline.ingest.guards import any_of
 from eddyline.ingest.projection import Prepared
 from eddyline.plan.layout import Elements, Flag, Measure
-from eddyline.sample.dictionary import Builder, flag_words
+from eddyline.sample.dictionary import Builder, element_codes, flag_words
 from eddyline.sample.labels import Labels
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
@@ -19,19 +19,28 @@ from eddyline.sql.query import Key
 
 
 def add_rows(
-    builder: Builder, elements: Elements, prepared: Prepared, rosters: tuple[Roster, ...] | None
+    builder: Builder,
+    elements: Elements,
+    prepared: Prepared,
+    rosters: tuple[Roster, ...] = (),
+    nulls: Roster | None = None,
 ) -> None:
-    """Add a batch to a dictionary; with rosters only the rows all of whose link values are followed."""
+    """Add a batch to a dictionary; with rosters only the rows all of whose link values are followed.
+
+    nulls: the roster of rows with a NULL link, which are followed by all that an element has of them.
+    """
     spec, rows = builder.spec, len(prepared.weights)
     known = _Known(elements, prepared.flags)
     keys = [known.key(key, prepared) for key in elements.keys]
-    kept = None if rosters is None else _followed(spec, keys, rosters)
+    kept = _followed(spec, keys, rosters) if rosters else None
     if kept is not None and not kept.any():
         return
     words = flag_words(
         spec, [~valid for _, valid in keys], [known.flag(flag, prepared) for flag in elements.flags], rows
     )
     columns = [np.where(valid, values, 0) for values, valid in keys] + list(words)
+    if nulls is not None and not nulls.follows_all:
+        kept = _without_thinned(spec, keys, columns, nulls, kept)
     totals = [prepared.weights]
     for measure in elements.measures:
         values, valid = known.measure(measure, prepared)
@@ -101,6 +110,23 @@ def _followed(
             followed = kept & valid
             rosters[link].drop_unfollowed(values, followed)
             kept &= followed | ~valid
+    return kept
+
+
+def _without_thinned(
+    spec: DictionarySpec,
+    keys: list[tuple[np.ndarray, BoolArray]],
+    columns: list[np.ndarray],
+    nulls: Roster,
+    kept: BoolArray | None,
+) -> BoolArray:
+    """Return which rows are followed, given those whose link values are; columns: of the elements."""
+    kept = np.ones(len(columns[0]), dtype=np.bool_) if kept is None else kept
+    links = [valid for link, (_, valid) in zip(spec.classes, keys, strict=True) if link >= 0]
+    chosen = kept & ~np.logical_and.reduce(links)
+    left = np.ones(int(chosen.sum()), dtype=np.bool_)
+    nulls.drop_unfollowed(element_codes([column[chosen] for column in columns]), left)
+    kept[chosen] = left
     return kept
 
 

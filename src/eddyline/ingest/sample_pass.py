@@ -21,7 +21,7 @@ from eddyline.plan.layout import Elements, KeptSynopsis
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.reduction import shrink_to_fit
 from eddyline.sample.roster import Roster
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import SampleState, fresh_rosters
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.keys import NULL_KEY
 
@@ -62,9 +62,7 @@ class SamplePass:
         self.position = position
         self.kept = [i for i, each in enumerate(planned.kept) if each.stream == task.stream]
         self.grouped = task.grouped
-        self.rosters = tuple(each.roster() for each in task.rosters) or tuple(
-            Roster(seed) for seed in planned.spec.seeds
-        )
+        self.rosters = tuple(each.roster() for each in task.rosters) or fresh_rosters(planned.spec)
         self.sketches = Sketches(task.sketches if task.grouped else ())
         self._start()
 
@@ -78,12 +76,13 @@ class SamplePass:
         planned = self.task.sample
         if not self.grouped:
             check_row_weights(self.task.sketches, prepared)
-            add_rows(self.exact, planned.exact[self.position], prepared, None)
+            add_rows(self.exact, planned.exact[self.position], prepared)
             if self.exact.nbytes > self.task.room:
                 self.go_over()
             return
         for i, builder in self.builders.items():
-            add_rows(builder, planned.kept[i], prepared, self.rosters)
+            nulls = self.rosters[len(planned.spec.seeds) + i]
+            add_rows(builder, planned.kept[i], prepared, self.rosters, nulls)
         self.sketches.feed(prepared)
         self._fit()
 

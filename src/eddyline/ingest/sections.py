@@ -24,7 +24,7 @@ from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup, check_measures
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import SampleState, fresh_rosters
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
 
@@ -106,12 +106,28 @@ def sample_sections(
     planned: PlannedSample, state: SampleState, rosters: tuple[Roster, ...]
 ) -> dict[str, bytes]:
     """Return the sections of one stream sample, with the rosters that are stored with it."""
-    stage = _Stage(state.grouped, tuple(map(RosterSpec.of, rosters)), len(state.dictionaries))
+    stage = _Stage(state.grouped, _roster_specs(planned, rosters), len(state.dictionaries))
     sections = {planned.id: msgspec.msgpack.encode(stage)}
     for i in range(max(len(planned.exact), len(planned.kept))):
         held = i < len(state.dictionaries)
         sections[f"{planned.id}/{i}"] = state.dictionaries[i].to_bytes() if held else b""
     return sections
+
+
+def _roster_specs(planned: PlannedSample, rosters: tuple[Roster, ...]) -> tuple[RosterSpec, ...]:
+    """Return rosters as they are stored: those of NULL links only where one of them is sampled."""
+    links = len(planned.spec.seeds)
+    if all(roster.follows_all for roster in rosters[links:]):
+        rosters = rosters[:links]
+    return tuple(map(RosterSpec.of, rosters))
+
+
+def _rosters(planned: PlannedSample, specs: tuple[RosterSpec, ...]) -> tuple[Roster, ...]:
+    """Return the rosters that were stored; those of NULL links follow everything where there are none."""
+    fresh, found = fresh_rosters(planned.spec), tuple(each.roster() for each in specs)
+    if len(found) not in (len(planned.spec.seeds), len(fresh)):
+        raise CorruptState(f"the sample {planned.id!r} does not fit its plan.")
+    return (*found, *fresh[len(found) :])
 
 
 def encode_sample(state: SampleState) -> bytes:
@@ -136,7 +152,10 @@ def decode_sample(planned: PlannedSample, data: bytes | memoryview) -> SampleSta
 def pane_sections(panes: PaneSet) -> dict[str, bytes]:
     """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
     count = panes.group.window.panes + 1
-    shared = {name: tuple(map(RosterSpec.of, state.rosters)) for name, state in panes.sample_states.items()}
+    samples = {planned.id: planned for planned in panes.group.layout.samples}
+    shared = {
+        name: _roster_specs(samples[name], state.rosters) for name, state in panes.sample_states.items()
+    }
     newest = b"" if panes.newest is None else msgspec.msgpack.encode(_Newest(panes.newest, shared))
     sections = {panes.group.id: newest} | {f"{panes.group.id}/{slot}": b"" for slot in range(count)}
     for number, pane in panes.panes.items():
@@ -190,11 +209,11 @@ def _words(sections: Sections, name: str, words: int) -> Int64Array:
 def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec, ...] | None) -> SampleState:
     try:
         stage = msgspec.msgpack.decode(_section(sections, planned.id), type=_Stage)
-        rosters = tuple(each.roster() for each in (stage.rosters if shared is None else shared))
+        rosters = _rosters(planned, stage.rosters if shared is None else shared)
     except (msgspec.DecodeError, ValueError) as error:
         raise CorruptState(f"the rosters of {planned.id!r} cannot be read: {error}.") from error
     specs = planned.spec.kept if stage.grouped else planned.spec.exact
-    if stage.dictionaries != len(specs) or len(rosters) != len(planned.spec.seeds):
+    if stage.dictionaries != len(specs):
         raise CorruptState(f"the sample {planned.id!r} does not fit its plan.")
     dictionaries = tuple(
         Dictionary.from_bytes(spec, _section(sections, f"{planned.id}/{i}")) for i, spec in enumerate(specs)

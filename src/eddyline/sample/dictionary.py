@@ -13,6 +13,7 @@ import numpy as np
 from eddyline.errors import CorruptState, SketchError
 from eddyline.kernels.doubles import carried
 from eddyline.kernels.elements import fold_rows, merge_sorted
+from eddyline.kernels.xxhash import chain_longs
 from eddyline.sample.labels import Labels
 from eddyline.sample.sorting import BoolArray, IntArray, numbered
 from eddyline.sample.spec import DictionarySpec
@@ -123,6 +124,20 @@ class Dictionary:
     def is_null(self, key: int) -> BoolArray:
         """Return which elements have NULL as a key."""
         return self.bit(key)
+
+    def null_links(self) -> BoolArray:
+        """Return which elements have NULL as one of their link keys."""
+        found = np.zeros(len(self), dtype=np.bool_)
+        for key, link in enumerate(self.spec.classes):
+            if link >= 0:
+                found |= self.is_null(key)
+        return found
+
+    def codes(self, chosen: BoolArray) -> IntArray:
+        """Return a hash of each chosen element: its keys and flags together, the same in every process."""
+        columns = [self.key(k)[chosen] for k in range(self.spec.keys)]
+        columns += [words[chosen] for words in self.elements[self.spec.keys :]]
+        return element_codes(columns)
 
     def flag(self, flag: int) -> BoolArray:
         """Return which elements carry a flag."""
@@ -246,6 +261,13 @@ def flag_words(
         word, place = divmod(position, _FLAG_BITS)
         words[word] |= bit.astype(np.int64) << place
     return words
+
+
+def element_codes(columns: Sequence[np.ndarray]) -> IntArray:
+    """Return a hash of each element, given the columns of its keys (0 for NULL) and of its flag words."""
+    out = np.empty(len(columns[0]), dtype=np.uint64)
+    chain_longs(np.stack([each.astype(np.int64, copy=False).view(np.uint64) for each in columns]), out)
+    return out.view(np.int64)
 
 
 def _counted(spec: DictionarySpec, elements: np.ndarray) -> BoolArray:

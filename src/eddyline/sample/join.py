@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from eddyline.kernels.doubles import as_floats
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
-from eddyline.sample.roster import FloatArray
+from eddyline.sample.roster import FloatArray, Roster
 from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
 from eddyline.sample.state import SampleState
@@ -47,6 +47,31 @@ class Relation:
         return Relation(weights, self.variables, self.places, self.turns)
 
 
+@dataclass(frozen=True)
+class NullPlaces:
+    """The places of a link for the rows of one relation whose key is NULL; dictionary: which the relation reads.
+
+    elements: those that have a place each, with their rate; None where they share one and are all followed.
+    """
+
+    dictionary: int
+    elements: IntArray | None
+    rate: float
+
+    def __len__(self) -> int:
+        return 1 if self.elements is None else len(self.elements)
+
+    @property
+    def rates(self) -> FloatArray:
+        """The inclusion probability of each place."""
+        return np.full(len(self), 1.0 if self.elements is None else self.rate)
+
+
+def _counts_null(node: Node) -> bool:
+    """Return whether it matters to a query which rows of a relation have a NULL key."""
+    return node.exact.null_is_value or any(role in KEEPS_NULL or role == "not in" for role in node.roles)
+
+
 class Join:
     """A query over a state: the values of each link, their probabilities, and the relations of each quantity.
 
@@ -67,16 +92,28 @@ class Join:
         made = Join(self.state, replace(self.shape, quantities=dict(quantities)), self.filled)
         made._rows, made._weights = self._rows, self._weights
         made.__dict__["_links"] = self._links
-        if made.null_places == self.null_places:
+        if made._null_kinds == self._null_kinds:
             made._whole = self._whole
             made.__dict__ |= {"_places": self._places, "probabilities": self.probabilities}
         return made
 
     @property
     def follows_all(self) -> bool:
-        """Whether every value of every link of the query is followed: then nothing is missing."""
+        """Whether every value of every link of the query is followed, and every NULL that counts."""
         rosters = self.state.rosters
-        return not self.state.grouped or all(rosters[link].follows_all for link in self.shape.classes)
+        return not self.state.grouped or (
+            all(rosters[link].follows_all for link in self.shape.classes) and not self.samples_null
+        )
+
+    @cached_property
+    def samples_null(self) -> bool:
+        """Whether rows with a NULL link count and are only sampled."""
+        nodes = (node for quantity in self.shape.quantities.values() for node in quantity.nodes)
+        return any(_counts_null(node) and not self.nulls(node).follows_all for node in nodes)
+
+    def nulls(self, node: Node) -> Roster:
+        """Return the roster of the elements of a relation that have a NULL link."""
+        return self.state.nulls(self.view(node).dictionary) if self.state.grouped else Roster(0)
 
     @property
     def is_known(self) -> bool:
@@ -85,7 +122,7 @@ class Join:
 
     @cached_property
     def is_surely_empty(self) -> bool:
-        """Whether no row passes, because a column of NOT IN has a NULL: NULL is always followed, so that it is certain.
+        """Whether no row passes, because a column of NOT IN has a NULL.
 
         The NOT IN has to be one of the whole query, and not of a side that may be missing.
         """
@@ -97,6 +134,15 @@ class Join:
                 if turn in (Turn.OUTER, Turn.FULL):
                     never -= behind(variables, i, variable)
         return bool(never)
+
+    @property
+    def may_have_null(self) -> bool:
+        """Whether a column of NOT IN may have a NULL that is not held, because its NULLs are only sampled."""
+        relations = zip(self.first.nodes, self.whole_relations(self.first), strict=True)
+        return any(
+            "not in" in node.roles and Turn.NEVER not in each.turns and not self.nulls(node).follows_all
+            for node, each in relations
+        )
 
     @cached_property
     def may_be_empty(self) -> bool:
@@ -132,13 +178,33 @@ class Join:
     @cached_property
     def null_places(self) -> tuple[int, ...]:
         """How many places each link has behind its values, for rows whose key is NULL: see `roles`."""
-        places = [0] * len(self.shape.classes)
-        for quantity in self.shape.quantities.values():
-            for node in quantity.nodes:
-                for variable in node.variables if node.roles else ():
-                    if node.role(variable) != "inner":
-                        places[variable] = len(self._links[variable][1])
-        return tuple(places)
+        return tuple(sum(map(len, each)) for each in self.null_elements)
+
+    @cached_property
+    def null_elements(self) -> tuple[tuple[NullPlaces, ...], ...]:
+        """For each link, and each relation there, its places for rows whose key is NULL; none where no such row counts.
+
+        One place holds all of them, or, where they are sampled, each element has a place of its own.
+        """
+        nodes = [node for quantity in self.shape.quantities.values() for node in quantity.nodes]
+        used = {v for node in nodes if node.roles for v in node.variables if node.role(v) != "inner"}
+        used |= {v for node in nodes if node.groups_null for v in node.variables}
+        counting = {
+            i for q in self.shape.quantities.values() for i, n in enumerate(q.nodes) if _counts_null(n)
+        }
+        found: list[list[NullPlaces]] = [[] for _ in self.shape.classes]
+        for index, node in enumerate(self.first.nodes):
+            roster, number = self.nulls(node), self.view(node).dictionary
+            for variable, key in zip(node.variables, self.view(node).keys, strict=True):
+                if variable in used:
+                    apart = index in counting and not roster.follows_all
+                    null = np.flatnonzero(self.dictionary(node).is_null(key)) if apart else None
+                    found[variable].append(NullPlaces(number, null, roster.base))
+        return tuple(map(tuple, found))
+
+    @property
+    def _null_kinds(self) -> list[list[tuple[int, bool]]]:
+        return [[(len(each), each.elements is None) for each in link] for link in self.null_elements]
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -147,11 +213,11 @@ class Join:
 
     @cached_property
     def probabilities(self) -> tuple[FloatArray, ...]:
-        """The inclusion probability of each place of each link; NULL is always followed."""
+        """The inclusion probability of each place of each link."""
         found = []
-        for link, values, nulls in zip(self.shape.classes, self.values, self.null_places, strict=True):
+        for link, values, nulls in zip(self.shape.classes, self.values, self.null_elements, strict=True):
             rates = self.state.rosters[link].rates_of_held(values)
-            found.append(np.concatenate([rates, np.ones(nulls)]) if nulls else rates)
+            found.append(np.concatenate([rates, *(each.rates for each in nulls)]) if nulls else rates)
         return tuple(found)
 
     @cached_property
@@ -163,8 +229,11 @@ class Join:
                 member, at = left[variable].pop(0)
                 places = at[self.dictionary(node).index(key)[1]]
                 if self.null_places[variable]:
-                    null = len(self.values[variable]) + member
-                    places = np.where(self.dictionary(node).is_null(key), null, places)
+                    before = sum(map(len, self.null_elements[variable][:member]))
+                    null, mine = self.dictionary(node).is_null(key), self.null_elements[variable][member]
+                    places = np.where(null, len(self.values[variable]) + before, places)
+                    if mine.elements is not None:
+                        places[mine.elements] += np.arange(len(mine))
                 own.append(places)
             found.append(tuple(own))
         return found
@@ -178,7 +247,7 @@ class Join:
         if (view, node.roles) not in self._rows:
             counted = self._flagged(node)
             for key, variable in zip(view.keys, node.variables, strict=True):
-                if not (view.null_is_value and view.groups) and node.role(variable) not in KEEPS_NULL:
+                if not node.groups_null and node.role(variable) not in KEEPS_NULL:
                     counted &= ~dictionary.is_null(key)
             self._rows[view, node.roles] = counted
         return self._rows[view, node.roles]
@@ -282,22 +351,28 @@ class Join:
     def repeated(self, relation: Relation, position: int) -> BoolArray | None:
         """Return which elements hold in one link the value that an earlier link of the same class has already.
 
-        None where no earlier link of the relation is of that class.
+        Or NULL in both, where elements with NULL are sampled. None where no earlier link of the relation can.
         """
         variable = relation.variables[position]
-        earlier = [
-            j
-            for j in range(position)
-            if self.shape.classes[relation.variables[j]] == self.shape.classes[variable]
+        alike = [
+            self.shape.classes[relation.variables[j]] == self.shape.classes[variable] for j in range(position)
         ]
-        if not earlier:
+        apart = [self._is_apart(relation.variables[j]) for j in range(position + 1)]
+        if not any(alike) and not (apart[-1] and any(apart[:-1])):
             return None
         mine, is_value = self._values_of(relation, position)
         again = np.zeros(len(mine), dtype=np.bool_)
-        for j in earlier:
+        for j in range(position):
             other, other_is_value = self._values_of(relation, j)
-            again |= (mine == other) & is_value & other_is_value
+            if alike[j]:
+                again |= (mine == other) & is_value & other_is_value
+            if apart[j] and apart[position]:
+                again |= ~is_value & ~other_is_value
         return again
+
+    def _is_apart(self, variable: int) -> bool:
+        """Return whether a link has places of single elements."""
+        return any(each.elements is not None for each in self.null_elements[variable])
 
     def _values_of(self, relation: Relation, position: int) -> tuple[IntArray, BoolArray]:
         """Return (the value of each element in one of its links, whether it is one and not NULL)."""

@@ -1,9 +1,10 @@
-"""Whom to follow when memory runs out: the values that matter most to the queries, by the byte.
+"""Which keys to keep when a sample is over its budget: those that matter most to the queries, by the byte.
 
 A value's best inclusion probability is proportional to its share in the answers over the root of its bytes
 (Neyman). One factor for all links is found such that what is left fits; a value that was never seen is expected to
 be worth what those present are worth, without the heaviest, and enters at the base rate that follows from that.
-The thresholds do not depend on the hash of the value that they decide on, so that estimates stay unbiased.
+Elements with a NULL link join nothing there and are thinned by themselves, at one rate for each dictionary, by the
+same rule. The thresholds do not depend on the hash of the value that they decide on, so that estimates stay unbiased.
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,18 @@ import numpy as np
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
 from eddyline.sample.messages import Messages
-from eddyline.sample.roster import ENTRY_BYTES, HASH_STEP, FloatArray, Roster, make_roster
+from eddyline.sample.roster import (
+    ENTRY_BYTES,
+    HASH_STEP,
+    FloatArray,
+    Roster,
+    make_roster,
+    probability_of,
+    ranks_below,
+)
 from eddyline.sample.set_members import set_values
 from eddyline.sample.sorting import distinct
-from eddyline.sample.spec import Quantity, Shape
+from eddyline.sample.spec import COUNT, Quantity, Shape
 from eddyline.sample.state import SampleState
 
 FILL = 0.9
@@ -32,6 +41,8 @@ _MORE = 2.0
 _RAISED = 0.5
 _RATIO_SHARE = 0.3
 _OUTSIDE, _MANY = 0.1, 0.2
+_UNPLANNED = 0.1
+"""What elements with a NULL link are worth at least, for ad hoc queries: this part of their share of the rows."""
 
 
 def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
@@ -39,15 +50,49 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
     total = panes[0]
     for pane in panes[1:]:
         total = total.combined(pane)
-    held = [d for pane in panes for d in pane.dictionaries]
-    classes = [_Class.of(link, total.rosters[link], held) for link in range(len(total.rosters))]
+    held = [(place, d) for pane in panes for place, d in enumerate(pane.dictionaries)]
+    classes = [
+        _Class.of(link, total.rosters[link], [d for _, d in held]) for link in range(len(total.spec.seeds))
+    ]
+    nulls = [_Nulls(total.nulls(place), d) for place, d in enumerate(total.dictionaries)]
     for shape in total.spec.shapes:
-        _add_importance(shape, Join(total, shape), classes)
+        _add_importance(shape, Join(total, shape), classes, nulls)
     for each in classes:
         each.settle()
-    threshold = _threshold(held, classes, FILL * budget)
-    rosters = tuple(each.lowered(threshold) for each in classes)
+    threshold = _threshold(held, classes, nulls, FILL * budget)
+    rosters = (*(each.lowered(threshold) for each in classes), *(each.lowered(threshold) for each in nulls))
     return [pane.under(rosters) for pane in panes]
+
+
+class _Nulls:
+    """The elements of one dictionary that have a NULL link, and what they are worth to the queries together."""
+
+    def __init__(self, roster: Roster, dictionary: Dictionary) -> None:
+        self.roster = roster
+        self.there = dictionary.null_links()
+        self.bytes = float(dictionary.element_bytes) * int(self.there.sum())
+        counts = np.abs(dictionary.total(COUNT)).astype(np.float64)
+        shares = counts[self.there] / max(float(counts.sum()), 1.0)
+        self.least = float(((_UNPLANNED * shares) ** 2).sum())
+        self.squares = 0.0
+
+    def add(self, shares: FloatArray, weight: float) -> None:
+        """Add the squared shares of the elements in an answer."""
+        self.squares += weight * float((shares**2).sum())
+
+    @property
+    def worth(self) -> float:
+        """What an element is worth by the byte, on the average."""
+        return max(float(np.sqrt((self.squares + self.least) / self.bytes)), 1e-300) if self.bytes else np.inf
+
+    def lowered(self, threshold: float) -> Roster:
+        """Return the roster under a factor, its rate one that a rank stands for."""
+        if not self.bytes:
+            return self.roster
+        wanted = min(self.roster.base, threshold * self.worth)
+        rank = ranks_below(np.array([wanted]))
+        rate = float(probability_of(rank)[0])
+        return replace(self.roster, base=rate if rate <= wanted else 0.0)
 
 
 class _Class:
@@ -73,7 +118,7 @@ class _Class:
         costs = np.full(len(values), float(ENTRY_BYTES))
         for dictionary, key in parts:
             own, places = dictionary.index(key)
-            elements = np.bincount(places, minlength=len(own)).astype(np.float64)
+            elements = np.bincount(places[~dictionary.is_null(key)], minlength=len(own)).astype(np.float64)
             costs[np.searchsorted(values, own)] += elements * dictionary.element_bytes
         return cls(link, roster, values, costs)
 
@@ -114,15 +159,23 @@ class _Class:
         return make_roster(self.roster.seed, base, self.values[followed], wanted[followed])
 
 
-def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: float) -> float:
-    """Return the largest factor under which the elements that stay, and the rosters, fit the budget."""
+def _threshold(
+    held: Sequence[tuple[int, Dictionary]], classes: Sequence[_Class], nulls: Sequence[_Nulls], budget: float
+) -> float:
+    """Return the largest factor under which the elements that stay, and the rosters, fit the budget.
+
+    held: the dictionaries of all panes, each with its place among those of its pane.
+    """
     times: list[FloatArray] = []
     sizes: list[FloatArray] = []
     first = [np.full(len(each.values), np.inf) for each in classes]
-    for dictionary in held:
+    for place, dictionary in held:
         if len(dictionary) == 0:
             continue
         latest = np.zeros(len(dictionary))
+        alone = dictionary.null_links()
+        if alone.any():
+            latest[alone] = nulls[place].roster.hashes(dictionary.codes(alone)) / nulls[place].worth
         linked = [(key, link) for key, link in enumerate(dictionary.spec.classes) if link >= 0]
         for key, link in linked:
             own, places = dictionary.index(key)
@@ -131,7 +184,7 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
         for key, link in linked:
             values, places = dictionary.index(key)
             earliest = np.full(len(values), np.inf)
-            np.minimum.at(earliest, places, latest)
+            np.minimum.at(earliest, places, np.where(dictionary.is_null(key), np.inf, latest))
             where = np.searchsorted(classes[link].values, values)
             first[link][where] = np.minimum(first[link][where], earliest)
         times.append(latest)
@@ -144,7 +197,8 @@ def _threshold(held: Sequence[Dictionary], classes: Sequence[_Class], budget: fl
     if len(when) == 0:
         return 0.0
     order = np.argsort(when, kind="stable")
-    fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - 8.0 * len(classes), side="right"))
+    rosters = 8.0 * (len(classes) + len(nulls))
+    fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - rosters, side="right"))
     return float(when[order][min(fits, len(order) - 1)])
 
 
@@ -160,13 +214,30 @@ def _raised_messages(join: Join, quantity: Quantity) -> Messages:
     return Messages(relations, join, [1.0 / each for each in join.probabilities], _raise)
 
 
-def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class]) -> None:
-    """Add to every class the squared share of each of its values in the answer of one query."""
+def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class], nulls: Sequence[_Nulls]) -> None:
+    """Add to every class the squared share of each of its values in the answer of one query, and of NULLs."""
     for variable, link in enumerate(shape.classes):
         shares = _shares(shape, join, variable)
         if shares is not None:
             values = join.values[variable]
             classes[link].add(values, shares[: len(values)], shape.weight)  # behind them stands NULL
+    if shape.kind != "set" and any(join.null_places):
+        _add_null_importance(shape, join, nulls)
+
+
+def _add_null_importance(shape: Shape, join: Join, nulls: Sequence[_Nulls]) -> None:
+    """Add what elements with a NULL link are worth to a query in which they count."""
+    messages = _raised_messages(join, join.first)
+    total = float(messages.met(messages.root) @ messages.factors[messages.root])
+    for relation, node in zip(range(len(messages.relations)), join.first.nodes, strict=True):
+        mine, own = messages.relations[relation], nulls[join.view(node).dictionary]
+        rows = np.abs(mine.weights) * own.there
+        if total <= 0 or not rows.any():
+            continue
+        for variable, places in zip(mine.variables, mine.places, strict=True):
+            rows = rows * messages.passed(variable, relation)[places]
+        rate = own.roster.base if own.roster.base > 0 else 1.0
+        own.add(rows * rate / total, shape.weight)
 
 
 def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:

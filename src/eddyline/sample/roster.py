@@ -6,6 +6,7 @@ of a value that is followed now every row was followed. A probability is kept in
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -48,10 +49,10 @@ class Roster:
         """The bytes of its base and entries; nothing while every value is followed."""
         return 0 if self.follows_all else 8 + ENTRY_BYTES * len(self.values)
 
-    @property
+    @cached_property
     def follows_all(self) -> bool:
         """Whether every value is followed."""
-        return self.base >= 1.0
+        return self.base >= 1.0 and not self.ranks.any()
 
     def hashes(self, keys: np.ndarray) -> FloatArray:
         """Return the hash of each key, in [0, 1)."""
@@ -94,19 +95,18 @@ class Roster:
             kept,
         )
 
-    def with_certain(self, value: int) -> "Roster":
-        """Return the roster that follows one value whatever its hash."""
-        if self.follows_all:
-            return self
-        others = self.values != value
-        values = np.append(self.values[others], value)
-        ranks = np.append(self.ranks[others], np.uint8(0))
-        order = np.argsort(values)
-        return Roster(self.seed, self.base, values[order], ranks[order])
+    def with_rates(self, values: np.ndarray, rates: FloatArray) -> "Roster":
+        """Return the roster with other rates of some values: for answers, not to decide which rows to keep."""
+        added, first = np.unique(values, return_index=True)
+        others = ~np.isin(self.values, added)
+        every = np.concatenate([self.values[others], added])
+        ranks = np.concatenate([self.ranks[others], ranks_below(rates[first])])
+        order = np.argsort(every)
+        return Roster(self.seed, self.base, every[order], ranks[order])
 
     def lowered(self, other: "Roster") -> "Roster":
         """Return the roster that follows what both follow: the lower probability of each value."""
-        if other.follows_all:
+        if other.follows_all or self is other:
             return self
         if self.follows_all:
             return other

@@ -22,16 +22,17 @@ def set_values(join: Join) -> BoolArray:
     return _evaluated(join, set_members(join))
 
 
-def null_in_set(join: Join) -> bool:
-    """Return whether NULL satisfies the expression of a set query: rows with NULL are all held, always."""
-    held = []
+def null_in_set(join: Join) -> tuple[bool, bool]:
+    """Return whether NULL satisfies the expression of a set query, and whether that is certain."""
+    held, certain = list[BoolArray](), True
     for node in join.first.nodes:
         view, dictionary = join.view(node), join.dictionary(node)
         counted = dictionary.is_null(view.keys[0]) & view.null_is_value
         for flag in view.flags:
             counted &= dictionary.flag(flag)
         held.append(np.array([dictionary.total(COUNT)[counted].sum() > 0]))
-    return bool(_evaluated(join, held)[0])
+        certain &= not view.null_is_value or join.nulls(node).follows_all or bool(held[-1][0])
+    return bool(_evaluated(join, held)[0]), certain
 
 
 def _evaluated(join: Join, members: list[BoolArray]) -> BoolArray:

@@ -90,6 +90,11 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     variables: tuple[int, ...]
     roles: tuple[str, ...] = ()
 
+    @property
+    def groups_null(self) -> bool:
+        """Whether NULL is one of the groups that its only link stands for."""
+        return self.exact.null_is_value and bool(self.exact.groups)
+
     def of_every_row(self) -> "Node":
         """Return the relation with all of its rows, each counted once."""
         kept = None if self.kept is None else _every_row(self.kept)

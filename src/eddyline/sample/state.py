@@ -1,8 +1,9 @@
 """The state of a stream sample: dictionaries and rosters, in the first stage or in the second.
 
 First stage: one exact dictionary for each stream. Second stage: dictionaries by stream and links, of which only the
-elements stay whose link values are all followed. Given the rosters the state is linear in the rows; two states are
-combined under the lower of their rosters.
+elements stay whose link values are all followed. NULL is not a value of a link: elements with a NULL link are followed
+by a hash of the whole element, at a rate of their own for each dictionary. Given the rosters the state is linear in the
+rows; two states are combined under the lower of their rosters.
 """
 
 from dataclasses import dataclass, replace
@@ -14,9 +15,19 @@ from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec, SampleSpec
 
+_GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
+"""Spreads the seeds of NULL links apart, as splitmix does."""
 
-def followed(dictionary: Dictionary, rosters: tuple[Roster, ...]) -> Dictionary:
-    """Return the elements all of whose link values are followed; NULL always is."""
+
+def fresh_rosters(spec: SampleSpec) -> tuple[Roster, ...]:
+    """Return rosters that follow everything: one for each link class, then one for each dictionary's NULL links."""
+    first = spec.seeds[0] if spec.seeds else 0
+    nulls = (first ^ (_GOLDEN * (place + 1) & _WORD) for place in range(len(spec.kept)))
+    return tuple(Roster(seed) for seed in (*spec.seeds, *nulls))
+
+
+def followed(dictionary: Dictionary, rosters: tuple[Roster, ...], nulls: Roster) -> Dictionary:
+    """Return the elements all of whose link values are followed; nulls: the roster of those with a NULL link."""
     kept = np.ones(len(dictionary), dtype=np.bool_)
     for key, link in enumerate(dictionary.spec.classes):
         if link < 0 or rosters[link].follows_all:
@@ -24,12 +35,17 @@ def followed(dictionary: Dictionary, rosters: tuple[Roster, ...]) -> Dictionary:
         followed = np.ones(len(dictionary), dtype=np.bool_)
         rosters[link].drop_unfollowed(dictionary.key(key), followed)
         kept &= followed | dictionary.is_null(key)
+    if not nulls.follows_all:
+        chosen = kept & dictionary.null_links()
+        left = np.ones(int(chosen.sum()), dtype=np.bool_)
+        nulls.drop_unfollowed(dictionary.codes(chosen), left)
+        kept[chosen] = left
     return dictionary.where(kept)
 
 
 @dataclass(frozen=True, eq=False)
 class SampleState:
-    """Dictionaries of the first stage (`grouped` False) or of the second, and the rosters of all link classes."""
+    """Dictionaries of the first stage (`grouped` False) or of the second; rosters as `fresh_rosters` has them."""
 
     spec: SampleSpec
     grouped: bool
@@ -41,12 +57,16 @@ class SampleState:
         """Return the state before any row."""
         parts: tuple[DictionarySpec, ...] = spec.kept if grouped else spec.exact
         dictionaries = tuple(Dictionary.empty(part) for part in parts)
-        return cls(spec, grouped, dictionaries, tuple(Roster(seed) for seed in spec.seeds))
+        return cls(spec, grouped, dictionaries, fresh_rosters(spec))
 
     @cached_property
     def nbytes(self) -> int:
         """The bytes of dictionaries and rosters."""
         return sum(d.nbytes for d in self.dictionaries) + sum(r.nbytes for r in self.rosters)
+
+    def nulls(self, dictionary: int) -> Roster:
+        """Return the roster of the elements with a NULL link of one dictionary of the second stage."""
+        return self.rosters[len(self.spec.seeds) + dictionary]
 
     @property
     def follows_all(self) -> bool:
@@ -64,10 +84,15 @@ class SampleState:
         return replace(self, grouped=True, dictionaries=made).under(self.rosters)
 
     def under(self, rosters: tuple[Roster, ...]) -> "SampleState":
-        """Return what is left when rosters lower those of the state."""
-        lowered = tuple(mine.lowered(other) for mine, other in zip(self.rosters, rosters, strict=True))
+        """Return what is left when rosters lower those of the state; those of NULL links may be left out."""
+        lower = (*rosters, *self.rosters[len(rosters) :])
+        lowered = tuple(mine.lowered(other) for mine, other in zip(self.rosters, lower, strict=True))
         if self.grouped:
-            kept = tuple(followed(dictionary, lowered) for dictionary in self.dictionaries)
+            nulls = lowered[len(self.spec.seeds) :]
+            kept = tuple(
+                followed(dictionary, lowered, own)
+                for dictionary, own in zip(self.dictionaries, nulls, strict=True)
+            )
             return replace(self, dictionaries=kept, rosters=lowered)
         return replace(self, rosters=lowered)
 

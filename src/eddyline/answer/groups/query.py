@@ -40,7 +40,7 @@ from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
-from eddyline.sample.sorting import IntArray
+from eddyline.sample.sorting import BoolArray, IntArray
 from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, GroupQuery, NamedFormula, Query
 
 
@@ -50,7 +50,7 @@ class Answered:
 
     most_rows: how many rows each group has at most, where they are not known. missed: a value that is not followed may
     hold much of the join. averages: parts of formulas that are averages, where they are not exact. unrounded: parts of
-    formulas by name, where they are.
+    formulas by name, where they are. exact_rows: which groups are exact although not all of them are.
     """
 
     groups: IntArray
@@ -64,11 +64,12 @@ class Answered:
     missed: bool = False
     averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
     unrounded: Mapping[str, Sequence[Fraction | None]] = field(default_factory=dict)
+    exact_rows: BoolArray | None = None
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups with their labels, and the columns of all their aggregates and details."""
+    """Groups with their labels, and the columns of all their aggregates and details; exact_rows: of each group."""
 
     answered: Answered
     labels: Mapping[GroupColumn, pa.Array]
@@ -76,6 +77,7 @@ class _Groups:
     rest: dict[str, Estimate]
     exact: bool
     negative: int
+    exact_rows: BoolArray
 
 
 def answer_groups(
@@ -104,7 +106,7 @@ def answer_groups(
     if query.formulas:
         told = [*query.selected, *(test.name for test in query.having), *(each.name for each in query.order)]
         columns = {name: column for name, column in columns.items() if name in told}
-    made = _table(query, labels, columns, exact=exact)
+    made = _table(query, labels, columns, read.exact_rows)
     table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
     found = (
         *about,
@@ -165,6 +167,7 @@ def _read_groups(
     labels = labels_of(grouped, query, answered.groups)
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
+    exact_rows = np.full(len(answered.groups), exact) if answered.exact_rows is None else answered.exact_rows
     negative = 0
     if query.details:
         rows = rows_of(list(labels.values()), len(answered.groups))
@@ -181,16 +184,16 @@ def _read_groups(
         ).items():
             columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
             exact &= read.exact
+            exact_rows = exact_rows & read.exact
             negative = max(negative, read.negative)
-    return _Groups(answered, labels, columns, rest, exact, negative)
+    return _Groups(answered, labels, columns, rest, exact, negative, exact_rows)
 
 
 def _table(
     query: GroupQuery,
     labels: Mapping[GroupColumn, pa.Array],
     columns: Mapping[str, Column],
-    *,
-    exact: bool,
+    exact: BoolArray,
 ) -> pa.Table:
     """Return the groups as a table: group columns and then aggregates, each in the order of the SELECT list."""
     groups = {column.name: values for column, values in labels.items()}
@@ -198,7 +201,7 @@ def _table(
     for name in dict.fromkeys((*(n for n in query.selected if n in columns), *columns)):
         for suffix, part in zip(("", *ENDS), columns[name], strict=True):
             ordered[name + suffix] = part
-    ordered[EXACT] = pa.array(np.full(len(next(iter(columns.values()))[0]), exact))
+    ordered[EXACT] = pa.array(exact)
     return pa.table(ordered)
 
 
@@ -325,9 +328,95 @@ def _followed(
     about += [notes.TINY_VALUES] if rounded else []
     most = totals[ROWS].astype(np.float64)
     unrounded = _unrounded(query, totals)
-    return Answered(
+    made = Answered(
         groups, columns, not rounded, False, rest, "followed", tuple(about), most, unrounded=unrounded
     )
+    null = grouped.codes[0].nulls[0][grouped.part(0, groups)] if len(query.groups) == 1 else np.False_
+    if not np.any(null) or not grouped.join.samples_null:
+        return made
+    place = int(np.flatnonzero(null)[0])
+    left = {name: left[name] + totals[name][place] for name in names}
+    sampled = SampledGroups(grouped, list(names), [False], (0.0, 0.0))
+    return _with_sampled_null(made, place, left, sampled, planned, query, confidence)
+
+
+def _with_sampled_null(
+    made: Answered,
+    place: int,
+    left: Mapping[str, int],
+    sampled: SampledGroups,
+    planned: PlannedQuery,
+    query: GroupQuery,
+    confidence: float,
+) -> Answered:
+    """Return the groups of one stream, of which the one of NULL, at some place, is sampled row by row.
+
+    left: the exact totals of that group and of all that are not shown, together.
+    """
+    asked = []
+    for i, each in enumerate(query.aggregates):
+        own = {name: quantity_of_group(i, name) for name in powers_of(each.aggregate.function)}
+        asked.append(GroupAggregate(each.aggregate.function, own))
+    rows = GroupAggregate("count", {"count": ROWS})
+    *read, counted = sampled.read([*asked, rows], confidence)
+    shown = sampled.groups == made.groups[place]
+    at = int(np.flatnonzero(shown)[0])
+    columns: list[Column] = []
+    rest: dict[str, Estimate] = {}
+    for i, (each, found, column) in enumerate(zip(query.aggregates, read, made.columns, strict=True)):
+        function, single = each.aggregate.function, query.single(each.aggregate)
+        quantities, about = asked[i].quantities, f"{planned.name}.{each.name}"
+        rest[each.name] = Estimate(
+            about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
+        )
+        capped = found
+        if asked[i].is_sum:
+            exact, positive = float(left[quantities[function]]), sampled.least is not None
+            capped = _within_left(found, at, exact, positive=positive)
+            ends = [exact - float(part[at]) for part in (capped.values, capped.highs, capped.lows)]
+            unseen = Interval(*(max(end, 0.0) if positive else end for end in ends)).scaled(unit_of(single))
+            rest[each.name] = _rest(about, unseen, function, confidence)
+        none = sampled.sums[quantities["count"]] <= 0 if function != "count" else ~shown
+        cell = sampled_column(capped, function, unit_of(single), shown, none)
+        cell = widened_column(single, cell, counted.highs[shown])
+        value, low, high = (_with_cell(old, place, new[0]) for old, new in zip(column, cell, strict=True))
+        columns.append((value, low, high))
+    assert made.most_rows is not None
+    most = made.most_rows.copy()
+    most[place] = counted.highs[at]
+    exact_rows = np.full(len(made.groups), made.exact)
+    exact_rows[place] = False
+    return replace(
+        made,
+        columns=tuple(columns),
+        exact=False,
+        rest=rest,
+        notes=(*made.notes, notes.NULL_GROUP_SAMPLED),
+        most_rows=most,
+        unrounded={},
+        exact_rows=exact_rows,
+    )
+
+
+def _within_left(found: GroupIntervals, at: int, left: float, *, positive: bool) -> GroupIntervals:
+    """Return intervals of groups in which one is no larger than what exact totals leave, where nothing is negative."""
+    if not positive:
+        return found
+    values, lows, highs = (each.copy() for each in (found.values, found.lows, found.highs))
+    for each in (values, lows, highs):
+        each[at] = min(each[at], left)
+    return GroupIntervals(values, lows, highs)
+
+
+def _with_cell(column: pa.Array, place: int, value: pa.Scalar) -> pa.Array:
+    """Return a column with another value at one place, as floats where the value is not an integer."""
+    kind = column.type if value.type == column.type or not value.is_valid else pa.float64()
+    parts = [
+        column.slice(0, place).cast(kind),
+        pa.array([value.as_py()], kind),
+        column.slice(place + 1).cast(kind),
+    ]
+    return pa.concat_arrays(parts)
 
 
 def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:

@@ -39,6 +39,11 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
             "decides what becomes of NULL: add the query to the workload, so that its rows are counted, and build the "
             "state anew."
         )
+    if join.may_have_null:
+        raise PlanError(
+            f"query {planned.name!r}: the stream sample shows no NULL in the subquery of NOT IN, whose NULLs no longer "
+            "all fit it, and a single one would leave no row: plan with a larger budget, or write NOT EXISTS."
+        )
     return join
 
 

@@ -22,7 +22,8 @@ from eddyline.sample.sums import dot
 class SampledValues:
     """The values of all link classes of a query that are followed, numbered; places: the number of each link's.
 
-    The last number is that of NULL, if rows with it count: it is always followed.
+    Behind them stand elements with a NULL link where those are sampled, each an event of its own; at last one number
+    for NULLs that are all followed, if rows with them count.
     """
 
     def __init__(self, join: Join) -> None:
@@ -39,12 +40,22 @@ class SampledValues:
             rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)
         if any(join.null_places):
-            rates.append(np.ones(1))
-            self.places = [
-                np.append(places, np.full(nulls, start))
-                for places, nulls in zip(self.places, join.null_places, strict=True)
-            ]
+            rates += self._number_nulls(start)
         self.probabilities: FloatArray = np.concatenate(rates)
+
+    def _number_nulls(self, start: int) -> list[FloatArray]:
+        """Give the places of NULL their numbers, from one on, and return the rates of these."""
+        apart = {p.dictionary: p for link in self.join.null_elements for p in link if p.elements is not None}
+        begin, rates = dict[int, int](), list[FloatArray]()
+        for dictionary, each in apart.items():
+            begin[dictionary] = start
+            size = len(self.join.state.dictionaries[dictionary])
+            rates.append(np.full(size, each.rate))
+            start += size
+        for variable, nulls in enumerate(self.join.null_elements):
+            numbers = [[start] if p.elements is None else begin[p.dictionary] + p.elements for p in nulls]
+            self.places[variable] = np.concatenate([self.places[variable], *numbers]).astype(np.int64)
+        return [*rates, np.ones(1)]
 
     def __len__(self) -> int:
         return len(self.probabilities)

@@ -33,7 +33,7 @@ def answer_set(
     join = Join(snapshot.samples[planned.sample], planned.shape)
     if join.follows_all:
         return Estimate.exactly(
-            planned.name, int(set_values(join).sum()) + null_in_set(join), confidence, about
+            planned.name, int(set_values(join).sum()) + null_in_set(join)[0], confidence, about
         )
     sample = read_sample_set(join, confidence)
     sketched = _by_sketches_if_they_can(snapshot, planned, query, confidence, about)

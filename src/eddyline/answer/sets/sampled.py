@@ -14,7 +14,8 @@ from eddyline.sample.set_members import null_in_set, set_values
 
 def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
     """Return how many values are in a set expression."""
-    rates = np.append(join.probabilities[0][set_values(join)], [1.0] * null_in_set(join))
+    has_null, certain = null_in_set(join)
+    rates = np.append(join.probabilities[0][set_values(join)], [1.0] * has_null)
     witnesses = len(rates)
     if join.follows_all:
         return SampleEstimate(
@@ -26,8 +27,8 @@ def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
     _, low, high = of_followed_count(value, variance, base, confidence)
     return SampleEstimate(
         value,
-        max(low, witnesses),
-        max(high, witnesses),
+        max(low, witnesses) - (has_null and not certain),
+        max(high, witnesses) + (not has_null and not certain),
         followed=witnesses,
         unfollowed=value - witnesses,
         variance=variance,

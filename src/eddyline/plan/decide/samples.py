@@ -31,6 +31,8 @@ LEAST_BYTES = 1024
 """The least that a stream sample gets."""
 ROSTER_BYTES = 16
 """The least that a link takes of a stream sample."""
+NULL_RATE_BYTES = 8
+"""What the rate of rows with a NULL link takes, for each dictionary."""
 TWO_WAY_SHARE = 1 / 3
 SET_SHARE = 0.2
 
@@ -131,7 +133,7 @@ def _new(
     beside, decided = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
-    least = ROSTER_BYTES * len(planned.spec.seeds)
+    least = ROSTER_BYTES * len(planned.spec.seeds) + NULL_RATE_BYTES * len(planned.spec.kept)
     if used < least:
         raise OverBudget(
             f"the stream samples of {len(queries)} queries follow the values of {len(planned.spec.seeds)} links, which "
