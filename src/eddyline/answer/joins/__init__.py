@@ -7,7 +7,7 @@ Read in this order:
    finds the dense keys, `contraction` multiplies a tree of sketches out, `agms` is the classic estimator.
    `row_estimates` is what they return; `ratio` and `sketched` make AVG and variances of it.
 3. *Samples.* `sampled` puts the steps together: `sampled_values` (what each followed value adds), `calibration` (what
-   the exact totals tell), `missed` (what nothing is followed of), `sampled_ratios` (AVG and variances).
+   the exact totals tell), `missing` (rows that the sample does not show), `sampled_ratios` (AVG and variances).
    `sample_estimate` is what they return.
 4. *Combination.* `residual` reads two-way joins by both: the sketch tells what the sample does not follow.
 """

@@ -1,7 +1,7 @@
 """Answers of joins from a stream sample: the estimate, calibrated by exact totals, and its interval.
 
 `read_sample_join` puts the steps together: the sum-product of each quantity (sample/messages), what each value adds
-(sampled_values), the correction by exact totals (calibration), the interval (answer/interval, missed).
+(sampled_values), the correction by exact totals (calibration), the interval (answer/interval, missing).
 AVG, VAR and STDDEV are in sampled_ratios.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
-from eddyline.answer.joins.missed import largest_missed, most_removed, unseen_join
+from eddyline.answer.joins.missing import allowed_by_totals, missing_of, most_removed, unseen_join
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
@@ -53,7 +53,7 @@ def read_quantities(
 class Missed:
     """What exact totals tell of the rows of a join that the sample does not show.
 
-    share: of the rows, which a heavy value may hold that is not followed; of such rows nothing else is known: no
+    share: of the rows, which values may hold that are not followed; of such rows nothing else is known: no
     average, no quantile and no group shows them. surprises: as `Calibrated` has them, (below, above).
     """
 
@@ -66,8 +66,8 @@ def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Mi
     count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(count.added, count.values.probabilities, gaps)
-    missed = largest_missed(count, gaps, calibrated.above)
-    share = missed / (max(count.total, 0.0) + missed) if missed else 0.0
+    missing = missing_of(count, gaps).high
+    share = missing / (max(count.total, 0.0) + missing) if missing else 0.0
     return Missed(share, (calibrated.below, calibrated.above))
 
 
@@ -84,36 +84,50 @@ def _unseen(
 def _read_sum(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
-    quantity = quantities[function]
+    """Return COUNT or SUM: the calibrated estimate, and ends that allow for what is missing, by its sign."""
+    quantity, values = quantities[function], quantities[function].values
     known = EVERY_ROW if EVERY_ROW in quantities else function
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
-    calibrated = calibrate(quantity.added, quantity.values.probabilities, gaps)
+    calibrated = calibrate(quantity.added, values.probabilities, gaps)
     value = quantity.total + calibrated.shift
-    values = quantity.values
     spread = Spread.of(calibrated.residuals, values.probabilities).with_heavier(
         calibrated.residuals,
         values.probabilities,
         values.base,
         _HEAVIER * (quantity.messages.most_members - 2),
     )
-    below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
-    above = max(above, largest_missed(quantity, gaps, calibrated.above))
+    signs = quantity.signs
+    over, short = calibrated.below, calibrated.above
+    surprises = {(0, 1): (over, short), (-1, 0): (short, over)}.get(signs, (max(over, short),) * 2)
+    below, above = ends_of_sampled_values(spread, *surprises, confidence)
+    missing = missing_of(quantity, gaps)
+    uncorrected = value - missing.certainty * calibrated.shift
     removed = most_removed(quantity, totals.get(known, ()), confidence)
-    below = max(below, removed)
     hidden = 0.0
-    if not np.any(quantity.values.probabilities[quantity.added != 0.0] < 1.0):
+    if not np.any(values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
-    above = max(above, hidden)
-    found = SampleEstimate(value, value - below, value + above)
-    estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
+    # what an anti join takes off has the sign of what it is taken from, what is hidden that of what is seen
+    less, more = (
+        max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0),
+        max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0),
+    )
+    low = min(value, uncorrected + missing.low) - max(below, less)
+    high = max(value, uncorrected + missing.high) + max(above, more)
+    estimate = with_pieces(quantities, {function: 1.0}, calibrated, SampleEstimate(value, low, high))
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
-    if all(bool(np.all(each.weights >= 0)) for each in quantity.messages.relations):
-        at_least = estimate.followed
-        return replace(
-            estimate,
-            value=max(value, at_least),
-            low=max(estimate.low, at_least),
-            high=max(estimate.high, at_least),
-        )
-    low, high = min(estimate.low, value - hidden), max(estimate.high, value + removed)
-    return replace(estimate, low=low, high=high)
+    return _within(estimate, quantity, totals.get(function, ()))
+
+
+def _within(
+    estimate: SampleEstimate, quantity: SampledQuantity, totals: Sequence[float | None]
+) -> SampleEstimate:
+    """Return an estimate within what is certain: followed values hold so much, and exact totals allow no more."""
+    least, most = allowed_by_totals(quantity, totals)
+    if quantity.signs == (0, 1):
+        least = max(least, estimate.followed)
+    elif quantity.signs == (-1, 0):
+        most = min(most, estimate.followed)
+    value, low, high = (
+        min(max(each, least), max(most, least)) for each in (estimate.value, estimate.low, estimate.high)
+    )
+    return replace(estimate, value=value, low=low, high=high)

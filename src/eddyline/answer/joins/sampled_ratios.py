@@ -14,17 +14,20 @@ import numpy as np
 
 from eddyline.answer.interval import ALIKE, Spread, ends_of_sampled_values, hidden_by_few
 from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
-from eddyline.answer.joins.missed import most_removed
+from eddyline.answer.joins.missing import missing_of, most_removed
 from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.plan.decide.facets import EVERY_ROW
+from eddyline.sample.spec import COUNT
 
 _LEAST_REST = 0.2
 _HEAVIER_SQUARES = 8.0
 """How many times the variance heavier values may add to a sum of squares."""
 _ROUNDING = 1e-9
 """Values whose ratios differ by less than this share agree."""
+_FAR = 2.0
+"""Standard deviations between rows by which the average of missing rows may differ."""
 CANCELLED = 1e-12
 """The share of a sum of squares that its floats may be off: it matters where squares nearly cancel in a variance."""
 
@@ -37,7 +40,7 @@ def read_ratio(
 ) -> SampleEstimate:
     """Return AVG or a variance: linearized at the estimate by the quantities as they are, calibrated by exact totals.
 
-    Totals that the sample misses do not widen the interval: they move sums and counts alike.
+    Rows that exact totals show to be missing may have another average: see `_open_to_missing`.
     """
     sums = {name: quantity.total for name, quantity in quantities.items()}
     centre, count = aggregate_of(function.replace("stddev", "var"), sums), quantities["count"]
@@ -77,12 +80,64 @@ def read_ratio(
         mean=sums["sum"] / sums["count"],
     )
     found = with_pieces(quantities, factors, calibrated, found)
+    found = _open_to_missing(found, function, quantities, totals, differences)
     if function == "avg":
         return found
     ends = [max(end, 0.0) for end in (found.value, found.low, found.high)]
     if function.startswith("stddev"):
         ends = [sqrt(end) for end in ends]
     return replace(found, value=ends[0], low=ends[1], high=ends[2])
+
+
+def _open_to_missing(
+    found: SampleEstimate,
+    function: str,
+    quantities: Mapping[str, SampledQuantity],
+    totals: Mapping[str, Sequence[float | None]],
+    differences: float,
+) -> SampleEstimate:
+    """Return a ratio whose ends reach as far as joined rows may move it that exact totals show to be missing.
+
+    differences: the variance between rows of the linearized quantity, for the case that the totals do not tell the
+    average of the missing rows.
+    """
+    count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
+    missing = missing_of(count, relation_gaps(quantities[known], totals.get(known, ())))
+    if missing.high <= 0.0:
+        return found
+    sums, rows = {name: quantity.total for name, quantity in quantities.items()}, missing.high
+    lows, highs = [found.low], [found.high]
+    for moments in _moments_of_missing(quantities, totals, sqrt(differences)):
+        mixed = {name: sums[name] + rows * moments[name] for name in sums if name != EVERY_ROW}
+        value = aggregate_of(function.replace("stddev", "var"), mixed)
+        share = sums["count"] / mixed["count"]
+        lows.append(value - share * (found.value - found.low))
+        highs.append(value + share * (found.high - found.value))
+    return replace(found, low=min(lows), high=max(highs))
+
+
+def _moments_of_missing(
+    quantities: Mapping[str, SampledQuantity],
+    totals: Mapping[str, Sequence[float | None]],
+    deviation: float,
+) -> list[dict[str, float]]:
+    """Return what a missing row may count in each quantity: as the exact totals say, or the ends of what rows have."""
+    count, total = quantities["count"], quantities["sum"]
+    measured = [k for k, node in enumerate(total.quantity.nodes) if node.exact.measure != COUNT]
+    if len(measured) == 1:
+        (k,) = measured
+        left = {}
+        for name, quantity in quantities.items():
+            exact = totals.get(name, ())
+            if name != EVERY_ROW and k < len(exact) and exact[k] is not None:
+                left[name] = float(exact[k] or 0.0) - quantity.relation_weights(k)[0]
+        if left.keys() >= quantities.keys() - {EVERY_ROW} and left["count"] > 0.05 * abs(
+            float(totals["count"][k] or 0.0)
+        ):
+            return [{name: each / left["count"] for name, each in left.items()}]
+    mean = total.total / count.total
+    ends = (mean - _FAR * deviation, mean + _FAR * deviation)
+    return [{"count": 1.0, "sum": end, "squares": end * end} for end in ends]
 
 
 def calibrated_combination(

@@ -96,6 +96,15 @@ class SampledQuantity:
         return self.messages.total() + sum(float(excess.sum()) for _, excess in self._coinciding)
 
     @cached_property
+    def signs(self) -> tuple[int, int]:
+        """The signs of what values add: (0, 1) or (-1, 0), and (-1, 1) where both occur or it is not known."""
+        low, high = float(self.added.min(initial=0.0)), float(self.added.max(initial=0.0))
+        if low == high == 0.0:
+            weights = [each.weights for each in self.messages.relations]
+            return (-1, 1) if any(bool(np.any(each < 0)) for each in weights) else (0, 1)
+        return (-1 if low < 0.0 else 0), (1 if high > 0.0 else 0)
+
+    @cached_property
     def _coinciding(self) -> list[tuple[int, FloatArray]]:
         return coinciding_pairs(self.values.join, self.messages)
 
