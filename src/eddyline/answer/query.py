@@ -5,6 +5,7 @@ from dataclasses import replace
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import told_exactly
+from eddyline.answer.bounds import row_bound, within_rows
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.query import answer_groups
@@ -12,7 +13,7 @@ from eddyline.answer.groups.table import Groups
 from eddyline.answer.joins.query import answer_join
 from eddyline.answer.second_stage import in_second_stage
 from eddyline.answer.sets.query import answer_set
-from eddyline.answer.unseen_deletes import unseen_deletes
+from eddyline.answer.unseen_deletes import noted_deletes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.layout import PlannedQuery
@@ -31,6 +32,8 @@ def answer(
         single = not planned.query.groups and len(planned.query.selected) == 1
         return groups.only_estimate() if single else groups
     estimate = _estimate(with_derived(snapshot, planned), planned, confidence, about)
+    if not estimate.exact:
+        estimate = within_rows(planned.query, estimate, row_bound(snapshot, planned.query))
     if isinstance(planned, AdHocQuery) and _is_sampled_variance(planned, estimate):
         estimate = replace(estimate, notes=(*estimate.notes, notes.FEW_LARGE_VALUES))
     wanted = snapshot.layout.error
@@ -82,8 +85,4 @@ def _one_stream(
 
 def _unseen_deletes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
     """Return a note for each stream of which rows were deleted that never came."""
-
-    def found(stream: str) -> str | None:
-        return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
-
-    return [note for stream in planned.streams if (note := found(stream)) is not None]
+    return [note for stream in planned.streams if (note := noted_deletes(snapshot, stream)) is not None]

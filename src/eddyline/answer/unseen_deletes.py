@@ -16,6 +16,11 @@ from eddyline.sample.state import SampleState
 _COUNT = -1  # where a dictionary has net counts
 
 
+def noted_deletes(snapshot: Snapshot, stream: str) -> str | None:
+    """Return the note on a stream with rows that were deleted and never came, looked for once."""
+    return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+
+
 def unseen_deletes(snapshot: Snapshot, stream: str) -> str | None:
     """Return the note on a stream with rows that were deleted and never came, None where none show."""
     rows = next(k for k in snapshot.layout.kept_for(stream) if k.demand == Demand(stream, "total"))

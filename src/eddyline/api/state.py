@@ -94,13 +94,12 @@ class State:
         rows, counts = read_table(of, given, weights)
         read = referenced(projection_of(snapshot.stream_spec(stream), of.event_time))
         unread = unread_in_table(of, given, read, snapshot.tallies[stream]) if weights is None else ()
+        added = StreamPass(snapshot.stream_spec(stream), of.event_time)
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):
-            partial = StreamPass(snapshot.stream_spec(stream), of.event_time)
             part, weight = rows.slice(start, UPDATE_ROWS), counts[start : start + UPDATE_ROWS]
-            partial.feed(project_table(of, part, weight, partial.projection, layout.timezone))
-            partial.unread = unread
-            snapshot = snapshot.plus_stream(stream, partial)
-        return snapshot
+            added.feed(project_table(of, part, weight, added.projection, layout.timezone))
+        added.unread = unread
+        return snapshot.plus_stream(stream, added)
 
     def answer(
         self,

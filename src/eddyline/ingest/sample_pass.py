@@ -25,6 +25,9 @@ from eddyline.sample.state import SampleState, fresh_rosters
 from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.keys import NULL_KEY
 
+_ROOM_LEFT = 0.5
+"""A pass that is fuller than this part of its room, once inserts and deletes are netted, does not net them again."""
+
 
 def sketch_elements(
     sketches: Iterable[KeptSynopsis], elements: Elements, dictionary: Dictionary, into: Sketches
@@ -77,14 +80,20 @@ class SamplePass:
         if not self.grouped:
             check_row_weights(self.task.sketches, prepared)
             add_rows(self.exact, planned.exact[self.position], prepared)
-            if self.exact.nbytes > self.task.room:
-                self.go_over()
+            self._stay_or_go_over()
             return
         for i, builder in self.builders.items():
             nulls = self.rosters[len(planned.spec.seeds) + i]
             add_rows(builder, planned.kept[i], prepared, self.rosters, nulls)
         self.sketches.feed(prepared)
         self._fit()
+
+    def _stay_or_go_over(self) -> None:
+        """Go over to the second stage where the net rows outgrow the room of the pass."""
+        if self.exact.nbytes > self.task.room:
+            self.exact.compact()
+            if self.exact.nbytes > _ROOM_LEFT * self.task.room:
+                self.go_over()
 
     def go_over(self) -> None:
         """Go over to the second stage: build the sketches, regroup the elements."""
@@ -103,9 +112,16 @@ class SamplePass:
 
     def _fit(self) -> None:
         """Follow only the values that matter most to this pass until half of what is too large is left."""
-        while sum(builder.nbytes for builder in self.builders.values()) > self.task.room:
+        if self._bytes > self.task.room:
+            for builder in self.builders.values():
+                builder.compact()
+        while self._bytes > self.task.room:
             state = self.state()
             self._lower(shrink_to_fit([state], state.nbytes // 2)[0].rosters)
+
+    @property
+    def _bytes(self) -> int:
+        return sum(builder.nbytes for builder in self.builders.values())
 
     def _lower(self, rosters: tuple[Roster, ...]) -> None:
         """Bring what is held under lower rosters."""
@@ -133,8 +149,7 @@ class SamplePass:
             self.go_over()
         if not self.grouped:
             self.exact.take(state.dictionaries[self.position])
-            if self.exact.nbytes > self.task.room:
-                self.go_over()
+            self._stay_or_go_over()
             return
         if not state.grouped:
             planned = self.task.sample

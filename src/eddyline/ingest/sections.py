@@ -24,7 +24,7 @@ from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup, check_measures
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
-from eddyline.sample.state import SampleState, fresh_rosters
+from eddyline.sample.state import Record, SampleState, fresh_rosters
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
 
@@ -39,10 +39,11 @@ class _Header(msgspec.Struct, frozen=True):
     lengths: dict[str, int]
 
 
-class _Stage(msgspec.Struct, frozen=True):
+class _Stage(msgspec.Struct, frozen=True, omit_defaults=True):
     grouped: bool
     rosters: tuple[RosterSpec, ...]
     dictionaries: int
+    records: dict[str, Record] = {}
 
 
 class _Newest(msgspec.Struct, frozen=True):
@@ -106,7 +107,9 @@ def sample_sections(
     planned: PlannedSample, state: SampleState, rosters: tuple[Roster, ...]
 ) -> dict[str, bytes]:
     """Return the sections of one stream sample, with the rosters that are stored with it."""
-    stage = _Stage(state.grouped, _roster_specs(planned, rosters), len(state.dictionaries))
+    stage = _Stage(
+        state.grouped, _roster_specs(planned, rosters), len(state.dictionaries), dict(state.records)
+    )
     sections = {planned.id: msgspec.msgpack.encode(stage)}
     for i in range(max(len(planned.exact), len(planned.kept))):
         held = i < len(state.dictionaries)
@@ -133,20 +136,21 @@ def _rosters(planned: PlannedSample, specs: tuple[RosterSpec, ...]) -> tuple[Ros
 def encode_sample(state: SampleState) -> bytes:
     """Return a state of a sample as the bytes that travel between tasks."""
     parts = [dictionary.to_bytes() if len(dictionary) else b"" for dictionary in state.dictionaries]
-    return msgspec.msgpack.encode((state.grouped, tuple(map(RosterSpec.of, state.rosters)), parts))
+    rosters = tuple(map(RosterSpec.of, state.rosters))
+    return msgspec.msgpack.encode((state.grouped, rosters, parts, dict(state.records)))
 
 
 def decode_sample(planned: PlannedSample, data: bytes | memoryview) -> SampleState:
     """Return the state of a sample that a task sent."""
-    grouped, rosters, parts = msgspec.msgpack.decode(
-        data, type=tuple[bool, tuple[RosterSpec, ...], list[bytes]]
+    grouped, rosters, parts, records = msgspec.msgpack.decode(
+        data, type=tuple[bool, tuple[RosterSpec, ...], list[bytes], dict[str, Record]]
     )
     specs = planned.spec.kept if grouped else planned.spec.exact
     dictionaries = tuple(
         Dictionary.from_bytes(spec, part) if part else Dictionary.empty(spec)
         for spec, part in zip(specs, parts, strict=True)
     )
-    return SampleState(planned.spec, grouped, dictionaries, tuple(each.roster() for each in rosters))
+    return SampleState(planned.spec, grouped, dictionaries, tuple(each.roster() for each in rosters), records)
 
 
 def pane_sections(panes: PaneSet) -> dict[str, bytes]:
@@ -218,7 +222,7 @@ def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec
     dictionaries = tuple(
         Dictionary.from_bytes(spec, _section(sections, f"{planned.id}/{i}")) for i, spec in enumerate(specs)
     )
-    return SampleState(planned.spec, stage.grouped, dictionaries, rosters)
+    return SampleState(planned.spec, stage.grouped, dictionaries, rosters, stage.records)
 
 
 def _panes(group: WindowGroup, sections: Sections) -> PaneSet:

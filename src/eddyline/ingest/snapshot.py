@@ -81,8 +81,12 @@ class Snapshot:
         panes = {name: each.sample_states for name, each in self.windows.items()}
         return stream_spec(self.layout, stream, self.floor(stream), self.samples, panes)
 
-    def plus_stream(self, stream: str, partial: StreamPass) -> "Snapshot":
-        """Return the snapshot after adding what a pass over one stream saw."""
+    def plus_stream(self, stream: str, partial: StreamPass, *, settle: bool = True) -> "Snapshot":
+        """Return the snapshot after adding what a pass over one stream saw.
+
+        settle: bring samples back into their budgets. Left to the last of several streams that are added together, what
+        is kept does not depend on their order.
+        """
         windows = dict(self.windows)
         for pane in partial.spec.panes:
             added = {n: each for (group, n), each in partial.panes.items() if group == pane.group}
@@ -90,7 +94,7 @@ class Snapshot:
             empty = self.empty(panes.group.layout, panes.sample_states)
             windows[pane.group] = panes.plus_pass(newest, added, empty)
         whole = self.plus_accumulated(partial.whole).tallied(stream, partial.tally)
-        return replace(whole.settled(), windows=windows)
+        return replace(whole.settled() if settle else whole, windows=windows)
 
     def floor(self, stream: str) -> int | None:
         """Return the event time (microseconds) before which rows of a stream are late for every window."""

@@ -10,7 +10,9 @@ from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, Window
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import SampleState
 
-_LEAST_ROOM = 8 << 20
+_LEAST_ROOM = 64 << 20
+_BUDGETS = 4
+"""A pass nets its own rows, and lowers rates by itself only where these outgrow so many budgets, and 64 MB."""
 
 
 class RosterSpec(msgspec.Struct, frozen=True):
@@ -51,7 +53,7 @@ class SampleTask(msgspec.Struct, frozen=True):
     @property
     def room(self) -> int:
         """The bytes of elements that a pass may hold in memory."""
-        return max(2 * self.sample.spec.budget, _LEAST_ROOM)
+        return max(_BUDGETS * self.sample.spec.budget, _LEAST_ROOM)
 
     @classmethod
     def of(cls, sample: PlannedSample, stream: str, state: SampleState | None) -> "SampleTask":

@@ -340,6 +340,15 @@ class Builder:
         self._make_room(2 * len(self._elements))
         _, self.size, _ = fold_rows(held, totals, self._slots, self._elements, self._totals, 0)
 
+    def compact(self) -> None:
+        """Drop elements whose inserts and deletes cancel."""
+        used = self._totals[: self.size].any(axis=1)
+        if used.all():
+            return
+        held, totals = self._elements[: self.size][used], self._totals[: self.size][used]
+        self._make_room(max(1024, 2 * len(held)))
+        _, self.size, _ = fold_rows(held, totals, self._slots, self._elements, self._totals, 0)
+
     @property
     def nbytes(self) -> int:
         """About the bytes of the dictionary that it makes, never less."""

@@ -13,7 +13,7 @@ from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
 from eddyline.sample.roster import FloatArray, Roster
 from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import Record, SampleState
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,16 @@ class Join:
         """Whether rows with a NULL link count and are only sampled."""
         nodes = (node for quantity in self.shape.quantities.values() for node in quantity.nodes)
         return any(_counts_null(node) and not self.nulls(node).follows_all for node in nodes)
+
+    @property
+    def record(self) -> Record:
+        """What reductions may have cost the query; of an ad hoc one, a planned query on the same links."""
+        records, classes = self.state.records, sorted(self.shape.classes)
+        alike = (each.name for each in self.state.spec.shapes if sorted(each.classes) == classes)
+        names = (
+            [self.shape.name] if self.shape.name in records else [name for name in alike if name in records]
+        )
+        return max((records[name] for name in names), key=lambda each: each.variance, default=Record())
 
     def nulls(self, node: Node) -> Roster:
         """Return the roster of the elements of a relation that have a NULL link."""

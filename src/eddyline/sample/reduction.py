@@ -14,7 +14,7 @@ import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
-from eddyline.sample.messages import Messages
+from eddyline.sample.messages import Messages, sampled_messages
 from eddyline.sample.roster import (
     ENTRY_BYTES,
     HASH_STEP,
@@ -27,7 +27,8 @@ from eddyline.sample.roster import (
 from eddyline.sample.set_members import set_values
 from eddyline.sample.sorting import distinct
 from eddyline.sample.spec import COUNT, Quantity, Shape
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import Record, SampleState
+from eddyline.sample.sums import mixed, times
 
 FILL = 0.9
 """A reduction brings the bytes down to this part of the budget."""
@@ -61,7 +62,75 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
         each.settle()
     threshold = _threshold(held, classes, nulls, FILL * budget)
     rosters = (*(each.lowered(threshold) for each in classes), *(each.lowered(threshold) for each in nulls))
-    return [pane.under(rosters) for pane in panes]
+    records = _records(total, rosters)
+    return [replace(pane.under(rosters), records=records) for pane in panes]
+
+
+def _records(total: SampleState, rosters: Sequence[Roster]) -> dict[str, Record]:
+    """Return the records of all queries after a reduction to some rosters."""
+    found = dict(total.records)
+    for shape in total.spec.shapes:
+        cost = _cost(Join(total, shape), rosters)
+        if cost.variance > 0.0:
+            found[shape.name] = found.get(shape.name, Record()) + cost
+    return found
+
+
+def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
+    """Return what a reduction adds to the record of a query.
+
+    Answers are corrected by the exact totals of their relations, so that only what a key adds to the answer beyond what
+    it adds to these counts: the residual of a regression, in which each key weighs as much as the reduction costs.
+    """
+    shape = join.shape
+    if shape.kind == "set" or not shape.classes:
+        return Record()
+    messages = sampled_messages(join, shape.quantities.get("count", join.first))
+    total, sizes = messages.total(), [len(each) for each in join.values]
+    if total == 0.0:
+        return Record()
+    shares, lost = list[FloatArray](), list[FloatArray]()
+    for variable, link in enumerate(shape.classes):
+        values = join.values[variable]
+        added = messages.met(variable) * messages.factors[variable] / total
+        new = np.maximum(rosters[link].rates_of_held(values), HASH_STEP)
+        shares.append(added[: len(values)])
+        lost.append(np.maximum(join.probabilities[variable][: len(values)] / new - 1.0, 0.0))
+    known = [
+        _relation_shares(messages, k, sizes)
+        for k, mine in enumerate(messages.relations)
+        if not mine.only_decides
+    ]
+    terms = _residuals(np.concatenate(shares), known, np.concatenate(lost))
+    return Record(float(terms.sum()), float((terms**2).sum()))
+
+
+def _relation_shares(messages: Messages, relation: int, sizes: Sequence[int]) -> FloatArray:
+    """Return what the values of all links add to the rows of a relation, over all of them."""
+    mine = messages.relations[relation]
+    scaled = mine.weights.astype(np.float64)
+    for variable, places in zip(mine.variables, mine.places, strict=True):
+        scaled = scaled * messages.factors[variable][places]
+    made = [np.zeros(size) for size in sizes]
+    for variable, places in zip(mine.variables, mine.places, strict=True):
+        held = np.bincount(places, weights=scaled, minlength=messages.sizes[variable])
+        made[variable] = held[: sizes[variable]] / (float(scaled.sum()) or 1.0)
+    return np.concatenate(made)
+
+
+def _residuals(shares: FloatArray, known: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """Return the weighted squares of what is left of shares when what is known is taken off by regression."""
+    used = [each for each in known if (weights * each**2).sum() > 0.0]
+    if used:
+        z = np.stack(used)
+        gram = times(z * weights, z)
+        few = np.diag(gram) ** 2 / (((z**2) * weights) ** 2).sum(axis=1)
+        gram[np.diag_indices_from(gram)] *= (
+            1.0 + 1.0 / few
+        )  # as answers are calibrated: see `answer.joins.calibration`
+        slopes = np.linalg.pinv(gram, hermitian=True) @ times(z * weights, shares)
+        shares = shares - mixed(slopes, z)
+    return np.asarray(weights * shares**2)
 
 
 class _Nulls:

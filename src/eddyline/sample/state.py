@@ -6,9 +6,11 @@ by a hash of the whole element, at a rate of their own for each dictionary. Give
 rows; two states are combined under the lower of their rosters.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
@@ -43,14 +45,43 @@ def followed(dictionary: Dictionary, rosters: tuple[Roster, ...], nulls: Roster)
     return dictionary.where(kept)
 
 
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """What reductions may have cost the answer of a query, noted while the keys that they dropped were still there.
+
+    variance: the relative variance that they added, the sum over reductions and keys of the squared share of a key in
+    the answer, times its old rate over the new one, less 1. squares: the sum of the squares of these parts, which says
+    how few keys carry it.
+    """
+
+    variance: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: "Record") -> "Record":
+        return Record(self.variance + other.variance, self.squares + other.squares)
+
+    @property
+    def carriers(self) -> float:
+        """How many keys carry the variance."""
+        return max(1.0, self.variance**2 / self.squares) if self.squares > 0.0 else 1.0
+
+    @staticmethod
+    def of_both(one: "Record | None", other: "Record | None") -> "Record":
+        """Return the record of a sum of two states: its relative variance is at most that of either part."""
+        return max(one or Record(), other or Record(), key=lambda each: each.variance)
+
+
 @dataclass(frozen=True, eq=False)
 class SampleState:
-    """Dictionaries of the first stage (`grouped` False) or of the second; rosters as `fresh_rosters` has them."""
+    """Dictionaries of the first stage (`grouped` False) or of the second; rosters as `fresh_rosters` has them.
+
+    records: what reductions may have cost each query, by its name.
+    """
 
     spec: SampleSpec
     grouped: bool
     dictionaries: tuple[Dictionary, ...]
     rosters: tuple[Roster, ...]
+    records: Mapping[str, "Record"] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, spec: SampleSpec, *, grouped: bool = False) -> "SampleState":
@@ -103,7 +134,11 @@ class SampleState:
             left, right = left.in_second_stage(), right.in_second_stage()
         left, right = left.under(right.rosters), right.under(left.rosters)
         parts = zip(left.dictionaries, right.dictionaries, strict=True)
-        return replace(left, dictionaries=tuple(a.plus(b, sign) for a, b in parts))
+        records = {
+            name: Record.of_both(left.records.get(name), right.records.get(name))
+            for name in sorted({*left.records, *right.records})
+        }
+        return replace(left, dictionaries=tuple(a.plus(b, sign) for a, b in parts), records=records)
 
     def same(self, other: "SampleState") -> bool:
         """Return whether both hold the same elements under the same rosters."""

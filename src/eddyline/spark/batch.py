@@ -77,9 +77,9 @@ def sketch_frames(
         given = os.fspath(source) if isinstance(source, os.PathLike) else source
         _check_source(stream.name, given)
         sketched = sketch_stream(spark, snapshot, stream.name, given, skip_bad=skip_bad)
-        snapshot = snapshot.plus_stream(stream.name, sketched.added)
+        snapshot = snapshot.plus_stream(stream.name, sketched.added, settle=False)
         ways[stream.name] = sketched.way
-    return snapshot, ways
+    return snapshot.settled(), ways
 
 
 def _check_source(stream: str, source: object) -> None:

@@ -44,19 +44,20 @@ def read_details(
     *,
     whole: bool,
     most_rows: FloatArray | None = None,
-    missed: bool = False,
+    missing: float = 0.0,
 ) -> dict[str, DetailColumn]:
     """Return the details of a grouped query, by name.
 
     labels: of the answer's groups. whole: no group is missing. most_rows: how many rows each group has at most, None
-    where that is not known. missed: much of the join may be in a value that is not followed, and may hold anything.
+    where that is not known. missing: the share of the rows that values may hold that are not followed; these may have
+    any value.
     """
     limit = np.full(len(labels), inf) if most_rows is None else most_rows
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
-        values = _values(planned.name, tuples, detail, limit, confidence)
-        if missed and not tuples.exact:
+        values = _values(planned.name, tuples, detail, limit, missing, confidence)
+        if missing > notes.MOSTLY_MISSED and not tuples.exact:
             values = [_open_to_missed(detail, value) for value in values]
         rest = _rest(planned.name, detail, confidence, whole=whole)
         found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative)
@@ -64,7 +65,7 @@ def read_details(
 
 
 def _values(
-    name: str, tuples: Tuples, detail: Detail, most_rows: FloatArray, confidence: float
+    name: str, tuples: Tuples, detail: Detail, most_rows: FloatArray, missing: float, confidence: float
 ) -> list[Value]:
     if detail.function == "distinct":
         read = count_distinct(tuples, most_rows, confidence)
@@ -78,6 +79,7 @@ def _values(
             detail.share,
             between=detail.function == "percentile",
             is_number=detail.kind is None,
+            missing=missing,
             confidence=confidence,
         )
     if not tuples.exact:

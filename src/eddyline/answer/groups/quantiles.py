@@ -88,14 +88,17 @@ def extremes(tuples: Tuples, *, largest: bool, is_number: bool) -> list[Ends]:
 
 
 def quantiles(
-    tuples: Tuples, share: float, *, between: bool, is_number: bool, confidence: float
+    tuples: Tuples, share: float, *, between: bool, is_number: bool, missing: float = 0.0, confidence: float
 ) -> list[Ends]:
-    """Return a quantile of each group; between: interpolated where the share lies between two rows."""
+    """Return a quantile of each group; between: interpolated where the share lies between two rows.
+
+    missing: the share of its rows that may be missing, all below the quantile or all above it.
+    """
     values = SortedValues(tuples, is_number=is_number)
     if tuples.sampled is None or not tuples.sampled.sampled_links:  # every group that is shown is whole
         told = [_exact(values, group, share, between=between) for group in range(tuples.groups)]
         return [(value, value, value) for value in told]
-    return _sampled(tuples, values, share, confidence)
+    return _sampled(tuples, values, share, missing, confidence)
 
 
 def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> Scalar | None:
@@ -126,11 +129,14 @@ def _between(below: Number, above: Number, part: float) -> float:
     return float(below + (above - below) * part)
 
 
-def _sampled(tuples: Tuples, values: SortedValues, share: float, confidence: float) -> list[Ends]:
+def _sampled(
+    tuples: Tuples, values: SortedValues, share: float, missing: float, confidence: float
+) -> list[Ends]:
     """Return a quantile of each group of a sample, with its interval."""
     places = _places(tuples, values, share)
     below, above, hidden = _uncertainty(tuples, values, places, share, confidence)
-    lows, highs = share - below, share + above
+    seen = max(1.0 - missing, 1e-9)
+    lows, highs = (share - missing) / seen - below, share / seen + above
     is_closed_below, is_closed_above = (lows > 0) & (share > hidden), (highs < 1) & (share < 1 - hidden)
     open_low, open_high = (-inf, inf) if values.is_number else (None, None)
     found: list[Ends] = []

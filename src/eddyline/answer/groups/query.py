@@ -12,6 +12,7 @@ import pyarrow as pa
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
+from eddyline.answer.bounds import row_bound, within_rows
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.columns import (
     Column,
@@ -48,9 +49,9 @@ from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, GroupQ
 class Answered:
     """What is known of each group: its number, a column of values for each aggregate, and what is missing.
 
-    most_rows: how many rows each group has at most, where they are not known. missed: a value that is not followed may
-    hold much of the join. averages: parts of formulas that are averages, where they are not exact. unrounded: parts of
-    formulas by name, where they are. exact_rows: which groups are exact although not all of them are.
+    most_rows: how many rows each group has at most, where they are not known. missing: the share of the join's rows
+    that values may hold that are not followed. averages: parts of formulas that are averages, where they are not exact.
+    unrounded: parts of formulas by name, where they are. exact_rows: which groups are exact although not all are.
     """
 
     groups: IntArray
@@ -61,7 +62,7 @@ class Answered:
     method: str
     notes: tuple[str, ...] = ()
     most_rows: FloatArray | None = None
-    missed: bool = False
+    missing: float = 0.0
     averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
     unrounded: Mapping[str, Sequence[Fraction | None]] = field(default_factory=dict)
     exact_rows: BoolArray | None = None
@@ -159,7 +160,7 @@ def _read_groups(
         answered = _followed(held, grouped, names, planned, query, confidence)
     else:
         _check_links(planned, query)
-        whole_join = WholeJoin(held, planned, grouped, confidence)
+        whole_join = WholeJoin(held, planned, grouped, confidence, row_bound(snapshot, query))
         if query.groups:
             answered = _sampled(whole_join, names, query, simultaneous=simultaneous)
         else:
@@ -180,7 +181,7 @@ def _read_groups(
             sure,
             whole=answered.whole,
             most_rows=answered.most_rows,
-            missed=answered.missed,
+            missing=answered.missing,
         ).items():
             columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
             exact &= read.exact
@@ -443,6 +444,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
         made = told(whole_join.planned, single, interval, confidence, "sample", [])
+        made = within_rows(single, made, whole_join.most)
         columns.append(column_of_values([(made.value, made.low, made.high)]))
     averages = {}
     for part in query.averages:
@@ -455,9 +457,10 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
     about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
     rest = _nothing(whole_join.planned, query, confidence)
-    group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
-    missed = whole_join.misses_much
-    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missed, averages)
+    most = np.array([min(rows.high, whole_join.most)])
+    group = np.zeros(1, dtype=np.int64)
+    missing = rows.missing_share
+    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missing, averages)
 
 
 def _average_of(query: GroupQuery, part: FormulaPart) -> dict[str, str]:
@@ -493,9 +496,23 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     ]
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     missed = whole_join.misses_much
-    if missed:
-        read = [_open_to_missed(each, whole) for each, (_, whole) in zip(read, asked, strict=True)]
-        counted = _open_to_missed(counted, whole_join.read("count", {"count": ROWS}))
+    unseen_rows = whole_join.missed.rows
+    read = [
+        _open_to_missing(
+            each,
+            whole,
+            unseen_rows / np.maximum(sampled.sums[wanted.quantities["count"]], 1.0),
+            missed=missed,
+        )
+        for each, (wanted, whole) in zip(read, asked, strict=True)
+    ]
+    counted = _open_to_missing(counted, whole_join.read("count", {"count": ROWS}), np.empty(0), missed=missed)
+    most = whole_join.most
+    read = [
+        _at_most(each, most) if wanted.function == "count" else each
+        for each, (wanted, _) in zip(read, asked, strict=True)
+    ]
+    counted = _at_most(counted, most)
     columns, rest, averages = [], {}, {}
     for part, quotient, found in zip(query.averages, quotients, read[len(query.aggregates) :], strict=True):
         single = _averaged(query, part)
@@ -531,7 +548,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         "sample",
         tuple(few),
         counted.highs[shown],
-        missed,
+        whole_join.read("count", {"count": ROWS}).missing_share,
         averages,
         unrounded,
     )
@@ -550,11 +567,27 @@ def _asked(
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
-def _open_to_missed(read: GroupIntervals, whole: SampleEstimate | None) -> GroupIntervals:
-    """Return the intervals of groups that may all hold what the whole join may miss; ratios may then be anything."""
-    if whole is None:
+def _at_most(read: GroupIntervals, most: float) -> GroupIntervals:
+    """Return the numbers of rows of groups, none of which has more than all have."""
+    return GroupIntervals(*(np.minimum(each, most) for each in (read.values, read.lows, read.highs)))
+
+
+def _open_to_missing(
+    read: GroupIntervals, whole: SampleEstimate | None, unseen: FloatArray, *, missed: bool
+) -> GroupIntervals:
+    """Return the intervals of groups, each of which may hold what the whole join is missing.
+
+    whole: of COUNT and SUM, over all groups. unseen: of ratios, the missing rows over those of each group. Where the
+    whole join may be missing most of its rows, ratios may be anything.
+    """
+    if whole is not None:
+        return replace(read, lows=read.lows - whole.missing[0], highs=read.highs + whole.missing[1])
+    if missed:
         return replace(read, lows=np.full_like(read.lows, -inf), highs=np.full_like(read.highs, inf))
-    return replace(read, highs=read.highs + max(whole.high - whole.value, 0.0))
+    below, above = (
+        np.sqrt(1.0 + unseen) * each for each in (read.values - read.lows, read.highs - read.values)
+    )
+    return replace(read, lows=read.values - below, highs=read.values + above)
 
 
 def _ends(whole: SampleEstimate) -> tuple[float, float]:

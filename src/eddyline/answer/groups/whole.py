@@ -29,12 +29,16 @@ from eddyline.sample.roster import FloatArray
 
 @dataclass(frozen=True)
 class WholeJoin:
-    """The sampled join of a grouped query; grouped: with its groups, of its quantities in order."""
+    """The sampled join of a grouped query; grouped: with its groups, of its quantities in order.
+
+    most: how many rows it can have, by the exact numbers of rows of its streams.
+    """
 
     snapshot: Snapshot
     planned: PlannedQuery
     grouped: GroupedJoin
     confidence: float
+    most: float = inf
     _known: dict[tuple[object, ...], SampleEstimate] = field(default_factory=dict)
 
     def read(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:

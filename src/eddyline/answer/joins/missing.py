@@ -12,16 +12,19 @@ from math import inf, log, log1p, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import two_sided_z
+from eddyline.answer.interval import student, two_sided_z
 from eddyline.answer.joins.calibration import RelationGap
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.roles import Turn
 from eddyline.sample.sorting import distinct
+from eddyline.sample.state import Record
 
 _LEAST_SHARE = 0.05
 """Totals of which the sample shows less are not scaled up further."""
 _CHANCE, _CONVINCING = 4.0, 12.0
 """Up to two standard errors chance explains that rows are missing; from 3.5 on it does not. In squares."""
+_MOST_SHORT = 0.9
+"""Reductions leave at least a tenth of an answer, or the sample tells nothing of it."""
 _PARTNERS = 0.975
 """The quantile of the rows that another relation has for an unfollowed value, which is taken for a missing one."""
 
@@ -66,6 +69,17 @@ def missing_of(quantity: SampledQuantity, gaps: Sequence[RelationGap | None]) ->
                     ]
             low, high = min(low, *ends), max(high, *ends)
     return Missing(low, high, most)
+
+
+def most_dropped(record: Record, value: float, confidence: float) -> float:
+    """Return how much more than an estimate its answer may be, because reductions dropped keys that carried it.
+
+    An estimate that falls short by x of the answer does so by x / (1 - x) of itself.
+    """
+    if record.variance <= 0.0:
+        return 0.0
+    short = min(_MOST_SHORT, student(confidence, record.carriers + 1.0) * sqrt(record.variance))
+    return abs(value) * short / (1.0 - short)
 
 
 def certainty_of(surprise: float) -> float:

@@ -27,7 +27,8 @@ class SampleEstimate:
     themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
     rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. mean: the average of
-    the measure, for AVG and variances. quantities: what was read, for a second reading to go on with.
+    the measure, for AVG and variances. quantities: what was read, for a second reading to go on with. missing: how far
+    below and above the estimate rows may take it that the sample does not show, though exact totals or reductions do.
     """
 
     value: float
@@ -47,7 +48,14 @@ class SampleEstimate:
     base: float = 1.0
     lowest_rate: float = 1.0
     mean: float = nan
+    missing: tuple[float, float] = (0.0, 0.0)
     quantities: Mapping[str, SampledQuantity] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def missing_share(self) -> float:
+        """The share of a number of rows that the sample may not show."""
+        above = self.missing[1]
+        return above / (max(self.value, 0.0) + above) if above > 0.0 else 0.0
 
 
 def aggregate_of(function: str, quantities: Mapping[str, float]) -> float:

@@ -12,7 +12,13 @@ import numpy as np
 
 from eddyline.answer.interval import Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
-from eddyline.answer.joins.missing import allowed_by_totals, missing_of, most_removed, unseen_join
+from eddyline.answer.joins.missing import (
+    allowed_by_totals,
+    missing_of,
+    most_dropped,
+    most_removed,
+    unseen_join,
+)
 from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
@@ -54,10 +60,11 @@ class Missed:
     """What exact totals tell of the rows of a join that the sample does not show.
 
     share: of the rows, which values may hold that are not followed; of such rows nothing else is known: no
-    average, no quantile and no group shows them. surprises: as `Calibrated` has them, (below, above).
+    average, no quantile and no group shows them. rows: how many. surprises: as `Calibrated` has them, (below, above).
     """
 
     share: float
+    rows: float
     surprises: tuple[float, float]
 
 
@@ -68,7 +75,7 @@ def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Mi
     calibrated = calibrate(count.added, count.values.probabilities, gaps)
     missing = missing_of(count, gaps).high
     share = missing / (max(count.total, 0.0) + missing) if missing else 0.0
-    return Missed(share, (calibrated.below, calibrated.above))
+    return Missed(share, missing, (calibrated.below, calibrated.above))
 
 
 def _unseen(
@@ -107,13 +114,14 @@ def _read_sum(
     if not np.any(values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
     # what an anti join takes off has the sign of what it is taken from, what is hidden that of what is seen
-    less, more = (
-        max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0),
-        max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0),
-    )
+    less = max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0)
+    more = max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0)
     low = min(value, uncorrected + missing.low) - max(below, less)
     high = max(value, uncorrected + missing.high) + max(above, more)
-    estimate = with_pieces(quantities, {function: 1.0}, calibrated, SampleEstimate(value, low, high))
+    dropped = most_dropped(values.join.record, value, confidence)
+    lost = max(-missing.low, dropped if signs[0] else 0.0), max(missing.high, dropped if signs[1] else 0.0)
+    found = SampleEstimate(value, min(low, value - lost[0]), max(high, value + lost[1]), missing=lost)
+    estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
     return _within(estimate, quantity, totals.get(function, ()))
 
