@@ -459,7 +459,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     rest = _nothing(whole_join.planned, query, confidence)
     most = np.array([min(rows.high, whole_join.most)])
     group = np.zeros(1, dtype=np.int64)
-    missing = rows.missing_share
+    missing = whole_join.missing_share
     return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missing, averages)
 
 
@@ -548,7 +548,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         "sample",
         tuple(few),
         counted.highs[shown],
-        whole_join.read("count", {"count": ROWS}).missing_share,
+        whole_join.missing_share,
         averages,
         unrounded,
     )

@@ -26,6 +26,9 @@ from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.roster import FloatArray
 
+_DROPPED = 0.2
+"""The largest share of rows that reductions are taken to have dropped on one side of a quantile; chosen on the bank."""
+
 
 @dataclass(frozen=True)
 class WholeJoin:
@@ -84,6 +87,14 @@ class WholeJoin:
     def misses_much(self) -> bool:
         """Whether a heavy value may hold much of the join that the sample does not follow."""
         return self.missed.share > notes.MOSTLY_MISSED
+
+    @property
+    def missing_share(self) -> float:
+        """The share of the joined rows that the sample may not show, for quantiles.
+
+        By exact totals; reductions drop rows as they come, and move a quantile by less.
+        """
+        return max(self.missed.share, min(self.read("count", {"count": ROWS}).missing_share, _DROPPED))
 
     @cached_property
     def missed(self) -> Missed:

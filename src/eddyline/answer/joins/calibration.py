@@ -29,10 +29,15 @@ class RelationGap:
 
     short: float
     added: FloatArray
+    exact: float = 1.0
+
+    def variance(self, probabilities: FloatArray) -> float:
+        """Return the variance of the gap."""
+        return float(((1.0 - probabilities) * self.added**2).sum())
 
     def surprise(self, probabilities: FloatArray) -> float:
         """Return the square of the gap in standard errors; 99 for a gap that no followed value explains."""
-        variance = float(((1.0 - probabilities) * self.added**2).sum())
+        variance = self.variance(probabilities)
         if variance > 0.0:
             return self.short**2 / variance
         return _CERTAIN if abs(self.short) > 1e-9 else 0.0
@@ -50,7 +55,7 @@ def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> 
             gaps.append(None)
             continue
         estimate, added = quantity.relation_weights(relation)
-        gaps.append(RelationGap(1.0 - estimate / exact, added / exact))
+        gaps.append(RelationGap(1.0 - estimate / exact, added / exact, exact))
     return gaps
 
 

@@ -19,12 +19,12 @@ from eddyline.sample.roles import Turn
 from eddyline.sample.sorting import distinct
 from eddyline.sample.state import Record
 
-_LEAST_SHARE = 0.05
-"""Totals of which the sample shows less are not scaled up further."""
 _CHANCE, _CONVINCING = 4.0, 12.0
 """Up to two standard errors chance explains that rows are missing; from 3.5 on it does not. In squares."""
 _MOST_SHORT = 0.9
 """Reductions leave at least a tenth of an answer, or the sample tells nothing of it."""
+_ERRORS = 2.0
+"""Standard errors by which more may be missing than the totals say: what is seen is scaled up, and may be too much."""
 _PARTNERS = 0.975
 """The quantile of the rows that another relation has for an unfollowed value, which is taken for a missing one."""
 
@@ -41,25 +41,31 @@ class Missing:
     certainty: float = 0.0
 
 
-def missing_of(quantity: SampledQuantity, gaps: Sequence[RelationGap | None]) -> Missing:
+def missing_of(
+    quantity: SampledQuantity,
+    gaps: Sequence[RelationGap | None],
+    rows: Sequence[RelationGap | None] | None = None,
+) -> Missing:
     """Return what the rows that exact totals show to be missing may add to a quantity; gaps: of its relations.
+
+    rows: the gaps of their numbers of rows, which say whether rows are missing where weights may cancel.
 
     They are taken to be rows of one value, which is not followed, and to meet as many rows of the other relations as
     unfollowed values have there, or as these miss themselves. A relation that may be missing counts at least once, one
     that only decides at most once.
     """
     low = high = most = 0.0
-    rates = quantity.values.probabilities
+    rates, counted = quantity.values.probabilities, gaps if rows is None else rows
     for variable in range(len(quantity.messages.factors)):
         members = quantity.messages.members(variable)
-        short = {k: _short(quantity, k, variable, gaps[k]) for k in members}
+        short = {k: _short(quantity, k, variable, gaps[k], counted[k]) for k in members}
         for relation in members:
-            gap = gaps[relation]
+            gap = counted[relation]
             certainty = 0.0 if gap is None or gap.short <= 0.0 else certainty_of(gap.surprise(rates))
             if certainty == 0.0:
                 continue
             most = max(most, certainty)
-            ends = [certainty * short[relation]]
+            ends = [certainty * end for end in short[relation]]
             for other in members:
                 if other != relation:
                     ends = [
@@ -87,16 +93,30 @@ def certainty_of(surprise: float) -> float:
     return min(1.0, max(0.0, surprise - _CHANCE) / (_CONVINCING - _CHANCE))
 
 
-def _short(quantity: SampledQuantity, relation: int, variable: int, gap: RelationGap | None) -> float:
-    """Return what a relation falls short of, as what it sends to a link; with its sign."""
-    if gap is None or gap.short <= 0.0:
-        return 0.0
-    held = float((quantity.messages.own(relation, variable) * quantity.messages.factors[variable]).sum())
-    return held * gap.short / max(1.0 - gap.short, _LEAST_SHARE)
+def _short(
+    quantity: SampledQuantity,
+    relation: int,
+    variable: int,
+    gap: RelationGap | None,
+    rows: RelationGap | None,
+) -> tuple[float, float]:
+    """Return from what to what a relation may fall short, as what it sends to a link; rows: the gap of its rows."""
+    if gap is None or rows is None or rows.short <= 0.0:
+        return 0.0, 0.0
+    error = _ERRORS * sqrt(gap.variance(quantity.values.probabilities)) * abs(gap.exact)
+    weights = quantity.scaled_weights[relation]
+    low, high = gap.short * gap.exact - error, gap.short * gap.exact + error
+    if not np.any(weights < 0.0):
+        low, high = max(low, 0.0), min(high, gap.exact)
+    elif not np.any(weights > 0.0):
+        low, high = max(low, gap.exact), min(high, 0.0)
+    sent = np.abs(quantity.messages.own(relation, variable) * quantity.messages.factors[variable])
+    scale = float(sent.sum()) / (float(np.abs(weights).sum()) or 1.0)
+    return scale * low, scale * high
 
 
 def _partners_at(
-    quantity: SampledQuantity, relation: int, variable: int, short: float
+    quantity: SampledQuantity, relation: int, variable: int, short: tuple[float, float]
 ) -> tuple[float, float]:
     """Return from what to what a relation may send for a value of a link that is not followed.
 
@@ -108,7 +128,7 @@ def _partners_at(
     sent = np.asarray(quantity.messages.own(relation, variable), dtype=np.float64)
     unfollowed = quantity.messages.factors[variable] - 1.0
     low, high = (sign * _quantile(np.maximum(sign * sent, 0.0), unfollowed) for sign in (-1.0, 1.0))
-    low, high = min(low, short), max(high, short)
+    low, high = min(low, short[0]), max(high, short[1])
     return (1.0 if low == 0.0 else low, max(high, 1.0)) if mine.may_be_missing else (low, high)
 
 
@@ -129,7 +149,7 @@ def allowed_by_totals(quantity: SampledQuantity, totals: Sequence[float | None])
     """
     relations = quantity.messages.relations
     sizes = [totals[k] if k < len(totals) else None for k in range(len(relations))]
-    if any(bool(np.any(each.weights < 0)) for each in relations):
+    if quantity.signs[0] < 0 or any(bool(np.any(each.weights < 0)) for each in relations):
         return -inf, inf
     least, most = 0.0, 1.0
     needed = [k for k, each in enumerate(relations) if not each.only_decides and not each.may_be_missing]

@@ -107,7 +107,8 @@ def _read_sum(
     over, short = calibrated.below, calibrated.above
     surprises = {(0, 1): (over, short), (-1, 0): (short, over)}.get(signs, (max(over, short),) * 2)
     below, above = ends_of_sampled_values(spread, *surprises, confidence)
-    missing = missing_of(quantity, gaps)
+    rows = "count" if known == function and "count" in totals else known
+    missing = missing_of(quantity, gaps, relation_gaps(quantities[rows], totals.get(rows, ())))
     uncorrected = value - missing.certainty * calibrated.shift
     removed = most_removed(quantity, totals.get(known, ()), confidence)
     hidden = 0.0

@@ -15,7 +15,7 @@ from eddyline.sample.join import Join
 from eddyline.sample.messages import Messages, exact_total, sampled_messages
 from eddyline.sample.roster import FloatArray
 from eddyline.sample.sorting import distinct_places
-from eddyline.sample.spec import Quantity
+from eddyline.sample.spec import COUNT, Node, Quantity
 from eddyline.sample.sums import dot
 
 
@@ -97,12 +97,23 @@ class SampledQuantity:
 
     @cached_property
     def signs(self) -> tuple[int, int]:
-        """The signs of what values add: (0, 1) or (-1, 0), and (-1, 1) where both occur or it is not known."""
-        low, high = float(self.added.min(initial=0.0)), float(self.added.max(initial=0.0))
-        if low == high == 0.0:
-            weights = [each.weights for each in self.messages.relations]
-            return (-1, 1) if any(bool(np.any(each < 0)) for each in weights) else (0, 1)
-        return (-1 if low < 0.0 else 0), (1 if high > 0.0 else 0)
+        """The signs that joined rows can have: (0, 1) or (-1, 0), and (-1, 1) where both occur or it is not known."""
+        ends = [1]
+        for node in self.quantity.nodes:
+            ends = [end * sign for end in ends for sign in self._signs_of_rows(node)]
+        return min(0, *ends), max(0, *ends)
+
+    def _signs_of_rows(self, node: Node) -> tuple[int, int]:
+        """Return the signs of what all held rows of a relation weigh, whether they count or not."""
+        view, dictionary = self.values.join.view(node), self.values.join.dictionary(node)
+        parts = [dictionary.total(each.measure) for each in view.digits]
+        low, high = (
+            min(int(part.min(initial=0)) for part in parts),
+            max(int(part.max(initial=0)) for part in parts),
+        )
+        if low == high == 0:
+            return (1, 1) if view.measure == COUNT else (-1, 1)
+        return (-1 if low < 0 else 1), (1 if high > 0 else -1)
 
     @cached_property
     def _coinciding(self) -> list[tuple[int, FloatArray]]:
