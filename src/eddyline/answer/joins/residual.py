@@ -12,12 +12,12 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import half_width_of_both
+from eddyline.answer.interval import Interval, half_width_of_both
 from eddyline.answer.joins.quantities import whole_numbers
 from eddyline.answer.joins.ratio import combination
 from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
-from eddyline.answer.joins.sampled import Totals, read_sample_join
+from eddyline.answer.joins.sampled import Totals, read_sample_join, within_certain
 from eddyline.answer.joins.sampled_ratios import CANCELLED, calibrated_combination
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
@@ -55,7 +55,11 @@ def read_residual_join(
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
     if function in ("count", "sum"):
         residual = skimmed_join(*residual_sides(join, function, sides[function]))
-        return combine(sample, residual, confidence)
+        both = combine(sample, residual, confidence)
+        ends = Interval(both.value, both.low, both.high)
+        return CombinedEstimate(
+            *within_certain(sample.quantities[function], totals.get(function, ()), ends), both.weight
+        )
     reader = _Reader(join, totals, sides, sample.quantities, confidence)
     found = reader.mean(sample.mean)
     return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)

@@ -7,7 +7,7 @@ from math import nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import Spread, heavier_unseen
+from eddyline.answer.interval import Interval, Spread, heavier_unseen
 from eddyline.answer.joins.calibration import Calibrated
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.sample.join import Join
@@ -50,6 +50,11 @@ class SampleEstimate:
     mean: float = nan
     missing: tuple[float, float] = (0.0, 0.0)
     quantities: Mapping[str, SampledQuantity] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def interval(self) -> Interval:
+        """The estimate and its ends."""
+        return Interval(self.value, self.low, self.high)
 
     @property
     def missing_share(self) -> float:

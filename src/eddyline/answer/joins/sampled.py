@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eddyline.answer.interval import Spread, ends_of_sampled_values
+from eddyline.answer.interval import Interval, Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missing import (
     allowed_by_totals,
@@ -123,20 +123,17 @@ def _read_sum(
     lost = max(-missing.low, dropped if signs[0] else 0.0), max(missing.high, dropped if signs[1] else 0.0)
     found = SampleEstimate(value, min(low, value - lost[0]), max(high, value + lost[1]), missing=lost)
     estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
-    estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
-    return _within(estimate, quantity, totals.get(function, ()))
+    doubt = max(hidden, -missing.low, missing.high) / 2.0
+    estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, doubt**2))
+    value, low, high = within_certain(quantity, totals.get(function, ()), estimate.interval)
+    return replace(estimate, value=value, low=low, high=high)
 
 
-def _within(
-    estimate: SampleEstimate, quantity: SampledQuantity, totals: Sequence[float | None]
-) -> SampleEstimate:
-    """Return an estimate within what is certain: followed values hold so much, and exact totals allow no more."""
+def within_certain(quantity: SampledQuantity, totals: Sequence[float | None], interval: Interval) -> Interval:
+    """Return COUNT or SUM within what is certain: followed values hold so much, and exact totals allow no more."""
     least, most = allowed_by_totals(quantity, totals)
     if quantity.signs == (0, 1):
-        least = max(least, estimate.followed)
+        least = max(least, float(quantity.followed))
     elif quantity.signs == (-1, 0):
-        most = min(most, estimate.followed)
-    value, low, high = (
-        min(max(each, least), max(most, least)) for each in (estimate.value, estimate.low, estimate.high)
-    )
-    return replace(estimate, value=value, low=low, high=high)
+        most = min(most, float(quantity.followed))
+    return Interval(*(min(max(each, least), max(most, least)) for each in interval))

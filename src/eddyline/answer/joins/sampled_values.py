@@ -18,6 +18,9 @@ from eddyline.sample.sorting import distinct_places
 from eddyline.sample.spec import COUNT, Node, Quantity
 from eddyline.sample.sums import dot
 
+_FEW = 30
+"""Fewer elements do not tell that a measure has one sign."""
+
 
 class SampledValues:
     """The values of all link classes of a query that are followed, numbered; places: the number of each link's.
@@ -111,7 +114,7 @@ class SampledQuantity:
             min(int(part.min(initial=0)) for part in parts),
             max(int(part.max(initial=0)) for part in parts),
         )
-        if low == high == 0:
+        if low == high == 0 or (view.measure != COUNT and len(dictionary) < _FEW):
             return (1, 1) if view.measure == COUNT else (-1, 1)
         return (-1 if low < 0 else 1), (1 if high > 0 else -1)
 
