@@ -14,7 +14,7 @@ from eddyline.sql.expressions import fragment
 from eddyline.sql.filters import with_filter_in_where
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.joins import read_from
-from eddyline.sql.literals import spelled_for_parser
+from eddyline.sql.literals import check_double_quotes, spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
 from eddyline.sql.sides import with_constants_at_root
@@ -41,6 +41,7 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
 
 def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     select = _parse_select(text)
+    check_double_quotes(text, select, _columns_in_scope(select, streams))
     if is_grouped(select):
         return read_group_query(text, select, streams)
     sets = read_set_query(text, select, streams)
@@ -52,6 +53,12 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
         return read_group_query(text, select, streams)
     aggregate = read_aggregate(select.expressions[0], sources)
     return Query(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
+
+
+def _columns_in_scope(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> list[Column]:
+    """Return the columns of all streams that a query names."""
+    named = {table.name.lower() for table in select.find_all(exp.Table)}
+    return [column for name, columns in streams.items() if name.lower() in named for column in columns]
 
 
 def _parse_select(text: str) -> exp.Select:
