@@ -18,6 +18,7 @@ from eddyline.answer.interval import FloatArray
 from eddyline.answer.rounding import may_be_cut_off, widened_ends
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import Query
+from eddyline.sql.time_units import TIMES
 from eddyline.types import SqlType
 
 Value = tuple[Scalar | None, Scalar | None, Scalar | None]
@@ -28,12 +29,21 @@ _FITS = 2.0**63
 
 
 def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Column:
-    """Return the column of single values; kind: the type of what is no plain number."""
+    """Return the column of single values; kind: the type of what is no plain number.
+
+    Dates and times are given in days and microseconds since 1970.
+    """
     parts = zip(*values, strict=True) if values else ((), (), ())
     value, low, high = (
-        column_of_numbers(part) if kind is None else pa.array(part, to_arrow(kind)) for part in parts
+        column_of_numbers(part) if kind is None else _column_of_type(part, kind) for part in parts
     )
     return value, low, high
+
+
+def _column_of_type(values: Sequence[Any], kind: SqlType) -> pa.Array:
+    if kind.kind not in TIMES:
+        return pa.array(values, to_arrow(kind))
+    return pa.array(values, pa.int32() if kind.kind == "date" else pa.int64()).cast(to_arrow(kind))
 
 
 def column_of_numbers(values: Sequence[Any]) -> pa.Array:

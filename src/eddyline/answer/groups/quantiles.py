@@ -52,7 +52,12 @@ class SortedValues:
         return slice(int(self.starts[group]), int(self.starts[group + 1]))
 
     def told(self, place: int) -> Scalar:
-        """Return the value at a place: as the column has it, or as a number where that loses no digit."""
+        """Return the value at a place: as the column has it, or as a number where that loses no digit.
+
+        Dates and times are told in days and microseconds since 1970.
+        """
+        if pa.types.is_temporal(self.column.type):
+            return int(self.values[place])
         if self.is_number and pa.types.is_decimal(self.column.type):
             return int(self.values[place]) if self.unit == 1 else int(self.values[place]) / self.unit
         told: Scalar = self.column[place].as_py()
