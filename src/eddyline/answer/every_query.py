@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("high", pa.float64()),
         ("confidence", pa.float64()),
         ("exact", pa.bool_()),
+        ("known", pa.bool_()),
         ("method", pa.string()),
         ("answer", pa.string()),
         ("notes", pa.list_(pa.string())),
@@ -58,7 +59,7 @@ def _rows(
     query: str, found: Estimate | Groups | EddylineError, freshness: Freshness | None
 ) -> Iterator[dict[str, object]]:
     if isinstance(found, EddylineError):
-        told = {"query": query, "exact": False, "answer": _REFUSED, "notes": [str(found)]}
+        told = {"query": query, "exact": False, "known": False, "answer": _REFUSED, "notes": [str(found)]}
         yield {**told, _FRESHNESS: _freshness_cells(freshness)}
         return
     beside = {"notes": list(found.notes), _FRESHNESS: _freshness_cells(found.freshness)}
@@ -105,6 +106,7 @@ def _cells(estimate: Estimate) -> dict[str, object]:
         "high": _number(estimate.high),
         "confidence": estimate.confidence,
         "exact": estimate.exact,
+        "known": estimate.known,
         "method": estimate.method,
         "answer": str(estimate),
     }

@@ -73,7 +73,7 @@ def _sureness(estimate: Estimate | Groups | EddylineError) -> str:
         return "exact"
     if isinstance(estimate, Groups):
         return f"{len(estimate):,} groups with intervals at {estimate.confidence:.0%}, by {estimate.method}"
-    if estimate.value is None:
+    if not estimate.known:
         return "not known"
     error = estimate.relative_error
     if not isinstance(estimate.value, Number | Decimal):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer.estimate import Number, Scalar
+from eddyline.answer.groups.columns import not_known
 from eddyline.answer.groups.entries import hidden_in_groups
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
@@ -141,7 +142,7 @@ def _sampled(tuples: Tuples, values: SortedValues, share: float, confidence: flo
     found: list[Ends] = []
     for group, place in enumerate(places.tolist()):
         if place < 0:
-            found.append((None, None, None))
+            found.append(not_known(is_number=values.is_number))
             continue
         start, rows = int(values.starts[group]), values.rows[values.slice(group)]
         low = values.told(start + _place(rows, lows[group])) if is_closed_below[group] else open_low

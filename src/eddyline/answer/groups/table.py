@@ -43,6 +43,8 @@ class Groups:
 
         It has the group columns by name; for each aggregate `<name>`, `<name>_low` and `<name>_high`; `exact`; and, for
         a query with HAVING or LIMIT, `selected`: "in" for groups that certainly are in the answer, else "undecided".
+        A number that is not known is NULL with infinite ends, while SQL's NULL has NULL ends; of types without
+        infinities (dates, times, DECIMAL, texts) a NULL that is not `exact` is not known.
         """
         return self.table
 
@@ -105,16 +107,23 @@ class Groups:
 
     def estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
         """Return an aggregate of one row of the table."""
+        low = f"{name}_low"
         return Estimate(
             f"{self.query}.{name}",
             row[name],
-            row[f"{name}_low"],
+            row[low],
             row[f"{name}_high"],
             self.confidence,
             self.method,
             bool(row[EXACT]),
             freshness=self.freshness,
+            is_null=row[name] is None and row[low] is None and self._is_number(low),
         )
+
+    def _is_number(self, name: str) -> bool:
+        """Return whether the ends in a column may be infinite."""
+        kind = self.table.schema.field(name).type
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
     def _lines(self) -> list[list[str]]:
         """Return the rows as texts, the first ones of many."""
