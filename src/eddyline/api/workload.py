@@ -246,7 +246,8 @@ class Workload:
             keep,
             known,
         )
-        return replace(with_timezone(layout, self._zone(keep)), error=self._error)
+        zoned = with_timezone(layout, self._zone(keep), given=self._timezone is not None)
+        return replace(zoned, error=self._error)
 
     def _zone(self, keep: Layout | None = None) -> str:
         """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""
