@@ -53,7 +53,7 @@ class Estimate:
     @classmethod
     def unknown(cls, query: str, confidence: float, method: str, notes: Sequence[str]) -> "Estimate":
         """Return an answer that what is kept cannot tell, with the reason among its notes."""
-        return cls(query, None, -inf, inf, confidence, method, notes=tuple(notes))
+        return cls(query, None, None, None, confidence, method, notes=tuple(notes))
 
     @classmethod
     def exactly(

@@ -107,17 +107,18 @@ class Groups:
 
     def estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
         """Return an aggregate of one row of the table."""
-        low = f"{name}_low"
+        value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        is_null = value is None and low is None and self._is_number(f"{name}_low")
         return Estimate(
             f"{self.query}.{name}",
-            row[name],
-            row[low],
-            row[f"{name}_high"],
+            value,
+            None if value is None else low,
+            None if value is None else high,
             self.confidence,
             self.method,
             bool(row[EXACT]),
             freshness=self.freshness,
-            is_null=row[name] is None and row[low] is None and self._is_number(low),
+            is_null=is_null,
         )
 
     def _is_number(self, name: str) -> bool:
