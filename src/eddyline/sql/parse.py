@@ -64,6 +64,8 @@ def _check_aggregated(select: exp.Select) -> None:
             f"{fragment(window)!r} is a window function, and those are not supported: rows are not kept, only "
             "aggregates of them. GROUP BY with ORDER BY and LIMIT has the first groups."
         )
+    if not select.args.get("from_"):
+        return
     items = [item for item in select.expressions if not item.find(exp.AggFunc, exp.Anonymous)]
     if (
         len(items) == len(select.expressions)
