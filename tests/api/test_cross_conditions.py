@@ -174,6 +174,63 @@ def test_what_is_not_answered_is_refused_in_one_sentence(text):
         plan_of({"q": text})
 
 
+TIMED = [
+    "a.t < q.t + INTERVAL 1 HOUR",
+    "a.t >= q.t - INTERVAL 90 MINUTES AND a.t < q.t",
+    "a.t BETWEEN q.t AND q.t + INTERVAL 30 MINUTES",
+    "a.n + INTERVAL 1 DAY > q.n",
+    "a.d <= q.d + INTERVAL 2 DAYS",
+    "INTERVAL 1 WEEK + a.d > q.d OR a.t = q.t",
+]
+
+
+@pytest.mark.parametrize("condition", TIMED)
+def test_times_are_compared_with_an_interval_between_them(condition):
+    rng, rows = np.random.default_rng(7), 400
+    tables = {}
+    for name in ("answers", "questions"):
+        micros = pa.array(rng.integers(0, 5 * 86_400, rows) * 1_000_000, mask=rng.random(rows) < 0.1)
+        tables[name] = pa.table(
+            {
+                "k": rng.integers(0, 30, rows),
+                "t": micros.cast(pa.timestamp("us", "UTC")),
+                "n": micros.cast(pa.timestamp("us")),
+                "d": micros.cast(pa.timestamp("us")).cast(pa.date32(), safe=False),
+            }
+        )
+    w = el.Workload(budget="4 MB", seed=1, timezone="UTC")
+    for name in tables:
+        w.stream(name, "k BIGINT, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE").explore(name, "t", "n", "d")
+    text = f"SELECT COUNT(*) FROM answers a JOIN questions q ON a.k = q.k WHERE {condition}"
+    w.query("q", text).query("linked", "SELECT COUNT(*) FROM answers a JOIN questions q ON a.k = q.k")
+    state = w.plan().empty()
+    for name, table in tables.items():
+        state.update(name, table)
+    truth = exact(text, tables)
+    assert (state.answer("q").value, state.answer("q").exact) == (truth, True)
+    other = text.replace("COUNT(*)", "COUNT(a.t)")
+    assert state.answer(other).value == exact(other, tables)
+
+
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [
+        ("a.t - q.t < INTERVAL 1 HOUR", "add an interval of one unit to one of them"),
+        ("a.t < q.n", "compares times of different kinds"),
+        (
+            "COALESCE(a.t, q.t) > TIMESTAMP '2026-01-01 00:00:00'",
+            "depends on the time zone, in which such conditions",
+        ),
+    ],
+)
+def test_conditions_on_times_are_refused_for_the_right_reason(condition, sentence):
+    w = el.Workload(budget="4 MB", seed=1, timezone="UTC")
+    for name in ("answers", "questions"):
+        w.stream(name, "k BIGINT, t TIMESTAMP, n TIMESTAMP_NTZ")
+    with pytest.raises(el.UnsupportedQuery, match=sentence):
+        w.query("q", f"SELECT COUNT(*) FROM answers a JOIN questions q ON a.k = q.k WHERE {condition}")
+
+
 def test_sketches_alone_refuse_them():
     with pytest.raises(el.PlanError, match="cycles of joins and conditions between relations"):
         plan_of({"q": QUERIES["triangle"]}, samples=False)

@@ -1,5 +1,6 @@
 """Ad hoc SQL over explored columns: exact while everything is held, intervals that hold beyond, refusals in sentences."""
 
+import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -318,6 +319,45 @@ def test_times_are_read_in_the_zone_of_the_plan():
     )
     with pytest.raises(el.PlanError, match=r"depends on the time zone.*\.$"):
         state.answer("SELECT COUNT(*) FROM s WHERE year(ts) = 2024")
+
+
+NTZ_FORMS = [
+    ("hour(n)", {5: 1, 12: 1}),
+    ("EXTRACT(MINUTE FROM n)", {0: 1, 30: 1}),
+    ("weekday(n)", {2: 1, 3: 1}),
+    ("n + INTERVAL 1 DAY > TIMESTAMP_NTZ '2020-01-03 00:00:00'", {False: 1, True: 1}),
+    ("n >= DATE '2020-01-02'", {False: 1, True: 1}),
+]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize(("text", "groups"), NTZ_FORMS)
+def test_times_without_a_zone_are_asked_whatever_the_zone(zone, text, groups):
+    clocks = [dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 1, 2, 12, 30)]
+    w = el.Workload(timezone=zone).stream("s", "n TIMESTAMP_NTZ").explore("s", "n")
+    state = w.plan().empty().update("s", pa.table({"n": pa.array(clocks, pa.timestamp("us"))}))
+    found = state.answer(f"SELECT {text} AS g, COUNT(*) AS c FROM s GROUP BY {text}")
+    assert {row["g"]: row["c"] for row in found} == groups
+
+
+def test_times_without_a_zone_are_timestamps_in_the_zone_of_the_workload():
+    clocks = pa.table({"n": pa.array([dt.datetime(2020, 7, 1, 0, 30)], pa.timestamp("us"))})
+    texts = {
+        "SELECT CAST(n AS TIMESTAMP) AS g, COUNT(*) FROM s GROUP BY 1": dt.datetime(2020, 6, 30, 22, 30),
+        "SELECT date_trunc('DAY', n) AS g, COUNT(*) FROM s GROUP BY 1": dt.datetime(2020, 6, 30, 22),
+    }
+    states = {
+        zone: el.Workload(timezone=zone).stream("s", "n TIMESTAMP_NTZ").explore("s", "n").plan().empty()
+        for zone in (None, "Europe/Berlin")
+    }
+    assert states["Europe/Berlin"].snapshot.layout.timezone == "Europe/Berlin"
+    for text, moment in texts.items():
+        found = states["Europe/Berlin"].update("s", clocks).answer(text)
+        assert [row["g"] for row in found] == [moment.replace(tzinfo=dt.UTC)]
+        with pytest.raises(el.PlanError, match="give the workload timezone="):
+            states[None].answer(text)
+    with pytest.raises(el.PlanError, match="of a TIMESTAMP_NTZ column write TIMESTAMP_NTZ"):
+        states["Europe/Berlin"].answer("SELECT COUNT(*) FROM s WHERE n > TIMESTAMP '2020-01-01 12:00:00'")
 
 
 def test_texts_are_asked_over_the_window_of_a_planned_query():

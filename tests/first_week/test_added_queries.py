@@ -1,6 +1,7 @@
 """Queries that are added to a store: what fits is kept, what is unchanged is answered, and the budget is told."""
 
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +44,22 @@ def pipeline(tmp_path):
     path.write_text(PIPELINE)
     open_store(load_pipeline(path).plan().layout, str(tmp_path / "state"), StartOptions()).close()
     return path
+
+
+def test_a_renamed_column_leaves_queries_answered_that_do_not_read_it(pipeline):
+    asked = 'sums = { sql = "SELECT SUM(x) FROM s", method = "hash" }\n'
+    pipeline.write_text(PIPELINE + asked)
+    where = pipeline.parent / "state"
+    shutil.rmtree(where)
+    open_store(load_pipeline(pipeline).plan().layout, str(where), StartOptions()).close()
+    pipeline.write_text((PIPELINE + asked.replace("(x)", "(z)")).replace("x INT", "z INT"))
+    told = run("ask", pipeline, code=1)
+    assert re.search(r" n\s+0\s+0\s+0\s+exact", told)
+    assert re.search(r"pairs\s+0", told)
+    assert not re.search(r"sums\s+(0|NULL)", told)
+    layout = load_pipeline(pipeline).plan().layout
+    pipeline.write_text(PIPELINE.replace("k BIGINT, x INT", "k INT, x INT"))
+    assert load_pipeline(pipeline).build().unchanged(layout) == ["n"]
 
 
 def test_too_many_queries_are_told_the_budget_and_the_others_are_answered(pipeline):

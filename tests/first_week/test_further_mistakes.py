@@ -38,7 +38,11 @@ def told(*arguments, code):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("SELECT * FROM s", "'*' is no aggregate that eddyline answers: write COUNT, SUM, AVG"),
+        ("SELECT * FROM s", "selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM"),
+        ("SELECT * FROM s LIMIT 10", "selects rows, and rows are not kept, only aggregates of them"),
+        ("SELECT k, v FROM s ORDER BY k LIMIT 10", "selects rows, and rows are not kept, only aggregates of them"),
+        ("SELECT k, ROW_NUMBER() OVER (ORDER BY k) FROM s", "is a window function, and those are not supported"),
+        ("SELECT k, SUM(k) OVER (PARTITION BY k) FROM s GROUP BY k", "is a window function, and those are not supported"),
         ("SELECT FIRST(k) FROM s", "MIN, MAX, MEDIAN, PERCENTILE, or a formula of them"),
         ("SELECT COUNT(*) FROM", "Expected table name but the text ends"),
         ("SELECT COUNT(*) FROM s WHERE k = ?", "'?' is a parameter without a value: write the value in its place"),

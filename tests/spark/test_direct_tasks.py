@@ -330,6 +330,18 @@ def test_old_dates_are_those_of_todays_calendar(tmp_path):
     assert scanned(plan, {"t": tmp_path}) == plan.empty().update("t", old)
 
 
+def test_dates_beyond_pythons_calendar_are_read(tmp_path):
+    days = pa.array([2_932_897, 0, -719_163, 5], pa.int32()).cast(
+        pa.date32()
+    )  # of 10000-01-01 and of the year 0
+    rows = pa.table({"d": days})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=2)
+    plan = plan_of("SELECT COUNT(*) FROM t WHERE d > DATE '1970-01-02'", schema="d DATE")
+    state = scanned(plan, {"t": tmp_path})
+    assert state == plan.empty().update("t", rows)
+    assert state.answer("q0").value == 2
+
+
 def test_there_are_no_more_tasks_than_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(direct_files, "TASK_BYTES", 64)
     for name in "ab":

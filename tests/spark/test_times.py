@@ -30,6 +30,12 @@ EXPRESSIONS = [
     "CAST(t AS TIMESTAMP_NTZ)", "CAST(d AS TIMESTAMP_NTZ)", "date_add(d, c)", "date_add(t, 3)", "date_sub(d, c)", "date_sub(w, 1)",
     "d + c", "d - s", "datediff(d, t)", "datediff(w, d)", "last_day(d)", "last_day(t)", "unix_timestamp(t)", "unix_timestamp(d)", "unix_timestamp(w)",
     "unix_seconds(t)", "unix_millis(t)", "unix_micros(t)", "timestamp_seconds(c)", "timestamp_millis(a)", "timestamp_micros(b)",
+    *(f"{column} {sign} INTERVAL {length}" for column in "dtw" for sign in "+-"
+      for length in ("1 HOUR", "30 MINUTES", "1 DAY", "2 WEEKS", "24 HOURS", "49 HOURS", "-1 DAY", "7 SECONDS", "5 MILLISECONDS")),
+    "INTERVAL 3 HOURS + t", "INTERVAL '1' DAY + d",
+    *(f"{left} {compare} {right}" for compare in ("<", ">=", "=") for left, right in ("dt", "td", "dw", "wd")),
+    "d <= TIMESTAMP '2024-10-27 02:30:00'", "d > TIMESTAMP '2018-11-04 01:30:00'", "d = TIMESTAMP '2018-11-04 01:00:00'", "coalesce(d, w)", "coalesce(t, d)",
+    "w BETWEEN d AND w", "w IN (d, w)", "t > DATE '2024-10-27'", "t >= DATE '2018-11-04'", "w < DATE '2018-11-04'",
 ]  # fmt: skip
 NUMBERS = [
     "a % b", "mod(a, 7)", "a % -3", "c % b", "s % 3", "x % 2", "x % y", "y % 3", "m % n", "m % 7", "n % m", "a % n", "m % x",

@@ -134,7 +134,7 @@ def told(
     function = query.aggregate.function
     if isnan(value):
         about = [*about, notes.TOO_FEW_ROWS_SEEN if function.endswith("_samp") else notes.NO_ROWS_SEEN]
-        return Estimate(planned.name, None, None, None, confidence, method, notes=tuple(about))
+        return Estimate.unknown(planned.name, confidence, method, about)
     if function == "count":
         high = ceil(high) if high < inf else high
         value, low, high = max(round(value), 0), floor(max(low, 0)), max(high, 0)

@@ -18,15 +18,18 @@ Scalar = Number | Decimal | date | str | bytes
 
 _WHOLE = 1e16  # from here on floats are written with an exponent
 _TINY = -7  # decimals below ten to this power, too
+_NO_GAP = 1e-6
+"""The part of an interval's width below which an end counts as the value itself: chosen, to bound the digits shown."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """An answer with its interval.
 
-    value is None where SQL's answer is NULL (a SUM or AVG over no rows, a STDDEV over one), and, without `exact`, where
-    what is kept cannot tell it: a note says why. `exact` answers have
+    value is None where SQL's answer is NULL (a SUM or AVG over no rows, a STDDEV over one), and where it is not known
+    because what is kept cannot tell it: `known` is False then, and a note says why. `exact` answers have
     low = value = high. An end without a bound is an infinity, and None for types that have none: dates, times, DECIMAL.
+    is_null: a NULL is certain although other answers of its group are not exact.
     `notes` tell what a careful reader should know. `freshness` is there for answers
     from a store: how far the streams behind them had come.
     """
@@ -40,6 +43,17 @@ class Estimate:
     exact: bool = False
     notes: tuple[str, ...] = ()
     freshness: Freshness | None = None
+    is_null: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether what is kept tells the answer, be it NULL; where it does not, value is None, too."""
+        return self.value is not None or self.exact or self.is_null
+
+    @classmethod
+    def unknown(cls, query: str, confidence: float, method: str, notes: Sequence[str]) -> "Estimate":
+        """Return an answer that what is kept cannot tell, with the reason among its notes."""
+        return cls(query, None, None, None, confidence, method, notes=tuple(notes))
 
     @classmethod
     def exactly(
@@ -60,7 +74,7 @@ class Estimate:
         return (float(self.high) - float(self.low)) / 2 / abs(float(self.value))
 
     def numbers(self) -> dict[str, Plain]:
-        """Return value, low, high and whether they are exact, as JSON has them; an end without a bound is None.
+        """Return value, low, high, whether they are exact and known, as JSON has them; an end without a bound is None.
 
         Beside them the same as people read it: `shown`, and `shown_interval` where it is not exact.
         """
@@ -70,6 +84,7 @@ class Estimate:
             "low": plain(self.low) if self.exact else plain_end(self.low),
             "high": plain(self.high) if self.exact else plain_end(self.high),
             "exact": self.exact,
+            "known": self.known,
             "shown": value,
             "shown_interval": None if self.exact or self.value is None else f"{low} .. {high}",
         }
@@ -98,7 +113,7 @@ class Estimate:
         The ends are rounded outwards.
         """
         if self.value is None:
-            return ("NULL" if self.exact else "not known"), "", ""
+            return ("NULL" if self.known else "not known"), "", ""
         if self.exact:
             return show(self.value), show(self.value), show(self.value)
         places = _places(self.value, self.low, self.high)
@@ -110,7 +125,7 @@ class Estimate:
     def __str__(self) -> str:
         value, low, high = self.shown
         if self.value is None:
-            return "NULL (exact)" if self.exact else value
+            return f"{value} (exact)" if self.exact else value
         if self.exact:
             return f"{value} (exact)"
         return f"{value}  [{low} .. {high}] at {show_share(self.confidence)}, {self.method}"
@@ -179,7 +194,10 @@ def _show_number(number: Number) -> str:
 
 
 def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | None:
-    """Return how many places behind the point an interval supports: two digits of its width; None for no numbers."""
+    """Return how many places behind the point an interval supports, None for no numbers.
+
+    They are two digits of how far the nearer of its ends lies from the value, so that all three are told apart.
+    """
     middle = finite(value)
     ends = [end for end in (finite(low), finite(high)) if end is not None]
     if middle is None or not ends:
@@ -187,7 +205,8 @@ def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | Non
     width = max(*ends, middle) - min(*ends, middle)
     if not 0 < width < inf or max(map(abs, (*ends, middle))) >= _WHOLE:
         return None
-    return max(0, 1 - floor(log10(width)))
+    gaps = [gap for end in ends if (gap := abs(end - middle)) > _NO_GAP * width]
+    return max(0, 1 - floor(log10(min(gaps))))
 
 
 def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:

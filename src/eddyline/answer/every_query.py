@@ -9,7 +9,7 @@ import pyarrow as pa
 from eddyline.answer.estimate import Estimate, Number, Scalar, show_key
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
-from eddyline.errors import PlanError
+from eddyline.errors import EddylineError, PlanError
 
 _FRESHNESS = "freshness"
 FRESHNESS = pa.struct(
@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("high", pa.float64()),
         ("confidence", pa.float64()),
         ("exact", pa.bool_()),
+        ("known", pa.bool_()),
         ("method", pa.string()),
         ("answer", pa.string()),
         ("notes", pa.list_(pa.string())),
@@ -44,7 +45,7 @@ _REFUSED = "refused"
 
 
 def answers_table(
-    answers: Mapping[str, Estimate | Groups | PlanError], freshness: Freshness | None = None
+    answers: Mapping[str, Estimate | Groups | EddylineError], freshness: Freshness | None = None
 ) -> pa.Table:
     """Return answers as a table; a query that what is kept does not answer has the reason among its notes.
 
@@ -55,10 +56,10 @@ def answers_table(
 
 
 def _rows(
-    query: str, found: Estimate | Groups | PlanError, freshness: Freshness | None
+    query: str, found: Estimate | Groups | EddylineError, freshness: Freshness | None
 ) -> Iterator[dict[str, object]]:
-    if isinstance(found, PlanError):
-        told = {"query": query, "exact": False, "answer": _REFUSED, "notes": [str(found)]}
+    if isinstance(found, EddylineError):
+        told = {"query": query, "exact": False, "known": False, "answer": _REFUSED, "notes": [str(found)]}
         yield {**told, _FRESHNESS: _freshness_cells(freshness)}
         return
     beside = {"notes": list(found.notes), _FRESHNESS: _freshness_cells(found.freshness)}
@@ -105,6 +106,7 @@ def _cells(estimate: Estimate) -> dict[str, object]:
         "high": _number(estimate.high),
         "confidence": estimate.confidence,
         "exact": estimate.exact,
+        "known": estimate.known,
         "method": estimate.method,
         "answer": str(estimate),
     }

@@ -7,7 +7,7 @@ from math import isfinite
 from eddyline.answer.estimate import Estimate, Number, show_end
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_stream
-from eddyline.errors import PlanError
+from eddyline.errors import EddylineError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedSample
 from eddyline.plan.show.asking import askable
@@ -16,7 +16,7 @@ from eddyline.sample.state import SampleState
 
 
 def explain_state(
-    snapshot: Snapshot, answers: Mapping[str, Estimate | Groups | PlanError], ways: Mapping[str, str]
+    snapshot: Snapshot, answers: Mapping[str, Estimate | Groups | EddylineError], ways: Mapping[str, str]
 ) -> str:
     """Return what a state holds, as a text that fits a terminal.
 
@@ -69,15 +69,15 @@ def _members(planned: PlannedSample, link: int) -> Iterator[str]:
                 yield f"{elements.stream}{key}"
 
 
-def _sureness(estimate: Estimate | Groups | PlanError) -> str:
+def _sureness(estimate: Estimate | Groups | EddylineError) -> str:
     """Return how sure an answer is, and by what it was read."""
-    if isinstance(estimate, PlanError):
+    if isinstance(estimate, EddylineError):
         return f"not answered: {estimate}"
     if estimate.exact:
         return "exact"
     if isinstance(estimate, Groups):
         return f"{len(estimate):,} groups with intervals at {estimate.confidence:.0%}, by {estimate.method}"
-    if estimate.value is None:
+    if not estimate.known:
         return "not known"
     error = estimate.relative_error
     if not isinstance(estimate.value, Number | Decimal):

@@ -17,6 +17,7 @@ from eddyline.answer.unseen_deletes import noted_deletes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.layout import PlannedQuery
+from eddyline.sql.literals import double_quoted_columns, quoted_column_note
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 
@@ -24,7 +25,7 @@ def answer(
     snapshot: Snapshot, planned: PlannedQuery, confidence: float, *, simultaneous: bool = False
 ) -> Estimate | Groups:
     """Return the estimate of a planned query at a confidence, or the groups of a GROUP BY query."""
-    about = _unseen_deletes(snapshot, planned)
+    about = [*_double_quotes(snapshot, planned), *_unseen_deletes(snapshot, planned)]
     if isinstance(planned, AdHocQuery):
         about = [notes.NOT_PLANNED, *about]
     if isinstance(planned.query, GroupQuery):
@@ -81,6 +82,12 @@ def _one_stream(
     totals = {name: snapshot.total(each) for name, each in ids.items()}
     rounded = any(map(snapshot.is_rounded, ids.values()))
     return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
+
+
+def _double_quotes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
+    """Return a note for each column whose name the query has in double quotes, as a literal."""
+    columns = [each for stream in planned.streams for each in snapshot.layout.stream(stream).columns]
+    return [quoted_column_note(name) for name in double_quoted_columns(planned.query.text, columns)]
 
 
 def _unseen_deletes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:

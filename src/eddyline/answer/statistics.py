@@ -102,10 +102,11 @@ def _histogram(snapshot: Snapshot, kept: KeptSynopsis) -> Histogram | None:
         return None
     sample = kept.spec.decode(snapshot.counters[kept.id])
     values = [value_of(key, int(word)) for word in sample.keys.view(np.int64)]
-    if not values or isinstance(values[0], bool):
-        return None
-    written = np.array([each if isinstance(each, int) else each.isoformat() for each in values])
-    found = equi_depth(written, sample.counts, BUCKETS)
+    held = [place for place, each in enumerate(values) if not isinstance(each, bool | str | None)]
+    if not held:
+        return None  # dates beyond Python's calendar are texts, which do not sort as the others do
+    written = [each if isinstance(each, int) else each.isoformat() for each in map(values.__getitem__, held)]
+    found = equi_depth(np.array(written), sample.counts[held], BUCKETS)
     scale = 1 / sample.rate
     squares = found.squares
     return replace(

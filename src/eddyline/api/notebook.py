@@ -18,13 +18,13 @@ from eddyline.answer.markup import (
     preformatted,
     table,
 )
-from eddyline.errors import PlanError
+from eddyline.errors import EddylineError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import sureness_of
 from eddyline.plan.show.memory import Share, memory_of
 
-Answers = Mapping[str, Estimate | Groups | PlanError]
+Answers = Mapping[str, Estimate | Groups | EddylineError]
 _SHARES, _SMALL = 8, 0.01
 """Shares of memory that are listed one by one, the largest ones, and the part of the whole below which none is."""
 
@@ -45,7 +45,7 @@ def state_html(snapshot: Snapshot, answers: Answers, freshness: Freshness | None
     )
 
 
-def span_of(answer: Estimate | Groups | PlanError) -> Span | None:
+def span_of(answer: Estimate | Groups | EddylineError) -> Span | None:
     """Return the interval of a number around its value, in units of it; None for anything else."""
     if not isinstance(answer, Estimate) or not is_number(answer.value):
         return None
@@ -56,10 +56,10 @@ def span_of(answer: Estimate | Groups | PlanError) -> Span | None:
 
 
 def _answer_line(
-    name: str, answer: Estimate | Groups | PlanError, span: Span | None, axis: tuple[float, float]
+    name: str, answer: Estimate | Groups | EddylineError, span: Span | None, axis: tuple[float, float]
 ) -> Sequence[str]:
     """Return the cells of a query: its value, its interval in words and drawn, and how it was read."""
-    if isinstance(answer, PlanError):
+    if isinstance(answer, EddylineError):
         return name, "refused", muted(str(answer))
     if isinstance(answer, Groups):
         return name, "1 group" if len(answer) == 1 else f"{len(answer):,} groups", "", "", answer.method
@@ -80,7 +80,7 @@ def _notes(answers: Answers) -> Markup:
     told = [
         f"{name}: {note}"
         for name, answer in answers.items()
-        if not isinstance(answer, PlanError)
+        if not isinstance(answer, EddylineError)
         for note in answer.notes
     ]
     summary = "1 note" if len(told) == 1 else f"{len(told)} notes"

@@ -11,7 +11,8 @@ from eddyline.answer.drawing import Span, axis_of, is_number, relative_axis
 from eddyline.answer.estimate import Estimate, show_key
 from eddyline.answer.groups.table import Groups
 from eddyline.api.notebook import span_of
-from eddyline.errors import PipelineError, PlanError
+from eddyline.errors import EddylineError, PipelineError, PlanError
+from eddyline.sql.arrow_types import python_rows
 
 try:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ class AnswerFigure(Figure):
         return drawn.getvalue(), {"width": int(width), "height": int(height)}
 
 
-def plot_answers(answers: Mapping[str, Estimate | Groups | PlanError]) -> Figure:
+def plot_answers(answers: Mapping[str, Estimate | Groups | EddylineError]) -> Figure:
     """Return all answers in one figure: points with intervals, in percent of each value, which stands beside.
 
     Queries differ by orders of magnitude, so that only what is relative can share an axis. What cannot be drawn
@@ -70,7 +71,7 @@ def plot_groups(groups: Groups, aggregate: str | None = None, top: int = 20) -> 
     if not isinstance(top, int) or top < 1:
         raise PlanError(f"top={top!r} is not a number of groups: give a whole number from 1 on.")
     names = (aggregate,) if aggregate is not None else groups.aggregates
-    rows = groups.table.slice(0, top).to_pylist()
+    rows = python_rows(groups.table.slice(0, top))
     figure, axes = _figure(len(names), 1.2 + 0.3 * max(len(rows), 1))
     for panel, name in zip(axes, names, strict=True):
         _draw_groups(panel, [groups.estimate(row, name) for row in rows])
@@ -153,9 +154,9 @@ def _draw_span(panel: Axes, span: Span, place: int, axis: tuple[float, float]) -
         panel.plot([end], [place], arrow if beyond else "|", color=_COLOUR, markersize=7)
 
 
-def _told(answer: Estimate | Groups | PlanError) -> str:
+def _told(answer: Estimate | Groups | EddylineError) -> str:
     """Return what stands beside a row."""
-    if isinstance(answer, PlanError):
+    if isinstance(answer, EddylineError):
         return "refused"
     if isinstance(answer, Groups):
         return "1 group" if len(answer) == 1 else f"{len(answer):,} groups"

@@ -259,18 +259,18 @@ class State:
 
     def _answers(
         self, *queries: str, confidence: float | None = None
-    ) -> dict[str, Estimate | Groups | PlanError]:
+    ) -> dict[str, Estimate | Groups | EddylineError]:
         self._confidence(confidence)  # a wrong one is the caller's error, and no query's refusal
         asked = queries or self.snapshot.layout.query_names
         return {query: self._answer_or_refusal(query, confidence) for query in asked}
 
     def _answer_or_refusal(
         self, query: str, confidence: float | None = None
-    ) -> Estimate | Groups | PlanError:
+    ) -> Estimate | Groups | EddylineError:
         """Return the answer of a query, or why what is kept does not answer it any more if it is one of the plan's."""
         try:
             return self.answer(query, confidence=confidence)  # type: ignore[no-any-return]  # either of the two: see `answer`
-        except PlanError as error:
+        except EddylineError as error:
             if query not in self.snapshot.layout.query_names:
                 raise
             return error

@@ -27,6 +27,7 @@ from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows.planner import check_event_times, layout_with_windows
 from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
+from eddyline.sql.columns import names_in
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import is_for_samples_alone
 from eddyline.sql.schema import NAME
@@ -205,7 +206,7 @@ class Workload:
         return Plan(layout, informed=bool(known.statistics.sizes))
 
     def unchanged(self, layout: Layout) -> list[str]:
-        """Return the queries that a layout answers in the same words, on the same streams."""
+        """Return the queries that a layout answers in the same words, on the same columns of the same streams."""
         before: set[tuple[str, str, str, Window | None]]
         before = {(each.name, each.query.text, each.method, None) for each in layout.queries}
         before |= {
@@ -218,7 +219,10 @@ class Workload:
             name
             for name, each in self._asked.items()
             if (name, each.query.text, each.method, self._windows.get(name)) in before
-            and all(streams.get(stream) == self._streams[stream] for stream in each.streams)
+            and all(
+                stream in streams and _reads_the_same(each, streams[stream], self._streams[stream])
+                for stream in each.streams
+            )
         ]
 
     def _no_room(self, settings: PlanSettings, known: PlanningInputs, old: Layout) -> PlanError:
@@ -246,7 +250,8 @@ class Workload:
             keep,
             known,
         )
-        return replace(with_timezone(layout, self._zone(keep)), error=self._error)
+        zoned = with_timezone(layout, self._zone(keep), given=self._timezone is not None)
+        return replace(zoned, error=self._error)
 
     def _zone(self, keep: Layout | None = None) -> str:
         """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""
@@ -294,3 +299,10 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"Workload({len(self._streams)} streams, {len(self._asked)} queries)"
+
+
+def _reads_the_same(asked: WorkloadQuery, old: Stream, new: Stream) -> bool:
+    """Return whether a query means the same on two declarations of a stream, whatever other columns they have."""
+    names = names_in(asked.query.text)
+    columns = [{column for column in each.columns if column.name.lower() in names} for each in (old, new)]
+    return columns[0] == columns[1] and (old.changes, old.event_time) == (new.changes, new.event_time)

@@ -22,6 +22,7 @@ _COLUMNS = (
     "low",
     "high",
     "exact",
+    "known",
     "selected",
     "confidence",
     "method",
@@ -87,4 +88,5 @@ def _lines(answer: Answer) -> Iterator[list[object]]:
 
 def _numbers(estimate: Estimate) -> list[object]:
     numbers = estimate.numbers()
-    return [numbers["value"], numbers["low"], numbers["high"], str(numbers["exact"]).lower()]
+    flags = [str(numbers[name]).lower() for name in ("exact", "known")]
+    return [numbers["value"], numbers["low"], numbers["high"], *flags]

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from eddyline.errors import ChangeError, PlanError
 from eddyline.sketch.counters import Int64Array
+from eddyline.sql.arrow_types import python_rows
 from eddyline.sql.schema import COLUMN_NAME
 
 CHANGE_TYPE_WEIGHTS = {
@@ -121,7 +122,7 @@ def decode(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, 
 def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedArray) -> None:
     if weights.null_count:
         bad = table.filter(pc.is_null(weights))
-        shown = [str(row) for row in bad.slice(0, SHOWN_ROWS).to_pylist()]
+        shown = [str(row) for row in python_rows(bad.slice(0, SHOWN_ROWS))]
         raise bad_rows_error(stream, bad.num_rows, table.num_rows, shown)
 
 

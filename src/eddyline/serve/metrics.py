@@ -14,6 +14,7 @@ from eddyline.errors import EddylineError
 from eddyline.serve.events import Events
 from eddyline.serve.view import SHOWN_GROUPS, View
 from eddyline.serve.watcher import Watcher
+from eddyline.sql.arrow_types import python_rows
 
 _ESTIMATE = {
     "eddyline_estimate_value": "The estimate of a query.",
@@ -81,7 +82,7 @@ def _labelled(view: View) -> Iterator[tuple[list[str], Estimate]]:
         if isinstance(answer, Estimate):
             yield [query, "", ""], answer
         elif isinstance(answer, Groups):
-            for row in answer.table.slice(0, SHOWN_GROUPS).to_pylist():
+            for row in python_rows(answer.table.slice(0, SHOWN_GROUPS)):
                 group = ", ".join(f"{name}={_literal(row[name])}" for name in answer.group_columns)
                 for name in answer.aggregates:
                     yield [query, name, group], answer.estimate(row, name)

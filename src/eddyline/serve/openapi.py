@@ -31,6 +31,7 @@ _NUMBERS: Json = {
     "low": _END,
     "high": _END,
     "exact": {"type": "boolean"},
+    "known": {"type": "boolean"},
     "shown": _TEXT,
     "shown_interval": _MAYBE_TEXT,
 }

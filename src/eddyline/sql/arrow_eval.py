@@ -34,7 +34,7 @@ from eddyline.sql.coercion import common_of, common_type, decimal_result, widene
 from eddyline.sql.expressions import Source, fragment
 from eddyline.sql.failing import can_fail, row_failure
 from eddyline.sql.schema import sql_type
-from eddyline.sql.time_units import DAYS, TIMES, extracted_field, truncation_unit
+from eddyline.sql.time_units import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
 from eddyline.sql.typing import as_decimal, infer, literal_number
 from eddyline.types import Column, SqlType
 
@@ -136,6 +136,8 @@ class _Evaluator:
             return pa.scalar(None, to_arrow(target))
         if source.is_numeric and target.is_numeric:
             return as_number(value, to_arrow(target))
+        if source.kind == "date" and target.kind in TIMES:
+            return self.time_as(value, target.kind)
         if source != target:
             raise _unsupported(node.parent or node)
         return value
@@ -251,6 +253,9 @@ class _Evaluator:
 
     def arithmetic(self, node: exp.Expr) -> Value:
         """Return a sum, difference, product or remainder, in the type that Spark computes it in."""
+        shift = shift_of(node)
+        if shift is not None:
+            return self.shifted(node, shift)
         kinds = [self.kind(side) for side in (node.this, node.expression)]
         result = self.kind(node)
         if result.kind == "date" and kinds[0].kind == "date":
@@ -269,6 +274,14 @@ class _Evaluator:
             raise _unsupported(node)
         operands = [self.as_decimal(side, kind) for (side, _), kind in zip(sides, decimals, strict=True)]
         return _ARITHMETIC[type(node)](*operands).cast(to_arrow(result))
+
+    def shifted(self, node: exp.Expr, shift: Shift) -> Value:
+        """Return a time plus an interval; months and years are Spark's to add."""
+        kind = self.kind(node)
+        if shift.micros is None:
+            raise _unsupported(node)
+        value = self.time(shift.time, kind.kind)
+        return arrow_times.plus_micros(value, shift.micros, self.timezone)
 
     def as_decimal(self, node: exp.Expr, kind: SqlType) -> Value:
         """Return an operand of decimal arithmetic in its decimal type."""

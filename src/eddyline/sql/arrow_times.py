@@ -14,6 +14,7 @@ from eddyline.sql.time_units import OF_DATES
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:\d\d)?)?")
 _TIMESTAMP = pa.timestamp("us", "UTC")
+_DAY = 86_400_000_000
 _MICROS = {"second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
 
 
@@ -88,6 +89,27 @@ def last_day(value: Value) -> Value:
 def plus_days(value: Value, days: Value) -> Value:
     """Return dates so many days later."""
     return pc.add_checked(value.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+def plus_micros(value: Value, micros: int, timezone: str) -> Value:
+    """Return dates and times so much later, dates by whole days.
+
+    As in Spark, whole days of a TIMESTAMP are days on the zone's clocks, and 24 hours are such a day.
+    """
+    days = abs(micros) // _DAY * (-1 if micros < 0 else 1)
+    if pa.types.is_date(value.type):
+        return plus_days(value, pa.scalar(days, pa.int32()))
+    rest = micros - days * _DAY
+    if value.type.tz is None or not days:
+        return _later(value, micros)
+    clock = _later(local(value, timezone), days * _DAY)
+    same = _ahead(clock, value, timezone)  # of an hour that comes twice the one that is as far from UTC
+    moved = pc.if_else(pc.equal(local(same, timezone), clock), same, as_timestamp(clock, timezone))
+    return _later(moved, rest)
+
+
+def _later(value: Value, micros: int) -> Value:
+    return pc.add_checked(value.cast(pa.int64()), pa.scalar(micros, pa.int64())).cast(value.type)
 
 
 def days_between(end: Value, start: Value) -> Value:

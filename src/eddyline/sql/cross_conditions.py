@@ -9,6 +9,7 @@ evaluated on these parts when the query is answered.
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
@@ -18,6 +19,7 @@ from eddyline.sql.coercion import widened
 from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
 from eddyline.sql.links import LinkEnd
 from eddyline.sql.query import Comparison, CrossCondition, Expression, GroupColumn
+from eddyline.sql.time_units import TIMES
 from eddyline.sql.timezones import depends_on_zone
 from eddyline.sql.typing import infer
 from eddyline.types import Column
@@ -116,6 +118,18 @@ def _check_compared(written: str, node: exp.Expr, columns: tuple[Column, ...]) -
             )
 
 
+def _times_in(comparison: exp.Expr, source: tuple[Source, ...]) -> set[str]:
+    """Return which types of dates and times a comparison brings together."""
+    kinds = (infer(part, source) for part in _operands(comparison))
+    return {kind.kind for kind in kinds if kind is not None and kind.kind in TIMES}
+
+
+def _without_plain_comparison(node: exp.Expr) -> exp.Expr:
+    """Return TRUE in place of a comparison of columns, which are of one type and compare the same in every zone."""
+    plain = isinstance(node, _COMPARED) and all(isinstance(part, exp.Column) for part in _operands(node))
+    return exp.true() if plain else node
+
+
 def _operands(comparison: exp.Expr) -> Iterator[exp.Expr]:
     names = ("this", "expression", "low", "high")
     yield from (part for name in names if (part := comparison.args.get(name)) is not None)
@@ -124,10 +138,21 @@ def _operands(comparison: exp.Expr) -> Iterator[exp.Expr]:
 
 def _check_evaluated(condition: CrossCondition, columns: tuple[Column, ...]) -> None:
     """Raise UnsupportedQuery where a condition is not one that can be evaluated on what elements hold."""
-    if depends_on_zone(condition.text, columns):
+    tree, source = sqlglot.parse_one(condition.text, dialect="spark"), (Source("", "", columns),)
+    if any(len(_times_in(comparison, source)) > 1 for comparison in tree.find_all(*_COMPARED)):
         raise UnsupportedQuery(
             f"{condition.written!r} compares times of different kinds, which depends on the time zone: CAST one side "
             "to the type of the other."
+        )
+    if tree.find(exp.Interval):
+        raise UnsupportedQuery(
+            f"{condition.written!r} has an interval between columns of two relations: add an interval of one unit to "
+            "one of them, as in a.t < b.t + INTERVAL 1 HOUR."
+        )
+    if depends_on_zone(text(tree.transform(_without_plain_comparison)), columns):
+        raise UnsupportedQuery(
+            f"{condition.written!r} reads several relations and depends on the time zone, in which such conditions are "
+            "not evaluated: compute what it compares in the frames and declare it as columns."
         )
     nothing = pa.table({column.name: pa.array([], to_arrow(column.type)) for column in columns})
     try:

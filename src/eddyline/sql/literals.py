@@ -1,11 +1,20 @@
-"""Literals that Spark and the parser spell differently, rewritten in the text before it is parsed."""
+"""Literals as Spark reads them: spellings that the parser does not know, and texts in double quotes.
 
+Spark SQL reads "location" as a text, where most databases read the column of that name. A condition that would compare
+such a text with constants only is refused: it is the same for all rows, so that COUNT(*) would be 0 and called exact.
+Elsewhere the text may be meant, and the answer has a note.
+"""
+
+from collections.abc import Iterable
 from itertools import pairwise
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from eddyline.errors import UnsupportedQuery
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.expressions import fragment
+from eddyline.types import Column
 
 
 def spelled_for_parser(text: str) -> str:
@@ -42,3 +51,37 @@ def _without_suffix(text: str, number: Token) -> str:
     if "e" in digits.lower():
         raise UnsupportedQuery(f"{written!r}: write a decimal number without an exponent.")
     return text[: number.start] + (digits if "." in digits else digits + ".") + text[number.end + 1 :]
+
+
+def double_quoted_columns(text: str, columns: Iterable[Column]) -> list[str]:
+    """Return the columns whose names stand in double quotes, as literals, in a query; aliases are left out."""
+    names = {column.name.lower(): column.name for column in columns}
+    tokens = sqlglot.tokenize(text, dialect="spark")
+    written = [
+        text[token.start + 1 : token.end].lower()
+        for before, token in pairwise(tokens)
+        if token.token_type == TokenType.STRING
+        and text[token.start] == '"'
+        and before.token_type != TokenType.ALIAS
+    ]
+    return [names[name] for name in dict.fromkeys(written) if name in names]
+
+
+def quoted_column_note(name: str) -> str:
+    """Return the note on a column's name that a query has in double quotes."""
+    return (
+        f'"{name}" in double quotes is a text in Spark SQL, not the column of that name: write {name} or `{name}` for '
+        f"the column, '{name}' for the text."
+    )
+
+
+def check_double_quotes(text: str, select: exp.Select, columns: Iterable[Column]) -> None:
+    """Raise SqlError where a condition on constants alone has a column's name in double quotes."""
+    quoted = {name.lower(): name for name in double_quoted_columns(text, columns)}
+    for node in select.find_all(exp.Predicate) if quoted else ():
+        if node.find(exp.Column, exp.Select):
+            continue
+        texts = (literal.name.lower() for literal in node.find_all(exp.Literal) if literal.is_string)
+        name = next((quoted[each] for each in texts if each in quoted), None)
+        if name is not None:
+            raise SqlError(f"{fragment(node)!r} compares constants only. {quoted_column_note(name)}")

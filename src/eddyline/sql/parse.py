@@ -14,7 +14,7 @@ from eddyline.sql.expressions import fragment
 from eddyline.sql.filters import with_filter_in_where
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.joins import read_from
-from eddyline.sql.literals import spelled_for_parser
+from eddyline.sql.literals import check_double_quotes, spelled_for_parser
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
 from eddyline.sql.sides import with_constants_at_root
@@ -41,6 +41,8 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
 
 def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     select = _parse_select(text)
+    _check_aggregated(select)
+    check_double_quotes(text, select, _columns_in_scope(select, streams))
     if is_grouped(select):
         return read_group_query(text, select, streams)
     sets = read_set_query(text, select, streams)
@@ -52,6 +54,34 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
         return read_group_query(text, select, streams)
     aggregate = read_aggregate(select.expressions[0], sources)
     return Query(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
+
+
+def _check_aggregated(select: exp.Select) -> None:
+    """Raise UnsupportedQuery where a query asks for rows, or for window functions over them."""
+    window = select.find(exp.Window)
+    if window is not None:
+        raise UnsupportedQuery(
+            f"{fragment(window)!r} is a window function, and those are not supported: rows are not kept, only "
+            "aggregates of them. GROUP BY with ORDER BY and LIMIT has the first groups."
+        )
+    if not select.args.get("from_"):
+        return
+    items = [item for item in select.expressions if not item.find(exp.AggFunc, exp.Anonymous)]
+    if (
+        len(items) == len(select.expressions)
+        and not select.args.get("group")
+        and not select.args.get("distinct")
+    ):
+        raise UnsupportedQuery(
+            f"{fragment(select)!r} selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM, "
+            "AVG or another aggregate, or GROUP BY the columns and count them."
+        )
+
+
+def _columns_in_scope(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> list[Column]:
+    """Return the columns of all streams that a query names."""
+    named = {table.name.lower() for table in select.find_all(exp.Table)}
+    return [column for name, columns in streams.items() if name.lower() in named for column in columns]
 
 
 def _parse_select(text: str) -> exp.Select:

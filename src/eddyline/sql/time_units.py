@@ -1,4 +1,7 @@
-"""Units and fields of times: the names that date_trunc, trunc and EXTRACT take, as Spark has them."""
+"""Units and fields of times: the names that date_trunc, trunc, EXTRACT and intervals take, as Spark has them."""
+
+import re
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -36,6 +39,53 @@ _FIELDS = {
     "minute": ("MINUTE", "M", "MIN", "MINS", "MINUTES"),
     "second": ("SECOND", "S", "SEC", "SECONDS", "SECS"),
 }
+
+_DAY = 86_400_000_000
+_MICROS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": _DAY,
+    "WEEK": 7 * _DAY,
+}
+_WHOLE = re.compile(r"-?\d{1,12}")
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A time and the interval that is added to it: microseconds, or None for months and years.
+
+    whole_days: the interval leaves a DATE a DATE.
+    """
+
+    time: exp.Expr
+    micros: int | None
+    whole_days: bool
+
+
+def shift_of(node: exp.Expr) -> Shift | None:
+    """Return a time plus or minus an interval of one unit, None for any other expression."""
+    left, right = node.args.get("this"), node.args.get("expression")
+    if isinstance(node, exp.Add) and isinstance(left, exp.Interval):
+        left, right = right, left
+    if not isinstance(node, exp.Add | exp.Sub) or not isinstance(right, exp.Interval) or left is None:
+        return None
+    number, unit = right.this, right.args.get("unit")
+    if (
+        not isinstance(number, exp.Literal)
+        or not isinstance(unit, exp.Var)
+        or not _WHOLE.fullmatch(number.name)
+    ):
+        return None
+    name = unit.name.upper().removesuffix("S")
+    if name in ("MONTH", "YEAR"):
+        return Shift(left, None, whole_days=True)
+    if name not in _MICROS:
+        return None
+    micros = int(number.name) * _MICROS[name] * (-1 if isinstance(node, exp.Sub) else 1)
+    return Shift(left, micros, whole_days=name in ("DAY", "WEEK"))
 
 
 def truncation_unit(node: exp.Expr) -> str:

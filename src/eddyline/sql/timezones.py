@@ -21,6 +21,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d\d?)(?::?(\d\d))?")
 _OF_INSTANTS = (
     exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.StrToUnix,
 )  # fmt: skip
+_OF_CLOCKS = (exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.DateTrunc)
+"""Of those, what a DATE or TIMESTAMP_NTZ shows in every zone."""
 _COMPARING = (
     exp.Column, exp.Identifier, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.Coalesce,
@@ -82,3 +84,26 @@ def depends_on_zone(text: str, columns: tuple[Column, ...]) -> bool:
         return False
     compared = read <= {"timestamp", "boolean"} and all(isinstance(node, _COMPARING) for node in tree.walk())
     return not compared
+
+
+def reads_clocks_alone(text: str, columns: tuple[Column, ...]) -> bool:
+    """Return whether an expression reads times without a zone only as their clock shows them, the same in every zone.
+
+    Plans record a zone in doubt; a later query that certainly needs none is answered without it.
+
+    >>> from eddyline.sql.schema import parse_schema
+    >>> columns = parse_schema("s", "n TIMESTAMP_NTZ, t TIMESTAMP")
+    >>> [reads_clocks_alone(text, columns) for text in ("hour(n)", "hour(t)", "date_trunc('DAY', n)")]
+    [True, False, False]
+    """
+    tree = sqlglot.parse_one(text, dialect="spark")
+    kinds = {column.name: column.type.kind for column in columns}
+    read = {kinds.get(column.name) for column in tree.find_all(exp.Column)}
+    casts = {getattr(sql_type(cast.to), "kind", None) for cast in tree.find_all(exp.Cast)}
+    doubtful = any(
+        node.name.lower() != "weekday"
+        if isinstance(node, exp.Anonymous)
+        else not isinstance(node, _OF_CLOCKS)
+        for node in tree.find_all(*_OF_INSTANTS, exp.Anonymous)
+    )
+    return not doubtful and not (read | casts) & {"timestamp", "string", None}

@@ -27,7 +27,7 @@ from eddyline.sql.coercion import (
 )
 from eddyline.sql.expressions import Source, fragment, resolve, unparenthesised
 from eddyline.sql.schema import sql_type
-from eddyline.sql.time_units import DAYS, TIMES, extracted_field, truncation_unit
+from eddyline.sql.time_units import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
 from eddyline.types import SqlType
 
 Sources = tuple[Source, ...]
@@ -118,6 +118,9 @@ def literal_number(node: exp.Expr) -> str | None:
 
 def _arithmetic(node: exp.Expr, sources: Sources) -> Type:
     assert isinstance(node, exp.Binary)
+    shift = shift_of(node)
+    if shift is not None:
+        return _shifted(shift, infer(shift.time, sources))
     left, right = infer(node.left, sources), infer(node.right, sources)
     if left is None or right is None:
         return None
@@ -131,6 +134,13 @@ def _arithmetic(node: exp.Expr, sources: Sources) -> Type:
     if isinstance(node, exp.IntDiv):
         return _whole_division(node, left, right)
     return _number(node, left, right)
+
+
+def _shifted(shift: Shift, kind: Type) -> Type:
+    """Return the type of a time plus an interval: hours make a TIMESTAMP of a DATE."""
+    if kind is None or kind.kind not in TIMES:
+        return None
+    return TIMESTAMP if kind == DATE and not shift.whole_days else kind
 
 
 def _number(node: exp.Binary, left: SqlType, right: SqlType) -> Type:

@@ -23,8 +23,7 @@ def answer_distinct_join(
             return Estimate.exactly(planned.name, found, confidence, about)
         snapshot = in_second_stage(snapshot, sample)
     if not planned.quantities:
-        about = [*about, notes.NO_ROOM_FOR_PAIRS]
-        return Estimate(planned.name, None, None, None, confidence, "sample", notes=tuple(about))
+        return Estimate.unknown(planned.name, confidence, "sample", [*about, notes.NO_ROOM_FOR_PAIRS])
     left, right = (_side(snapshot, name) for name in planned.quantities["pairs"].sketches[0])
     reading = join_distinct(left, right, query.form, confidence)
     return reading.told(planned.name, confidence, "join-distinct", about)

@@ -5,7 +5,7 @@ There may be hundreds of thousands of groups, so that numbers stay in arrays whe
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import isnan
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -18,22 +18,37 @@ from eddyline.answer.interval import FloatArray
 from eddyline.answer.rounding import may_be_cut_off, widened_ends
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.query import Query
+from eddyline.sql.time_units import TIMES
 from eddyline.types import SqlType
 
 Value = tuple[Scalar | None, Scalar | None, Scalar | None]
-"""An aggregate of a group: the estimate and its ends."""
+"""An aggregate of a group: the estimate and its ends. NULL has none; what is not known may be any number."""
 Column = tuple[pa.Array, pa.Array, pa.Array]
 """An aggregate of every group: the estimates and their ends."""
 _FITS = 2.0**63
 
 
+def not_known(*, is_number: bool) -> Value:
+    """Return what a table has of an aggregate that is not known: ends without a bound, as far as its type has them."""
+    return (None, -inf, inf) if is_number else (None, None, None)
+
+
 def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Column:
-    """Return the column of single values; kind: the type of what is no plain number."""
+    """Return the column of single values; kind: the type of what is no plain number.
+
+    Dates and times are given in days and microseconds since 1970.
+    """
     parts = zip(*values, strict=True) if values else ((), (), ())
     value, low, high = (
-        column_of_numbers(part) if kind is None else pa.array(part, to_arrow(kind)) for part in parts
+        column_of_numbers(part) if kind is None else _column_of_type(part, kind) for part in parts
     )
     return value, low, high
+
+
+def _column_of_type(values: Sequence[Any], kind: SqlType) -> pa.Array:
+    if kind.kind not in TIMES:
+        return pa.array(values, to_arrow(kind))
+    return pa.array(values, pa.int32() if kind.kind == "date" else pa.int64()).cast(to_arrow(kind))
 
 
 def column_of_numbers(values: Sequence[Any]) -> pa.Array:
@@ -55,7 +70,7 @@ def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
     """Return an aggregate of every group, of so many rows at most, whose ends allow for digits cut off."""
     if not may_be_cut_off(query):
         return column
-    nothing = np.asarray(column[0].is_null())
+    nothing = np.asarray(column[1].is_null())
     low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
     low, high = widened_ends(query, low, high, rows)
     return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
@@ -105,13 +120,14 @@ def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
 def sampled_column(
     read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
 ) -> Column:
-    """Return an aggregate of the groups that are shown; NULL where no row has a measure."""
+    """Return an aggregate of the groups that are shown; not known where no row that is held has a measure."""
     value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
     nothing = none[shown] | np.isnan(value)
     if function == "count":
         value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
         return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)
-    return pa.array(value, mask=nothing), pa.array(low, mask=nothing), pa.array(high, mask=nothing)
+    low, high = np.where(nothing, -inf, low), np.where(nothing, inf, high)
+    return pa.array(value, mask=nothing), pa.array(low), pa.array(high)
 
 
 def _counts(values: FloatArray, nothing: np.ndarray) -> pa.Array:

@@ -7,12 +7,11 @@ import numpy as np
 
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.groups.columns import Value
+from eddyline.answer.groups.columns import Value, not_known
 from eddyline.answer.groups.distinct import count_distinct
 from eddyline.answer.groups.quantiles import extremes, quantiles
 from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
 from eddyline.answer.interval import FloatArray
-from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.query import Detail, GroupQuery
@@ -25,7 +24,7 @@ class DetailColumn:
     """A detail of every group, whether it is exact, and of groups that are not seen.
 
     negative: how many elements behind it have more deletes than inserts. kind: the type of values that are no plain
-    numbers.
+    numbers. note: why it is not known of any group, None where it is.
     """
 
     values: list[Value]
@@ -33,6 +32,7 @@ class DetailColumn:
     exact: bool
     rest: Estimate
     negative: int
+    note: str | None = None
 
 
 def read_details(
@@ -56,16 +56,17 @@ def read_details(
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
-        values = _values(planned.name, tuples, detail, limit, missing, confidence)
+        values = _values(tuples, detail, limit, missing, confidence)
+        note = None if tuples.exact or detail.function not in ("min", "max") else _not_held(detail)
         if missing > notes.MOSTLY_MISSED and not tuples.exact:
             values = [_open_to_missed(detail, value) for value in values]
         rest = _rest(planned.name, detail, confidence, whole=whole)
-        found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative)
+        found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative, note)
     return found
 
 
 def _values(
-    name: str, tuples: Tuples, detail: Detail, most_rows: FloatArray, missing: float, confidence: float
+    tuples: Tuples, detail: Detail, most_rows: FloatArray, missing: float, confidence: float
 ) -> list[Value]:
     if detail.function == "distinct":
         read = count_distinct(tuples, most_rows, confidence)
@@ -83,10 +84,7 @@ def _values(
             confidence=confidence,
         )
     if not tuples.exact:
-        raise PlanError(
-            f"query {name!r}: not all rows fit the stream sample any more, and a sample does not know the "
-            f"{detail.function.upper()} of what it does not hold: {_instead(detail)}plan with a larger budget."
-        )
+        return [not_known(is_number=detail.kind is None)] * tuples.groups
     return extremes(tuples, largest=detail.function == "max", is_number=detail.kind is None)
 
 
@@ -98,6 +96,14 @@ def _open_to_missed(detail: Detail, value: Value) -> Value:
     if detail.function == "distinct":
         return told, low, inf
     return (told, -inf, inf) if detail.kind is None else (told, None, None)
+
+
+def _not_held(detail: Detail) -> str:
+    """Return why MIN or MAX is not known once the rows are sampled, and what to ask instead."""
+    return (
+        f"{detail.name} is not known: not all rows fit the stream sample any more, and a sample does not know the "
+        f"{detail.function.upper()} of what it does not hold: {_instead(detail)}plan with a larger budget."
+    )
 
 
 def _instead(detail: Detail) -> str:
@@ -113,4 +119,4 @@ def _rest(name: str, detail: Detail, confidence: float, *, whole: bool) -> Estim
     about = f"{name}.{detail.name}"
     if whole:
         return Estimate.exactly(about, 0 if detail.function == "distinct" else None, confidence)
-    return Estimate(about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_DETAIL,))
+    return Estimate.unknown(about, confidence, "sample", [notes.UNSEEN_DETAIL])

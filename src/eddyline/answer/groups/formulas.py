@@ -10,13 +10,13 @@ from fractions import Fraction
 from math import inf, isfinite
 from typing import Any
 
-from eddyline.answer.groups.columns import Column, Value, column_of_values
+from eddyline.answer.groups.columns import Column, Value, column_of_values, not_known
 from eddyline.errors import PlanError
 from eddyline.sql.query import Formula, FormulaNumber, FormulaPart, NamedFormula
 
 Ends = tuple[Any, Any, Any]
 """A number with its ends: fractions where it is exact, else floats."""
-_NOTHING: Value = (None, None, None)
+_NULL: Value = (None, None, None)
 _BEYOND = 10**76
 _DECIMALS = 10**18
 
@@ -68,6 +68,10 @@ def _is_whole(formula: Formula, values: Mapping[str, Sequence[Value]]) -> bool:
     )
 
 
+class _NotKnown(Exception):  # noqa: N818 - no error: a part of a formula is not known, and so the whole is not
+    """What is kept cannot tell a formula."""
+
+
 @dataclass
 class _Read:
     """The parts of a formula in one group."""
@@ -79,9 +83,12 @@ class _Read:
 
     def told(self, named: NamedFormula, *, whole: bool) -> Value:
         """Return a formula as the table has it; whole: as an integer."""
-        found = self.of(named.formula)
+        try:
+            found = self.of(named.formula)
+        except _NotKnown:
+            return not_known(is_number=True)
         if found is None:
-            return _NOTHING
+            return _NULL
         if not abs(found[0]) < _BEYOND:
             raise PlanError(
                 f"the formula {named.name!r} is a number beyond 1e76, which is not told: leave a factor out."
@@ -90,7 +97,7 @@ class _Read:
         return value, low, high
 
     def of(self, formula: Formula) -> Ends | None:
-        """Return a formula, None where it is NULL."""
+        """Return a formula, None where it is NULL, or raise _NotKnown."""
         if isinstance(formula, FormulaNumber):
             return self._number(formula.digits)
         if isinstance(formula, FormulaPart):
@@ -102,7 +109,7 @@ class _Read:
         if left is None or right is None:
             return None
         if formula.operator == "nullif":
-            return None if _as_spark_has_it(left[0]) == _as_spark_has_it(right[0]) else left
+            return _unless_equal(left, right)
         return (
             self._divided(left, right)
             if formula.operator == "/"
@@ -121,9 +128,13 @@ class _Read:
             return self._aggregate(self.averages[part])
         count = self._aggregate(self.values[part.over])
         assert count is not None
-        return None if part.guarded and count[0] == 0 else self._divided(over, count)
+        if part.guarded and count[0] == 0:
+            return _unless_equal(count, (0, 0, 0))
+        return self._divided(over, count)
 
     def _aggregate(self, value: Value) -> Ends | None:
+        if value[0] is None and value[1] is not None:
+            raise _NotKnown
         if value[0] is None:
             return None
         if self.exact:
@@ -134,11 +145,22 @@ class _Read:
 
     def _divided(self, left: Ends, right: Ends) -> Ends | None:
         if right[0] == 0:
+            if right[1] < right[2]:
+                raise _NotKnown
             self.divided_by_zero = True
             return None
         if right[1] <= 0 <= right[2]:
             return left[0] / right[0], -inf, inf
         return _times(left, (1 / right[0], 1 / right[2], 1 / right[1]))
+
+
+def _unless_equal(left: Ends, right: Ends) -> Ends | None:
+    """Return NULLIF of two numbers, or raise _NotKnown where the first is only estimated to be the second."""
+    if _as_spark_has_it(left[0]) != _as_spark_has_it(right[0]):
+        return left
+    if left[1] < left[2]:
+        raise _NotKnown
+    return None
 
 
 def _times(left: Ends, right: Ends) -> Ends:

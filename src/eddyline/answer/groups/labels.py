@@ -8,7 +8,7 @@ import pyarrow as pa
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.sorting import IntArray
 from eddyline.sketch.keys import values_of_keys
-from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.arrow_types import python_values, to_arrow
 from eddyline.sql.query import Expression, GroupColumn, GroupQuery
 
 Places = Mapping[tuple[int, Expression], int]
@@ -46,4 +46,4 @@ def rows_of(columns: list[pa.Array], number: int) -> list[tuple[object, ...]]:
     """Return the values of each of so many groups as a tuple."""
     if not columns:
         return [()] * number
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+    return list(zip(*map(python_values, columns), strict=True))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer.estimate import Number, Scalar
+from eddyline.answer.groups.columns import not_known
 from eddyline.answer.groups.entries import hidden_in_groups
 from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.groups.tuples import Tuples
@@ -52,7 +53,12 @@ class SortedValues:
         return slice(int(self.starts[group]), int(self.starts[group + 1]))
 
     def told(self, place: int) -> Scalar:
-        """Return the value at a place: as the column has it, or as a number where that loses no digit."""
+        """Return the value at a place: as the column has it, or as a number where that loses no digit.
+
+        Dates and times are told in days and microseconds since 1970.
+        """
+        if pa.types.is_temporal(self.column.type):
+            return int(self.values[place])
         if self.is_number and pa.types.is_decimal(self.column.type):
             return int(self.values[place]) if self.unit == 1 else int(self.values[place]) / self.unit
         told: Scalar = self.column[place].as_py()
@@ -142,7 +148,7 @@ def _sampled(
     found: list[Ends] = []
     for group, place in enumerate(places.tolist()):
         if place < 0:
-            found.append((None, None, None))
+            found.append(not_known(is_number=values.is_number))
             continue
         start, rows = int(values.starts[group]), values.rows[values.slice(group)]
         low = values.told(start + _place(rows, lows[group])) if is_closed_below[group] else open_low

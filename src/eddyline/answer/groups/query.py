@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import ceil, floor, inf
+from math import ceil, floor, inf, isnan
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from eddyline.answer.groups.columns import (
     Column,
     column_of_values,
     exact_column,
+    not_known,
     sampled_column,
     unrounded_values,
     widened_column,
@@ -70,7 +71,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups with their labels, and the columns of all their aggregates and details; exact_rows: of each group."""
+    """Groups with their labels, and the columns of all their aggregates and details; exact_rows: of each group.
+
+    not_held: the names of MIN and MAX that a sample cannot tell, with a note on each.
+    """
 
     answered: Answered
     labels: Mapping[GroupColumn, pa.Array]
@@ -79,6 +83,7 @@ class _Groups:
     exact: bool
     negative: int
     exact_rows: BoolArray
+    not_held: dict[str, str]
 
 
 def answer_groups(
@@ -107,11 +112,14 @@ def answer_groups(
     if query.formulas:
         told = [*query.selected, *(test.name for test in query.having), *(each.name for each in query.order)]
         columns = {name: column for name, column in columns.items() if name in told}
+    if read.not_held and not {*query.selected} & {*query.measures} - read.not_held.keys():
+        raise PlanError(f"query {planned.name!r}: {next(iter(read.not_held.values()))}")
     made = _table(query, labels, columns, read.exact_rows)
     table, chosen = select_groups(made, query, whole=answered.whole, rest=rest)
     found = (
         *about,
         *answered.notes,
+        *read.not_held.values(),
         *((notes.negative_values(read.negative),) if read.negative else ()),
         *chosen,
     )
@@ -135,7 +143,7 @@ def _rest_of_formula(
     """Return a formula over the groups that are not seen: told where all of its parts are exact there."""
     parts = {each for part in named.parts for each in (part.name, part.over) if each is not None}
     if not all(rest[each].exact for each in parts):
-        return Estimate(name, None, None, None, confidence, "sample", notes=(notes.UNSEEN_DETAIL,))
+        return Estimate.unknown(name, confidence, "sample", [notes.UNSEEN_DETAIL])
     values = [(each, rest[each].value) for each in parts]
     columns = {each: column_of_values([(value,) * 3]) for each, value in values}
     unrounded = {each: [None if value is None else Fraction(str(value))] for each, value in values}
@@ -169,7 +177,7 @@ def _read_groups(
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
     exact_rows = np.full(len(answered.groups), exact) if answered.exact_rows is None else answered.exact_rows
-    negative = 0
+    negative, not_held = 0, dict[str, str]()
     if query.details:
         rows = rows_of(list(labels.values()), len(answered.groups))
         sure = of_each(confidence, len(rows)) if simultaneous else confidence
@@ -184,10 +192,11 @@ def _read_groups(
             missing=answered.missing,
         ).items():
             columns[name], rest[name] = column_of_values(read.values, read.kind), read.rest
+            not_held |= {name: read.note} if read.note is not None else {}
             exact &= read.exact
             exact_rows = exact_rows & read.exact
             negative = max(negative, read.negative)
-    return _Groups(answered, labels, columns, rest, exact, negative, exact_rows)
+    return _Groups(answered, labels, columns, rest, exact, negative, exact_rows, not_held)
 
 
 def _table(
@@ -452,7 +461,8 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         single = _averaged(query, part)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
-        averages[part] = column_of_values([(interval.value, interval.low, interval.high)])
+        average = (interval.value, interval.low, interval.high)
+        averages[part] = column_of_values([not_known(is_number=True) if isnan(average[0]) else average])
     about = notes.few_joined_values(rows.witnesses, rows.base)
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
     about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
@@ -525,9 +535,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
         column = sampled_column(found, function, unit, shown, none)
         columns.append(widened_column(single, column, counted.highs[shown]))
-        rest[each.name] = Estimate(
-            about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
-        )
+        rest[each.name] = Estimate.unknown(about, confidence, "sample", [notes.UNSEEN_AVERAGE])
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
             unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))

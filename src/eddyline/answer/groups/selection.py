@@ -67,8 +67,11 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, BoolArray]:
-    """Return (where a condition certainly holds, where it may); NULL and what is not known is neither."""
+    """Return (where a condition certainly holds, where it may): of NULL neither, of what is not known it may."""
     low, high = _numbers(table[f"{name}_low"]), _numbers(table[f"{name}_high"])
+    has_value = np.asarray(table[name].is_valid())
+    low = np.where(has_value & np.asarray(table[f"{name}_low"].is_null()), -np.inf, low)
+    high = np.where(has_value & np.asarray(table[f"{name}_high"].is_null()), np.inf, high)
     number = test.number
     with np.errstate(invalid="ignore"):
         sure, may = {

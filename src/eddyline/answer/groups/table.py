@@ -11,6 +11,7 @@ from eddyline.answer.estimate import Estimate, show_key, show_share
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
 from eddyline.answer.plain import plain
+from eddyline.sql.arrow_types import python_rows, python_values
 from eddyline.sql.query import RESERVED
 
 EXACT, SELECTED = RESERVED
@@ -42,16 +43,27 @@ class Groups:
 
         It has the group columns by name; for each aggregate `<name>`, `<name>_low` and `<name>_high`; `exact`; and, for
         a query with HAVING or LIMIT, `selected`: "in" for groups that certainly are in the answer, else "undecided".
+        A number that is not known is NULL with infinite ends, while SQL's NULL has NULL ends; of types without
+        infinities (dates, times, DECIMAL, texts) a NULL that is not `exact` is not known.
         """
         return self.table
 
     def to_pandas(self) -> object:
-        """Return the groups as a pandas DataFrame."""
-        return self.table.to_pandas()
+        """Return the groups as a pandas DataFrame; dates and times beyond the year 9999 are texts in it."""
+        values = {name: python_values(self.table[name]) for name in self.table.column_names}
+        beyond = [
+            name
+            for name, column in values.items()
+            if pa.types.is_temporal(self.table[name].type) and any(isinstance(each, str) for each in column)
+        ]
+        frame = self.table.drop_columns(beyond).to_pandas()
+        for name in beyond:
+            frame.insert(self.table.column_names.index(name), name, values[name])
+        return frame
 
     def to_dict(self, limit: int | None = None) -> dict[str, object]:
         """Return the groups (at most `limit` of them) as plain values with all their digits, ready for JSON."""
-        rows = self.table.slice(0, limit).to_pylist()
+        rows = python_rows(self.table.slice(0, limit))
         return {
             "query": self.query,
             "group_columns": list(self.group_columns),
@@ -77,7 +89,7 @@ class Groups:
         return int(self.table.num_rows)
 
     def __iter__(self) -> Iterator[dict[str, object]]:
-        return iter(self.table.to_pylist())
+        return iter(python_rows(self.table))
 
     def __getitem__(self, group: object) -> dict[str, Estimate]:
         """Return the aggregates of one group: `groups["EMEA"]`, or a tuple for several group columns."""
@@ -89,27 +101,35 @@ class Groups:
 
     def only_estimate(self) -> Estimate:
         """Return the only aggregate of a query without groups."""
-        rows, (name,) = self.table.to_pylist(), self.aggregates
+        rows, (name,) = python_rows(self.table), self.aggregates
         row = rows[0] if rows else dict.fromkeys(self.table.column_names)
         return replace(self.estimate(row, name), query=self.query, notes=self.notes)
 
     def estimate(self, row: Mapping[str, Any], name: str) -> Estimate:
         """Return an aggregate of one row of the table."""
+        value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        is_null = value is None and low is None and self._is_number(f"{name}_low")
         return Estimate(
             f"{self.query}.{name}",
-            row[name],
-            row[f"{name}_low"],
-            row[f"{name}_high"],
+            value,
+            None if value is None else low,
+            None if value is None else high,
             self.confidence,
             self.method,
             bool(row[EXACT]),
             freshness=self.freshness,
+            is_null=is_null,
         )
+
+    def _is_number(self, name: str) -> bool:
+        """Return whether the ends in a column may be infinite."""
+        kind = self.table.schema.field(name).type
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
     def _lines(self) -> list[list[str]]:
         """Return the rows as texts, the first ones of many."""
         lines = []
-        for row in self.table.slice(0, _SHOWN).to_pylist():
+        for row in python_rows(self.table.slice(0, _SHOWN)):
             cells = [show_key(row[name]) for name in self.group_columns]
             cells += [self._cell(row, name) for name in self.aggregates]
             lines.append([*cells, row[SELECTED]] if self._is_selective else cells)
@@ -174,5 +194,5 @@ class Groups:
     def _drawings(self, name: str, told: list[str]) -> list[Markup]:
         """Return an aggregate of the groups that are shown, drawn on one axis."""
         shown = self.table.slice(0, _SHOWN).select([name, f"{name}_low", f"{name}_high"])
-        answers = list(zip(*(column.to_pylist() for column in shown.columns), strict=True))
+        answers = list(zip(*map(python_values, shown.columns), strict=True))
         return draw_column(answers, [f"{name}: {text}" for text in told])

@@ -1,12 +1,10 @@
 """Values back from keys, where a key holds its value."""
 
-import datetime as dt
 from typing import Any
 
 from eddyline.sketch.keys import NULL_KEY
+from eddyline.sql.arrow_types import date_of
 from eddyline.sql.query import Key
-
-_EPOCH = dt.date(1970, 1, 1)
 
 
 def holds_value(key: Key) -> bool:
@@ -22,4 +20,4 @@ def value_of(key: Key, word: int) -> Any:
     kind = key.columns[0].type.kind
     if kind == "boolean":
         return bool(word)
-    return _EPOCH + dt.timedelta(days=word) if kind == "date" else word
+    return date_of(word) if kind == "date" else word

@@ -28,7 +28,7 @@ from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_types import to_arrow
 from eddyline.sql.columns import columns_of
 from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Role, SetQuery
-from eddyline.sql.timezones import UTC, depends_on_zone
+from eddyline.sql.timezones import UTC, depends_on_zone, reads_clocks_alone
 
 _INNER: Role = "inner"
 _NOT_COVERED = "what is kept does not cover this query"
@@ -260,19 +260,23 @@ class _Reading:
 
     def _check(self, text: str) -> None:
         """Raise _Gap unless an expression can be evaluated on elements, as Spark would in the plan's zone."""
-        if self.timezone is None and depends_on_zone(text, self.stream.columns):
+        columns = self.stream.columns
+        if self.timezone is None and depends_on_zone(text, columns) and not reads_clocks_alone(text, columns):
             raise _Gap(
-                f"{text!r} depends on the time zone, and the plan recorded none: explore a TIMESTAMP column, or add "
-                "the query to the workload, and build the state anew.",
+                f"{text!r} depends on the time zone, and the plan recorded none: give the workload timezone=, or "
+                "explore a TIMESTAMP column, or add the query to the workload, and build the state again.",
                 1,
             )
         empty = pa.table({each.name: pa.array([], to_arrow(each.type)) for each in self.stream.columns})
         try:
             evaluate(text, empty, self.stream.columns, self.timezone or UTC)
         except PipelineError as error:
+            kinds = {each.type.kind for each in columns if each.name in columns_of(text)}
+            mixed = "timestamp_ntz" in kinds and "AS TIMESTAMP)" in text
+            hint = "; of a TIMESTAMP_NTZ column write TIMESTAMP_NTZ '2026-01-31 10:00:00'" if mixed else ""
             raise _Gap(
                 f"{text!r} can only be evaluated by Spark, and a query that was not planned is evaluated without it: "
-                "add the query to the workload and build the state anew.",
+                f"add the query to the workload and build the state anew{hint}.",
                 1,
             ) from error
 

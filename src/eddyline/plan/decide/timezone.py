@@ -10,22 +10,29 @@ from eddyline.plan.layout import Demand, Layout, PlannedSample
 from eddyline.sql.timezones import depends_on_zone
 
 
-def with_timezone(layout: Layout, zone: str) -> Layout:
-    """Return the layout with its zone, None where no expression of it depends on one."""
+def with_timezone(layout: Layout, zone: str, *, given: bool = False) -> Layout:
+    """Return the layout with its zone, None where no expression of it depends on one.
+
+    given: the user named the zone, so that later queries may read times without a zone in it.
+    """
     layouts = [layout, *(group.layout for group in layout.windows)]
     depends = any(
         depends_on_zone(text, layout.stream(stream).columns)
         for each in layouts
         for stream, text in _stream_texts(each)
     )
-    depends = depends or any(_holds_instants(sample) for each in layouts for sample in each.samples)
+    depends = depends or any(_holds_times(sample, given=given) for each in layouts for sample in each.samples)
     return replace(layout, timezone=zone if depends else None)
 
 
-def _holds_instants(sample: PlannedSample) -> bool:
-    """Return whether a sample holds explored TIMESTAMP columns, of which later queries may ask days and hours."""
+def _holds_times(sample: PlannedSample, *, given: bool) -> bool:
+    """Return whether a sample holds explored TIMESTAMP columns, of which later queries may ask days and hours.
+
+    given: TIMESTAMP_NTZ, too, which later queries may compare with timestamps or cast to them.
+    """
+    kinds = ("timestamp", "timestamp_ntz") if given else ("timestamp",)
     return any(
-        key.columns[0].type.kind == "timestamp"
+        key.columns[0].type.kind in kinds
         for elements in sample.exact
         if explores(sample, elements.stream)
         for key in elements.keys

@@ -1,6 +1,6 @@
 """A plan as text: what is kept, who shares it, and what each stream's rows cost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import (
@@ -20,7 +20,9 @@ from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.total import TotalSpec
+from eddyline.sql.literals import double_quoted_columns, quoted_column_note
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
+from eddyline.types import Column
 
 
 def explain(
@@ -50,7 +52,8 @@ def explain(
         lines += [*_sample(sample), *(f"  {line}" for line in askable(sample, layout))]
     lines.append("\nqueries")
     for planned in layout.queries:
-        lines += [f"  {line}" for line in _query(planned, pane=pane)]
+        columns = [each for stream in planned.streams for each in layout.stream(stream).columns]
+        lines += [f"  {line}" for line in _query(planned, columns, pane=pane)]
     lines += [
         f"  {planned.name} [window of {_window(group)}] reads the panes of {group.id}, below"
         for group in layout.windows
@@ -69,8 +72,11 @@ def _window(group: WindowGroup) -> str:
     return f"{group.window.panes} x {group.window.slide / 1e6:g} s"
 
 
-def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
-    """Yield a query's lines: how it is answered, from what, and how well; of a pane, not how well."""
+def _query(planned: PlannedQuery, columns: Sequence[Column], *, pane: bool) -> Iterator[str]:
+    """Yield a query's lines: how it is answered, from what, and how well; of a pane, not how well.
+
+    columns: of all its streams.
+    """
     reads = "; ".join(f"{name}: {_reads(quantity)}" for name, quantity in planned.quantities.items())
     method = planned.method if isinstance(planned.query, Query) else "distinct"
     if isinstance(planned.query, Query) and not planned.query.links:
@@ -84,6 +90,8 @@ def _query(planned: PlannedQuery, *, pane: bool) -> Iterator[str]:
     if isinstance(planned.query, GroupQuery) and planned.query.conditions:
         met = "; ".join(condition.written for condition in planned.query.conditions)
         yield f"  conditions between relations, whose columns the elements hold: {met}"
+    for name in double_quoted_columns(planned.query.text, columns):
+        yield f"  warning: {quoted_column_note(name)}"
     if not pane:
         yield from (f"  {line}" for line in sureness_of(planned))
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)

@@ -45,7 +45,10 @@ def holds_signs(footers: Iterable[pq.FileMetaData], name: str) -> bool:
             found = footer.row_group(group).column(paths.index(name)).statistics
             if found is None or not found.has_min_max:
                 return False
-            ends |= {found.min, found.max}
+            try:
+                ends |= {found.min, found.max}
+            except OverflowError:  # dates beyond Python's calendar
+                return False
     return ends == {-1, 1}
 
 

@@ -65,7 +65,7 @@ class Skipping:
                     continue
                 found = pa.array([statistics.min, statistics.max], to_arrow(self._scan.types[of]))
                 found = found.cast(to_arrow(column.type))
-            except (*READ_ERRORS, TypeError):
+            except (*READ_ERRORS, TypeError, OverflowError):  # dates beyond Python's calendar
                 continue
             bounds[column.name] = (found[:1], found[1:])
         return bounds
