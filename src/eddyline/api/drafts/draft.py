@@ -13,7 +13,11 @@ CHANGE_COLUMNS = {"_change_type": "change_type", "row_kind": "flink"}
 
 @dataclass(frozen=True)
 class StreamDraft:
-    """A stream of a pipeline file to be; `left_out` are columns whose types are not read, `remarks` become comments."""
+    """A stream of a pipeline file to be.
+
+    left_out: columns whose types are not read. remarks: what becomes comments. is_followed: `eddyline run` reads it,
+    and one pass cannot.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -24,6 +28,7 @@ class StreamDraft:
     batch: bool = False
     left_out: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    is_followed: bool = False
 
 
 def stream_name(text: str, taken: Collection[str]) -> str:

@@ -11,8 +11,7 @@ from eddyline.types import Column
 _HEAD = """\
 # Written by `eddyline init`; change it as you like. Every setting: docs/how-to/pipeline-files.md
 #   eddyline plan {name}          what is kept, and how well it will answer
-#   eddyline ask {name}           the answers, by one pass or from the store
-#   eddyline run {name} --once    takes what is new into the store; without --once, keeps it current
+{steps}
 
 [workload]
 budget = "1 MB"          # memory of everything kept; more gives narrower intervals once the data no longer fit
@@ -20,9 +19,16 @@ store = "state"          # where answers are kept
 """
 
 
+_RUN = "#   eddyline run {name} --once    takes what is new into the store; without --once, keeps it current"
+_ASK = "#   eddyline ask {name}           the answers, "
+
+
 def pipeline_text(file: str, drafts: Sequence[StreamDraft]) -> str:
     """Return the pipeline file of some drafts, to be written under a name."""
-    lines = [_HEAD.format(name=file)]
+    steps = [_ASK + "by one pass or from the store", _RUN]
+    if any(draft.is_followed for draft in drafts):
+        steps = [_RUN, _ASK + "from the store, once it has been run"]
+    lines = [_HEAD.format(name=file, steps="\n".join(steps).format(name=file))]
     for draft in drafts:
         lines += [*_stream(draft), ""]
     lines += ["[queries]", *(f"{name} = {_quoted(sql)}" for name, sql in _queries(drafts))]

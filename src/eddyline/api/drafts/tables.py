@@ -80,6 +80,7 @@ def _drafts(
                 f"first: ALTER TABLE {table} REPLICA IDENTITY FULL; and wal_level = logical in the server",
                 "the password comes from PGPASSWORD or ~/.pgpass; `eddyline run` follows the table, then ask",
             ),
+            is_followed=True,
         )
 
 

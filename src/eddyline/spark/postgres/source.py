@@ -85,6 +85,10 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: int | None = None
         self._boundary = 0
 
+    def check(self, names: list[str] | None) -> None:
+        """Raise where the server cannot be reached, or the table is not as a new stream needs it."""
+        self._log.check(names)
+
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where the slot stands, before the table is copied."""
         now = self._log.prepare(self._names)
@@ -190,6 +194,14 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Let go of what is held."""
         self._copy.close()
+
+
+def check_table_source(options: dict[str, str], names: list[str] | None) -> None:
+    """Raise what speaks against a stream of a table before anything is begun: its options, its login, its table.
+
+    names: the columns that the stream reads; None leaves the table to the checks of a stream that goes on.
+    """
+    PostgresReader(options, StructType([])).check(names)
 
 
 class _Counted:
