@@ -63,7 +63,7 @@ class MovingStore:
         self.store = Store.create(self.where, stamp(self.plan.layout), "tests", empty)
         self.batches = {stream.name: 0 for stream in self.plan.layout.streams}
 
-    def commit(self, stream, table, *, bad=0):
+    def commit(self, stream, table, *, bad=0, late=0):
         number = self.batches[stream]
         weights = table["w"].to_numpy()
 
@@ -78,6 +78,7 @@ class MovingStore:
             rows=len(table),
             deletes=int((weights < 0).sum()),
             bad=bad,
+            late=late,
         )
         self.batches[stream] = number + 1
 

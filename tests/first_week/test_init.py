@@ -1,5 +1,6 @@
 """`eddyline init`: a pipeline file from files and tables that works at once."""
 
+import csv
 import datetime as dt
 import json
 import re
@@ -98,6 +99,107 @@ def test_what_is_no_source_gets_a_sentence(files, source, sentence):
     (files / "empty.json").touch()
     assert sentence in run("init", source, code=1)
     assert not (files / "pipeline.toml").exists()
+
+
+TITLES = ['He said "no"', '"quoted"', "plain, with a comma", "", "a\\b"]
+
+
+def write_forum(folder, rows=400):
+    """Files as those of a forum: users and posts, each with its own Id, and times that few posts have."""
+    start = dt.datetime(2026, 1, 1)
+    posts = [
+        {
+            "Id": i,
+            "ClosedDate": (start + dt.timedelta(days=9)).isoformat() if i % 40 == 0 else "",
+            "LastEditDate": (start + dt.timedelta(minutes=i * 7919 % 5000)).isoformat(),
+            "CreationDate": (start + dt.timedelta(minutes=i)).isoformat(),
+            "OwnerUserId": i % 90,
+            "Score": i % 5,
+            "Title": TITLES[i % len(TITLES)],
+        }
+        for i in range(rows)
+    ]
+    users = [{"Id": i, "Reputation": i * 3, "Score": i % 3} for i in range(100)]
+    for name, table in (("posts.csv", posts), ("users.csv", users)):
+        with (folder / name).open("w", newline="") as file:
+            writer = csv.DictWriter(file, table[0])
+            writer.writeheader()
+            writer.writerows(table)
+
+
+def test_quotes_that_are_doubled_get_their_escape(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_forum(tmp_path)
+    (tmp_path / "other.csv").write_text('a,b\n1,""\n2,"x, y"\n"3","he said \\"no\\""\n')
+    run("init", "posts.csv", "users.csv", "other.csv")
+    streams = tomllib.loads((tmp_path / "pipeline.toml").read_text())["streams"]
+    assert streams["posts"]["options"] == {"header": "true", "escape": '"'}
+    assert streams["users"]["options"] == streams["other"]["options"] == {"header": "true"}
+
+
+def test_quotes_that_are_doubled_far_into_a_file_are_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f'{i},"text, {i}"' for i in range(200_000)]
+    (tmp_path / "long.csv").write_text("\n".join(["id,t", *lines, '200000,"he said ""no"""']) + "\n")
+    run("init", "long.csv")
+    assert (
+        tomllib.loads((tmp_path / "pipeline.toml").read_text())["streams"]["long"]["options"]["escape"] == '"'
+    )
+
+
+def test_a_time_that_few_rows_have_is_not_the_event_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_forum(tmp_path)
+    run("init", "posts.csv")
+    assert re.findall(r"event_time = (.*?) ", (tmp_path / "pipeline.toml").read_text()) == ['"CreationDate"']
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "on"),
+    [
+        ({"Id": [1, 2, 3]}, {"Id": [1, 2, 3], "v": [1, 1, 1]}, None),
+        ({"Id": [1, 2, 3]}, {"Id": [7, 8, 9], "LeftId": [1, 1, 3]}, "l.Id = r.LeftId"),
+        ({"RightId": [1, 2, 3]}, {"Id": [1, 2, 3]}, "l.RightId = r.Id"),
+        ({"order_id": [1, 2]}, {"order_id": [2, 2]}, "l.order_id = r.order_id"),
+        ({"order_id": [1, 2]}, {"order_id": [900, 901]}, None),
+        ({"customer": ["a", "b"]}, {"customer": ["b", "c"]}, "l.customer = r.customer"),
+        ({"customer": ["a", "b"]}, {"customer": ["x", "y"]}, None),
+        ({"score": [1, 2]}, {"score": [1, 2]}, None),
+        ({"customer_id": [1, 2]}, {"customer_id": ["1", "2"]}, None),
+    ],
+)
+def test_joins_are_of_columns_that_belong_together(tmp_path, monkeypatch, left, right, on):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table(left), "left.parquet")
+    pq.write_table(pa.table(right), "right.parquet")
+    run("init", "left.parquet", "right.parquet", "--out", "p.toml")
+    queries = tomllib.loads((tmp_path / "p.toml").read_text())["queries"]
+    joins = [text.partition(" ON ")[2] for name, text in queries.items() if "_with_" in name]
+    assert joins == ([] if on is None else [on])
+
+
+def test_the_posts_of_a_forum_join_their_owners(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_forum(tmp_path)
+    run("init", "posts.csv", "users.csv")
+    queries = tomllib.loads((tmp_path / "pipeline.toml").read_text())["queries"]
+    assert queries["posts_with_users"].endswith("ON l.OwnerUserId = r.Id")
+
+
+@pytest.mark.spark
+def test_quotes_come_back_as_they_were_written(tmp_path, spark, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    write_forum(tmp_path)
+    run("init", "posts.csv", "users.csv")
+    text = (tmp_path / "pipeline.toml").read_text()
+    asked = 'said = "SELECT COUNT(*) FROM posts WHERE Title = \'He said \\"no\\"\'"'
+    (tmp_path / "pipeline.toml").write_text(f"{text}{asked}\n")
+    told = run("ask", "pipeline.toml")
+    assert re.search(r"posts_rows 400 400 400 exact", told), told
+    assert re.search(r"said 80 80 80 exact", told), told
+    assert re.search(r"posts_with_users 400 400 400 exact", told), told
 
 
 @pytest.mark.spark

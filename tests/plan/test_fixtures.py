@@ -62,3 +62,13 @@ def test_explain_is_what_the_file_says(path):
 
 def test_every_expectation_has_its_case():
     assert {path.stem for path in FOLDER.glob("*.txt")} == {path.stem for path in CASES}
+
+
+def test_only_parquet_is_scanned_directly(tmp_path):
+    text = (FOLDER / "one_stream.toml").read_text()
+    for form, way in (
+        ("parquet", "directly from Parquet files"),
+        ("csv", "through the JVM: Spark reads csv"),
+    ):
+        (tmp_path / "pipeline.toml").write_text(text.replace('format = "parquet"', f'format = "{form}"'))
+        assert f": {way}" in load_pipeline(tmp_path / "pipeline.toml").plan().explain()

@@ -1,5 +1,9 @@
 """The live page in a real browser: right numbers, bands that move, questions, dark and narrow, nothing unescaped."""
 
+import io
+
+import numpy as np
+import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
@@ -9,6 +13,8 @@ from eddyline.serve.watcher import Watcher
 from tests.data.moving_store import QUERIES, MovingStore, orders, plan
 from tests.serve.browser import Page, browser, needs_chromium
 from tests.serve.conftest import serving
+
+DAY = 86_400_000_000
 
 pytestmark = [needs_chromium, pytest.mark.timeout(300)]
 NASTY = "<img src=x onerror=alert(1)>"
@@ -209,3 +215,107 @@ def test_decimals_that_are_told_as_text_are_drawn_and_choices_of_a_limit_are_tol
         assert set(page.card("first").locator("tbody td:last-child").all_inner_texts()) == {"certainly"}
         assert page.is_clean(), (page.errors, page.elsewhere)
     store.close()
+
+
+def timed_plan():
+    """A plan with groups by month in three spellings, by customer, and one windowed query."""
+    workload = el.Workload(budget="256 KB", seed=7)
+    workload.stream(
+        "orders", "customer BIGINT, y DOUBLE, month STRING, at TIMESTAMP", changes="w", event_time="at"
+    )
+    workload.query("mean", "SELECT AVG(y) FROM orders")
+    workload.query(
+        "months",
+        "SELECT date_trunc('MONTH', at) AS month, COUNT(*) AS n FROM orders GROUP BY date_trunc('MONTH', at)",
+    )
+    workload.query(
+        "parts",
+        "SELECT year(at) AS y, month(at) AS m, COUNT(*) AS n FROM orders GROUP BY year(at), month(at)",
+    )
+    workload.query(
+        "written",
+        "SELECT month, COUNT(*) AS n FROM orders GROUP BY month",
+    )
+    workload.query(
+        "oldest",
+        "SELECT date_trunc('MONTH', at) AS month, COUNT(*) AS n FROM orders GROUP BY date_trunc('MONTH', at) ORDER BY month",
+    )
+    workload.query("busiest", "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer")
+    workload.query("lately", "SELECT COUNT(*) FROM orders", window="10 days", slide="5 days")
+    return workload.plan()  # fmt: skip
+
+
+def timed_orders(rows=3_000):
+    """Orders of 75 months, the newest of which has the fewest."""
+    days = 2_280 - np.arange(rows) ** 0.9 * 2_280 // rows**0.9
+    customers = np.minimum(np.arange(rows), 400 + np.arange(rows) % 7)
+    at = pa.array(days.astype(np.int64) * DAY + 1_500_000_000_000_000, pa.timestamp("us", tz="UTC"))
+    return pa.table(
+        {
+            "customer": customers.astype(np.int64),
+            "y": 8 + np.arange(rows) / rows,
+            "month": [f"{each:%Y-%m}" for each in at.to_pylist()],
+            "at": at,
+            "w": np.ones(rows, np.int64),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory):
+    store = MovingStore(tmp_path_factory.mktemp("timed") / "state", timed_plan())
+    store.commit("orders", timed_orders(), late=123)
+    with serving(store.where) as client:
+        yield str(client.base_url)
+    store.close()
+
+
+def test_the_newest_groups_are_shown_where_they_are_times_and_the_largest_elsewhere(chromium, timed):
+    page = opened(chromium, timed)
+    moments = timed_orders()["at"].to_pylist()
+    months = sorted({(each.year, each.month) for each in moments}, reverse=True)
+    assert len(months) > 70
+    first = {
+        "months": [f"{y}-{m:02d}-01 00:00:00+00:00" for y, m in months[:50]],
+        "parts": [str(y) for y, _ in months[:50]],
+        "written": [f"{y}-{m:02d}" for y, m in months[:50]],
+        "oldest": [f"{y}-{m:02d}-01 00:00:00+00:00" for y, m in months[:-51:-1]],
+    }
+    hidden = len(months) - 50
+    for query, keys in first.items():
+        assert page.card(query).locator("tbody th").all_inner_texts() == keys, query
+        which = "first" if query == "oldest" else "newest"
+        told = f"{len(months)} groups: the 50 {which} are shown, {hidden} are not."
+        assert told in page.told(query, "p.quiet"), query
+    sizes = np.unique(timed_orders()["customer"].to_numpy(), return_counts=True)[1]
+    shown = page.card("busiest").locator("tbody tr td:nth-child(2)").all_inner_texts()
+    assert [int(each.replace(",", "")) for each in shown] == sorted(sizes.tolist(), reverse=True)[:50]
+    assert "the 50 largest are shown" in page.told("busiest", "p.quiet")
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_a_headline_has_six_digits_and_its_title_all(chromium, timed):
+    page = opened(chromium, timed)
+    mean = sum(timed_orders()["y"].to_pylist()) / 3_000
+    assert page.told("mean", ".value") == f"{mean:.6g}"
+    title = page.card("mean").locator(".value").get_attribute("title")
+    assert float(title) == pytest.approx(mean, rel=1e-12)
+    assert len(title) > 10
+
+
+def test_late_rows_are_told_of_windows_alone(chromium, timed):
+    page = opened(chromium, timed)
+    assert "123 rows of stream 'orders' came too late" in page.told("lately", ".notes")
+    for query in ("mean", "months", "busiest"):
+        assert page.card(query).locator(".notes").count() == 0
+
+
+def test_the_plans_picture_is_dark_on_a_dark_page(chromium, timed):
+    from matplotlib.image import imread
+
+    for scheme in ("light", "dark"):
+        page = opened(chromium, timed, scheme=scheme)
+        page.until("() => document.querySelector('#picture').naturalHeight > 0")
+        pixels = imread(io.BytesIO(page.page.locator("#picture").screenshot()))[..., :3]
+        assert (np.median(pixels) < 0.3) == (scheme == "dark")
+        assert ((pixels > 0.95).all(axis=-1).mean() < 0.05) == (scheme == "dark")

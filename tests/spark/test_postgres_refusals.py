@@ -100,6 +100,30 @@ def test_names_are_taken_as_they_are_written(dsn):
         assert stream.all().rows == held(connection, '"Mixed"') == {(1, 1): 1, (3, 3): 1}
 
 
+def test_the_log_of_other_tables_is_nothing_to_take(dsn):
+    """Bytes behind are those of a log that has changes of the table, right after its copy and later."""
+    with tables(dsn, "a", "b") as connection:
+        connection.execute("INSERT INTO a VALUES (1, 1)")
+        stream = Stream(dsn, "a")
+        stream.batch()
+        for _ in range(2):
+            connection.execute(
+                "INSERT INTO b SELECT max(id) + i, 0 FROM b, generate_series(1, 9000) i GROUP BY i"
+            )
+            connection.execute(
+                "INSERT INTO b SELECT i, 0 FROM generate_series(-9000, -1) i ON CONFLICT DO NOTHING"
+            )
+            stream.reader._log.flush()
+            told = stream.reader.reportLatestOffset()
+            assert told["lsn"] == stream.at["lsn"]
+            assert told["retained"] > 100_000
+            assert not stream.batch()
+        connection.execute("INSERT INTO a VALUES (2, 2)")
+        stream.reader._log.flush()
+        assert stream.reader.reportLatestOffset()["lsn"] > stream.at["lsn"]
+        assert stream.all().rows == held(connection, "a")
+
+
 def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
     with server(tmp_path) as dsn, tables(dsn, "a") as connection:
         _keep(dsn, connection, "20MB")

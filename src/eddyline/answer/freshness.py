@@ -87,15 +87,18 @@ class Freshness:
         going_on = [each for each in self.streams if not each.once]
         return min(going_on, key=lambda each: each.last_batch_time or -inf, default=None)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return what a careful reader should know of rows that are not in the answer."""
+    def notes(self, *, is_windowed: bool) -> tuple[str, ...]:
+        """Return what a careful reader should know of rows that are not in the answer.
+
+        Rows that were late for every window are missing from answers over a window alone.
+        """
         told = []
         for each in self.streams:
             if each.batch is None:
                 told.append(notes.nothing_counted(each.stream))
             if each.bad:
                 told.append(notes.skipped_rows(each.stream, each.bad))
-            if each.late:
+            if each.late and is_windowed:
                 told.append(notes.late_rows(each.stream, each.late))
         return tuple(told)
 

@@ -26,11 +26,16 @@ class Origin:
     freshness: Freshness
     since: Mapping[str, Since] = field(default_factory=dict)
 
-    def told(self, estimate: Estimate | Groups, planned: PlannedQuery, layout: Layout) -> Estimate | Groups:
+    def told(
+        self, estimate: Estimate | Groups, planned: PlannedQuery, layout: Layout, *, is_windowed: bool = False
+    ) -> Estimate | Groups:
         """Return an answer with its freshness, and notes on rows that what it was read from does not hold."""
         freshness = self.freshness.of(set(planned.streams), time.time())
         told = {notes.no_row(each.stream) for each in freshness.streams if each.batch is None}
-        about = [*(note for note in estimate.notes if note not in told), *freshness.notes()]
+        about = [
+            *(note for note in estimate.notes if note not in told),
+            *freshness.notes(is_windowed=is_windowed),
+        ]
         read = {name: layout.by_id[name].stream for name in planned.ids}
         read |= {f"{planned.sample}/{stream}": stream for stream in planned.streams}
         for stream, since in {

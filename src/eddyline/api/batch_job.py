@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
+from eddyline.api.source_checks import check_one_pass
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, PlanError, WrongRun
 from eddyline.ingest.sections import to_sections
@@ -81,9 +82,12 @@ def _check_same(where: str, old: Layout, new: Layout) -> None:
 
 def check_pass(pipeline: Pipeline) -> None:
     """Raise what speaks against one pass over the pipeline's sources, as far as can be known without Spark."""
+    check_one_pass(pipeline.streams)
     check_files(pipeline.streams)
     if pipeline.workload.store is not None:
         check_no_run(pipeline.workload.store)
+        if not Store.exists(pipeline.workload.store):
+            Reader(pipeline.workload.store).check_writable()
 
 
 def check_files(sources: Mapping[str, StreamSource]) -> None:

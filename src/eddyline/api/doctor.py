@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eddyline.api.pipeline import Pipeline, SparkSettings
-from eddyline.errors import PipelineError
+from eddyline.api.source_checks import POSTGRES, logins
+from eddyline.errors import PipelineError, StoreError
+from eddyline.ingest.source_files import lacks_files
+from eddyline.store import Reader
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,17 @@ class Check:
     found: str
 
 
-def checks(folder: Path, pipeline: Pipeline | None = None) -> Iterator[Check]:
-    """Yield the checks of this machine, the quick ones first; with a pipeline, also what its sources need."""
+def checks(folder: Path, pipeline: Pipeline | None = None, *, start_spark: bool = False) -> Iterator[Check]:
+    """Yield the checks of this machine; with a pipeline, also of what its sources and its store need.
+
+    Servers are asked side by side. Spark, which takes half a minute to start and to run, is started where that is asked
+    for, and where the pipeline names packages, which Spark fetches.
+    """
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
     yield _writable(folder)
+    if pipeline is not None and pipeline.workload.store is not None:
+        yield _store(pipeline.workload.store)
     try:
         from eddyline.spark import session  # noqa: PLC0415 - Spark only where it is used
     except ImportError as error:
@@ -37,8 +46,43 @@ def checks(folder: Path, pipeline: Pipeline | None = None) -> Iterator[Check]:
     for source, check in _connectors(pipeline) if pipeline is not None else ():
         yield check
         formats += [source] if check.fine else []
-    if fine:
+    if pipeline is not None:
+        yield from _sources(pipeline)
+    if fine and (start_spark or settings.packages):
         yield _spark_runs(settings, formats)
+    elif fine:
+        yield Check(
+            "Spark",
+            True,
+            f"version {session.SPARK_VERSION} is installed; `eddyline doctor --spark` starts it, too",
+        )
+
+
+def _store(where: str) -> Check:
+    try:
+        reader = Reader(where)
+        if reader.exists():
+            return Check("store", True, f"{reader.where}, epoch {reader.latest().number}")
+        reader.check_writable()
+    except StoreError as error:
+        return Check("store", False, str(error))
+    return Check("store", True, f"{reader.where} can be written")
+
+
+def _sources(pipeline: Pipeline) -> Iterator[Check]:
+    """Yield whether files are there, and whether the servers of tables let us in and have what a stream needs."""
+    for name, error in logins(pipeline):
+        table = pipeline.streams[name].options.get("table")
+        yield Check(
+            f"stream {name} ({POSTGRES})",
+            error is None,
+            f"{table} can be read" if error is None else str(error),
+        )
+    for name, source in pipeline.streams.items():
+        if lacks_files(source.format, source.path, source.options):
+            yield Check(
+                f"stream {name} ({source.format})", not source.batch, f"there is no file at {source.path} yet"
+            )
 
 
 def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:

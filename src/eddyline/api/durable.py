@@ -15,8 +15,10 @@ from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import KeptSynopsis, Layout, check_measures
+from eddyline.plan.layout import KeptSynopsis, Layout
+from eddyline.plan.layout_check import check_layout
 from eddyline.plan.show.explain import describe, describe_sample
+from eddyline.sketch import codec
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
 BATCH_QUERY = "batch"
@@ -24,6 +26,7 @@ BATCH_QUERY = "batch"
 BATCH_RUN = "batch"
 """The run id of a store that one pass over the sources made: `eddyline ask` on a pipeline file."""
 _SINCE = "/since"
+_YEAR_10000 = 253_402_300_800.0  # seconds since 1970: later times cannot be shown
 
 
 def stamp(layout: Layout) -> PlanStamp:
@@ -55,6 +58,11 @@ def from_epoch(epoch: Epoch) -> Snapshot:
     layout = _layout_of(epoch)
     tallies = {stream.name: Tally() for stream in layout.streams}
     for name, position in epoch.commit.sources.items():
+        counts = (position.rows, position.deletes, position.bad, position.late)
+        if min(counts) < 0 or not 0 <= position.last_commit_time < _YEAR_10000:
+            raise CorruptState(
+                f"epoch {epoch.number}: the position of stream {name!r} is none that a run reaches."
+            )
         tallies[name] = Tally(position.rows, position.deletes)
     try:
         return from_sections(layout, epoch.sections, tallies).settled()
@@ -63,11 +71,9 @@ def from_epoch(epoch: Epoch) -> Snapshot:
 
 
 def _layout_of(epoch: Epoch) -> Layout:
-    try:
-        layout = msgspec.json.decode(epoch.commit.plan.header, type=Layout)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise CorruptState(f"the plan of epoch {epoch.number} cannot be read: {error}.") from error
-    check_measures(layout)
+    written, what = epoch.commit.plan, f"the plan of epoch {epoch.number}"
+    layout = codec.read_json(what, written.header, Layout)
+    check_layout(layout, codec.read_json(what, written.header, object), written.hash)
     return layout
 
 
@@ -129,7 +135,7 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
     named = [(kept.id, kept.stream) for kept in layout.kept]
     named += [(f"{s.id}/{part.stream}", part.stream) for s in layout.samples for part in s.exact]
     since = {
-        name: msgspec.json.decode(epoch.sections[name + _SINCE], type=Since)
+        name: codec.read_json(f"where {name!r} begins", epoch.sections[name + _SINCE], Since)
         for name, _ in named
         if epoch.sections.get(name + _SINCE)
     }

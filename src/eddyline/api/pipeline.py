@@ -153,7 +153,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def plan(self, keep: Layout | None = None) -> Plan:
         """Return the plan of the file's workload, by its statistics if it names any."""
-        return self.build().plan(statistics=self._statistics(), keep=keep)
+        made = self.build().plan(statistics=self._statistics(), keep=keep)
+        return made.reading({name: source.format for name, source in self.streams.items()})
 
     def _statistics(self) -> Statistics | None:
         where = self.workload.statistics

@@ -24,23 +24,38 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_DIRECT = "parquet"
 ExplainFormat = Literal["text", "mermaid", "svg"]
 
 
-def _scans(layout: Layout) -> Iterator[str]:
-    """Yield how rows of each stream can come; `state.explain()` says how they did."""
+def _scans(layout: Layout, formats: "Mapping[str, str]") -> Iterator[str]:
+    """Yield how rows of each stream can come; `state.explain()` says how they did. formats: of sources, where known."""
     for stream in layout.streams:
+        form = formats.get(stream.name, _DIRECT)
+        if form != _DIRECT:
+            yield f"{stream.name}: through the JVM: Spark reads {form}"
+            continue
         projection = projection_of(stream_spec(layout, stream.name), stream.event_time)
         gap = only_by_spark(stream, projection, layout.timezone)
         yield f"{stream.name}: " + (DIRECTLY if gap is None else f"through the JVM: {gap}")
 
 
 class Plan:
-    """What a workload keeps, within its budget. informed: it was planned with statistics of the streams."""
+    """What a workload keeps, within its budget.
 
-    def __init__(self, layout: Layout, *, informed: bool = False) -> None:
+    informed: it was planned with statistics of the streams. formats: of the streams' sources, where they are known.
+    """
+
+    def __init__(
+        self, layout: Layout, *, informed: bool = False, formats: "Mapping[str, str] | None" = None
+    ) -> None:
         self.layout = layout
         self._informed = informed
+        self._formats = dict(formats or {})
+
+    def reading(self, formats: "Mapping[str, str]") -> "Plan":
+        """Return the plan of sources whose formats are known."""
+        return Plan(self.layout, informed=self._informed, formats=formats)
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +73,7 @@ class Plan:
             picture = picture_of(self.layout)
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)
         text = explain(self.layout, self.layout.error, informed=self._informed)
-        return "\n".join([text, "\nscans", *(f"  {line}" for line in _scans(self.layout))])
+        return "\n".join([text, "\nscans", *(f"  {line}" for line in _scans(self.layout, self._formats))])
 
     def expected_errors(self) -> dict[str, float]:
         """Return half the width of each query's interval that is expected, relative to the answer.

@@ -11,6 +11,7 @@ from eddyline.api.durable import BATCH_QUERY
 from eddyline.api.pipeline import Pipeline
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
+from eddyline.api.source_checks import FORGETFUL, check_logins, check_one_pass
 from eddyline.api.start import StartOptions, check_store, start_run
 from eddyline.errors import PipelineError, PlanError
 from eddyline.ingest.source_files import local_path
@@ -19,9 +20,6 @@ from eddyline.store import Reader, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", "eddyline-postgres")
-"""Formats of sources that do not give their rows a second time."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,8 @@ class PreparedRun:
 def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
     """Return the run of a pipeline, or raise what speaks against it; queries added to its store keep the others' state.
 
-    Spark takes seconds to start: a held lock, another plan, too small a budget and missing files are told before.
+    Spark takes seconds to start: a held lock, another plan, too small a budget, missing files, a store that cannot be
+    written and a login that fails are told before.
     """
     store = pipeline.workload.store
     if store is None:
@@ -79,10 +78,13 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         refresh=refresh,
         break_lock=how.break_lock,
     )
-    check_files({name: source for name, source in pipeline.streams.items() if source.batch})
+    read_once = {name: source for name, source in pipeline.streams.items() if source.batch}
+    check_one_pass(read_once)
+    check_files(read_once)
     check_paths(pipeline.streams)
     _check_folders(pipeline)
     check_store(plan.layout, store, settings)
+    check_logins(pipeline, _begun(store) - set(refresh))
     return PreparedRun(pipeline, plan, store, settings)
 
 

@@ -101,8 +101,11 @@ def open_store(layout: Layout, where: str, settings: StartOptions) -> Store:
 
 def check_store(layout: Layout, where: str, settings: StartOptions) -> None:
     """Raise what `open_store` would raise, and `start_run` of its checkpoints, with nothing begun."""
-    _checkpoint_folder(where, settings.checkpoint)
+    folder = _checkpoint_folder(where, settings.checkpoint)
+    if settings.checkpoint is not None and "://" not in folder:
+        Reader(folder).check_writable()
     if not Store.exists(where):
+        Reader(where).check_writable()
         return
     found = Reader(where).latest().commit
     may_differ = settings.change_plan or found.run_id == BATCH_RUN

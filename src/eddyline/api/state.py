@@ -127,8 +127,9 @@ class State:
         )
         if self.origin is None:
             return estimate
-        origin = self.origin if layout is snapshot.layout else Origin(self.origin.freshness)
-        return origin.told(estimate, planned, layout)
+        is_windowed = layout is not snapshot.layout
+        origin = Origin(self.origin.freshness) if is_windowed else self.origin
+        return origin.told(estimate, planned, layout, is_windowed=is_windowed)
 
     def contributors(
         self, query: str, column: str, *, top: int = 10, confidence: float | None = None

@@ -49,7 +49,9 @@ def init(
             drafts.append(_beside(output, draft_of_files(Path(source), taken)))
     _write(output, pipeline_text(str(output), drafts))
     load_pipeline(output).plan()
-    told = f"{output} has {len(drafts)} streams; look through it, then: eddyline ask {output}"
+    ask = f"eddyline ask {output}"
+    steps = f"eddyline run {output} --once, and {ask}" if any(draft.is_followed for draft in drafts) else ask
+    told = f"{output} has {len(drafts)} streams; look through it, then: {steps}"
     out.print(told, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -29,11 +29,14 @@ def doctor(
     ] = None,
     *,
     folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also start Spark, and let its workers count: half a minute.")
+    ] = False,
 ) -> None:
-    """Check Java, Python, Spark, its workers and write access, and say what to do about what is missing."""
+    """Check Python, Java, Spark, write access and a pipeline's sources, and say what to do about what is missing."""
     failed = False
     loaded = load_pipeline(pipeline) if pipeline is not None else None
-    for check in checks.checks(folder, loaded):
+    for check in checks.checks(folder, loaded, start_spark=spark):
         failed |= not check.fine
         out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
         out.print(check.found, markup=False, highlight=False)

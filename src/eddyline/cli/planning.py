@@ -8,6 +8,7 @@ import typer
 from eddyline.api.batch_job import analyze as batch_analyze
 from eddyline.api.batch_job import check_files
 from eddyline.api.pipeline import load_pipeline
+from eddyline.api.source_checks import check_one_pass
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, app, out, tells_errors, working
@@ -39,6 +40,7 @@ def analyze(
     where = output or (Path(loaded.workload.statistics) if loaded.workload.statistics else None)
     if where is None:
         raise PlanError('say where the statistics go: --out FILE, or statistics = "FILE" in [workload].')
+    check_one_pass(loaded.streams)
     check_files(loaded.streams)
     with working("starting Spark"):
         spark = console.session(loaded)

@@ -91,7 +91,8 @@ class Progress:
         """Return how far streams of PostgreSQL tables are behind the server's log."""
         streams = [each for each in self._run.progress().values() if each.behind is not None]
         return "".join(
-            f"; {each.stream} {each.behind:,} bytes behind, {each.retained:,} bytes of log kept"
+            f"; {each.stream} {f'{each.behind:,} bytes behind, ' if each.behind else ''}"
+            f"{each.retained:,} bytes of log kept"
             for each in streams
         )
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from eddyline.api.batch_job import state_of
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.cli import console
@@ -56,7 +57,7 @@ def run(
 @tells_errors
 def verify_store(store: StorePath) -> None:
     """Read every byte of a store and list what is wrong with it; exit code 1 if anything is."""
-    problems = verify(store)
+    problems = verify(store, state_of)
     for problem in problems:
         harm = "" if problem.kind == "leftover" else "[red]"
         out.print(f"{harm}{problem.kind}[/]" if harm else problem.kind, problem.file, end=": ")

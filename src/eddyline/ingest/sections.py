@@ -15,18 +15,21 @@ from collections.abc import Mapping
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from eddyline.errors import CorruptState
 from eddyline.ingest.pane_set import PaneSet
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_spec import RosterSpec
 from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, WindowGroup, check_measures
+from eddyline.plan.layout import Elements, KeptSynopsis, Layout, PlannedSample, WindowGroup
+from eddyline.plan.layout_check import check_layout
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.roster import Roster
 from eddyline.sample.state import Record, SampleState, fresh_rosters
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
+from eddyline.sql.arrow_types import from_arrow
 
 HINTS = "/hints"
 INPUT_CHECK = "input-check/"
@@ -37,6 +40,7 @@ class _Header(msgspec.Struct, frozen=True):
     layout: Layout
     tallies: dict[str, Tally]
     lengths: dict[str, int]
+    digest: str = ""  # of the layout; states of earlier versions have none
 
 
 class _Stage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,10 +83,8 @@ def _striking(tally: Tally) -> bytes:
 
 def _tally(name: str, sections: Sections, counted: Tally) -> Tally:
     """Return the tally of a stream, given how many rows were counted."""
-    try:
-        rest = msgspec.msgpack.decode(sections.get(INPUT_CHECK + name) or b"\x80", type=Tally)
-    except msgspec.DecodeError as error:
-        raise CorruptState(f"what was striking about stream {name!r} cannot be read: {error}.") from error
+    content = sections.get(INPUT_CHECK + name) or b"\x80"
+    rest = codec.read_msgpack(f"what was striking about stream {name!r}", content, Tally)
     return msgspec.structs.replace(rest, rows=counted.rows, deletes=counted.deletes)
 
 
@@ -128,7 +130,8 @@ def _roster_specs(planned: PlannedSample, rosters: tuple[Roster, ...]) -> tuple[
 def _rosters(planned: PlannedSample, specs: tuple[RosterSpec, ...]) -> tuple[Roster, ...]:
     """Return the rosters that were stored; those of NULL links follow everything where there are none."""
     fresh, found = fresh_rosters(planned.spec), tuple(each.roster() for each in specs)
-    if len(found) not in (len(planned.spec.seeds), len(fresh)):
+    seeds = tuple(each.seed for each in fresh)
+    if tuple(each.seed for each in found) not in (planned.spec.seeds, seeds):
         raise CorruptState(f"the sample {planned.id!r} does not fit its plan.")
     return (*found, *fresh[len(found) :])
 
@@ -211,18 +214,31 @@ def _words(sections: Sections, name: str, words: int) -> Int64Array:
 
 
 def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec, ...] | None) -> SampleState:
-    try:
-        stage = msgspec.msgpack.decode(_section(sections, planned.id), type=_Stage)
-        rosters = _rosters(planned, stage.rosters if shared is None else shared)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise CorruptState(f"the rosters of {planned.id!r} cannot be read: {error}.") from error
+    stage = codec.read_msgpack(f"the rosters of {planned.id!r}", _section(sections, planned.id), _Stage)
+    rosters = _rosters(planned, stage.rosters if shared is None else shared)
     specs = planned.spec.kept if stage.grouped else planned.spec.exact
     if stage.dictionaries != len(specs):
         raise CorruptState(f"the sample {planned.id!r} does not fit its plan.")
     dictionaries = tuple(
         Dictionary.from_bytes(spec, _section(sections, f"{planned.id}/{i}")) for i, spec in enumerate(specs)
     )
+    for elements, dictionary in zip(
+        planned.kept if stage.grouped else planned.exact, dictionaries, strict=True
+    ):
+        _check_labels(elements, dictionary)
     return SampleState(planned.spec, stage.grouped, dictionaries, rosters, stage.records)
+
+
+def _check_labels(elements: Elements, dictionary: Dictionary) -> None:
+    """Raise CorruptState where the values of a group column are of another type than the plan says."""
+    for position, labels in dictionary.labels.items():
+        wanted, found = elements.keys[position].columns[0].type, from_arrow(labels.values.type)
+        if not pa.types.is_null(labels.values.type) and (
+            found is None or (found.kind, found.scale) != (wanted.kind, wanted.scale)
+        ):
+            raise CorruptState(
+                f"the values of a group column are {labels.values.type}, and {wanted} is planned."
+            )
 
 
 def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
@@ -230,20 +246,17 @@ def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
     newest = _section(sections, group.id)
     if not newest:
         return PaneSet(group)
-    try:
-        head = msgspec.msgpack.decode(newest, type=_Newest)
-    except msgspec.DecodeError as error:
-        raise CorruptState(f"the panes of {group.id!r} cannot be read: {error}.") from error
+    head = codec.read_msgpack(f"the panes of {group.id!r}", newest, _Newest)
     tallies = {stream.name: Tally() for stream in group.layout.streams}
     panes = {}
-    for slot in range(group.window.panes + 1):
+    count = group.window.panes + 1
+    for slot in range(count):
         content = _section(sections, f"{group.id}/{slot}")
         if not content:
             continue
-        try:
-            pane = msgspec.msgpack.decode(content, type=_Pane)
-        except msgspec.DecodeError as error:
-            raise CorruptState(f"a pane of {group.id!r} cannot be read: {error}.") from error
+        pane = codec.read_msgpack(f"a pane of {group.id!r}", content, _Pane)
+        if pane.number % count != slot or pane.number > head.number:
+            raise CorruptState(f"a pane of {group.id!r} has the number of another.")
         if pane.number >= head.number - group.window.panes:
             panes[pane.number] = from_sections(group.layout, pane.sections, tallies, head.rosters)
     return PaneSet(group, head.number, dict(sorted(panes.items())))
@@ -253,17 +266,17 @@ def to_bytes(snapshot: Snapshot) -> bytes:
     """Return a snapshot, its layout included, as bytes that any platform reads back exactly."""
     sections = to_sections(snapshot)
     lengths = {name: len(section) for name, section in sections.items()}
-    header = msgspec.json.encode(_Header(snapshot.layout, dict(snapshot.tallies), lengths))
+    header = msgspec.json.encode(
+        _Header(snapshot.layout, dict(snapshot.tallies), lengths, snapshot.layout.digest)
+    )
     return codec.pack(codec.KIND_STATE, header, b"".join(sections.values()))
 
 
 def from_bytes(data: bytes) -> Snapshot:
     """Return the snapshot that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
     raw, body = codec.unpack(data, codec.KIND_STATE)
-    try:
-        header = msgspec.json.decode(raw, type=_Header)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise CorruptState(f"the header of this state cannot be read: {error}.") from error
+    header = codec.read_json("the header of this state", raw, _Header)
+    written = codec.read_json("the header of this state", raw, dict[str, object])
     if min(header.lengths.values(), default=0) < 0 or sum(header.lengths.values()) != len(body):
         raise CorruptState(
             f"this state announces {sum(header.lengths.values()):,} bytes of counters and has {len(body):,}."
@@ -272,5 +285,5 @@ def from_bytes(data: bytes) -> Snapshot:
     for name, length in header.lengths.items():
         sections[name] = bytes(body[at : at + length])
         at += length
-    check_measures(header.layout)
+    check_layout(header.layout, written["layout"], header.digest)
     return from_sections(header.layout, sections, header.tallies)

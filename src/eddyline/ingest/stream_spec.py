@@ -31,9 +31,13 @@ class RosterSpec(msgspec.Struct, frozen=True):
 
     def roster(self) -> Roster:
         """Return the roster."""
+        if len(self.values) != 8 * len(self.ranks):
+            raise CorruptState(
+                f"a roster holds {len(self.values) / 8} values and {len(self.ranks)} probabilities."
+            )
         values = np.frombuffer(self.values, dtype="<i8").astype(np.int64)
-        if len(values) != len(self.ranks):
-            raise CorruptState(f"a roster holds {len(values)} values and {len(self.ranks)} probabilities.")
+        if not 0.0 <= self.base <= 1.0 or np.any(values[1:] <= values[:-1]):
+            raise CorruptState("the probabilities of a roster are not in order.")
         return Roster(self.seed, self.base, values, np.frombuffer(self.ranks, dtype=np.uint8).copy())
 
 

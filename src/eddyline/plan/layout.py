@@ -5,7 +5,7 @@ state, and two states combine only if their layouts are equal.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import inf
@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from eddyline.errors import FormatVersion
 from eddyline.kernels import doubles
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
@@ -382,7 +381,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
         written = msgspec.structs.replace(self, queries=queries)
         content = as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
-        return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
+        return layout_hash(content)
 
     def stream(self, name: str) -> Stream:
         """Return the stream of that name."""
@@ -413,6 +412,11 @@ _CAME_LATER: dict[str, object] = {
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 
 
+def layout_hash(content: object) -> str:
+    """Return the hash of a layout as plain values, whose queries expect no errors."""
+    return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
+
+
 def as_first_written(content: object) -> object:
     """Return a layout without fields that came later and are not used, so that stores of before have the same hash."""
     if isinstance(content, dict):
@@ -422,26 +426,3 @@ def as_first_written(content: object) -> object:
             if name not in _CAME_LATER or value != _CAME_LATER[name]
         }
     return [as_first_written(each) for each in content] if isinstance(content, list) else content
-
-
-def check_measures(layout: Layout) -> None:
-    """Raise FormatVersion where FLOAT or DOUBLE measures are held in one word, rounded, as earlier versions did."""
-    for group in layout.windows:
-        check_measures(group.layout)
-    for measure, words in _held_measures(layout):
-        if words < measure.sketched_words:
-            raise FormatVersion(
-                f"this state holds sums of {measure.expression.text}, a {measure.expression.type}, rounded to a few "
-                "digits, as earlier versions did and this one does not read: build it anew, or read it with the "
-                "release that wrote it."
-            )
-
-
-def _held_measures(layout: Layout) -> Iterator[tuple[Measure, int]]:
-    """Yield each wide measure of what is kept, and in how many words it is."""
-    for kept in layout.by_id.values():
-        if kept.demand.measure is not None and kept.demand.measure.is_wide:
-            yield kept.demand.measure, kept.number_words
-    for sample in layout.samples:
-        for elements, spec in zip(sample.exact, sample.spec.exact, strict=True):
-            yield from ((m, m.words if spec.wide else 1) for m in elements.measures if m.is_wide)

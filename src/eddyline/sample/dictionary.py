@@ -231,8 +231,19 @@ class Dictionary:
             column = np.frombuffer(data[at : at + rows * width], dtype=f"<i{width}")
             columns.append(column.astype(f"i{width}"))
             at += rows * width
+        if not _are_ascending(columns[: spec.words], rows):
+            raise CorruptState("the elements of a dictionary are not in order.")
         labels = _labels_from_bytes(spec, columns, data[ends:])
         return cls(spec, tuple(columns[: spec.words]), tuple(columns[spec.words :]), labels)
+
+
+def _are_ascending(columns: Sequence[np.ndarray], rows: int) -> bool:
+    """Return whether elements are in ascending order, each there once."""
+    above, equal = np.zeros(max(rows - 1, 0), np.bool_), np.ones(max(rows - 1, 0), np.bool_)
+    for column in columns:
+        above |= equal & (column[1:] > column[:-1])
+        equal &= column[1:] == column[:-1]
+    return bool(above.all())
 
 
 def _labels_from_bytes(

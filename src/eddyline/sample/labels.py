@@ -4,6 +4,7 @@ Elements hold 64-bit codes. Those of numbers and times are the values themselves
 dictionary that groups by it keeps the text once for each code that its elements hold.
 """
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,15 +87,70 @@ class Labels:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> "Labels":
-        """Return the labels that `to_bytes` wrote, or raise CorruptState."""
+        """Return the labels that `to_bytes` wrote, or raise CorruptState.
+
+        Nothing is believed: Arrow's arrays point into `data`, and one offset beyond its end would crash the process.
+        """
         try:
-            table = pa.ipc.open_stream(data).read_all()
-            codes = table.column("code").to_numpy().astype(np.int64)
-            values = table.column("value").combine_chunks()
-        except (pa.ArrowException, KeyError, OSError) as error:
+            batch = _read_batch(data)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptState(f"the labels of a group column cannot be read: {error}.") from error
+        if batch.schema.names != ["code", "value"] or not pa.types.is_int64(batch.schema.types[0]):
+            raise CorruptState("the labels of a group column are not a code and a value each.")
+        if not _is_flat(batch.schema.types[1]):
+            raise CorruptState(f"the labels of a group column are {batch.schema.types[1]}.")
+        if batch.column(0).null_count:
+            raise CorruptState("a label of a group column has no code.")
+        codes = batch.column(0).to_numpy()
         if np.any(codes[1:] <= codes[:-1]):
             raise CorruptState("the labels of a group column are not in order.")
-        if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
-        return cls(codes, values)
+        return cls(codes, batch.column(1))
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    """Return whether values of a type are numbers, times, texts or bytes, or NULL alone."""
+    return bool(
+        pa.types.is_primitive(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _read_batch(data: bytes | memoryview) -> pa.RecordBatch:
+    """Return the only batch of a stream of Arrow's format, whose buffers have to lie in the stream as they are."""
+    buffer = pa.py_buffer(data)
+    messages = list(pa.ipc.MessageReader.open_stream(buffer))
+    if [each.type for each in messages] != ["schema", "record batch"]:
+        raise ValueError("not one batch of rows")
+    if _is_compressed(bytes(messages[1].metadata)):
+        raise ValueError("its buffers are compressed, which no version of eddyline writes")
+    return pa.ipc.read_record_batch(messages[1], pa.ipc.read_schema(messages[0]))
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Return whether the metadata of a record batch name a compression, by which few bytes could ask for any memory.
+
+    A flatbuffer: `Message` has the table `RecordBatch` as its third field, and that has `compression` as its fourth.
+    """
+
+    def field(table: int, number: int) -> int:
+        """Return where a field of a table is, 0 where it is left out."""
+        (back,) = struct.unpack_from("<i", metadata, table)
+        size, *_ = struct.unpack_from("<H", metadata, table - back)
+        place = 4 + 2 * number
+        (offset,) = struct.unpack_from("<H", metadata, table - back + place) if place < size else (0,)
+        return table + offset if offset else 0
+
+    def followed(at: int) -> int:
+        return at + int(struct.unpack_from("<I", metadata, at)[0])
+
+    try:
+        header = field(followed(0), 2)
+        return not header or field(followed(header), 3) != 0
+    except struct.error as error:
+        raise ValueError("its metadata are cut off") from error

@@ -65,7 +65,9 @@ _SCHEMAS: Json = {
             "rest": {"type": "object", "additionalProperties": _named("Numbers")},
             "exact": {"type": "boolean"},
             **_ABOUT,
-        }
+            "groups_shown": {"enum": ["first", "newest", "largest"]},
+        },
+        optional=("groups_shown",),
     ),
     "Refusal": _object({"query": _TEXT, "refused": _TEXT}),
     "Answer": {"anyOf": [_named("Estimate"), _named("Groups"), _named("Refusal")]},

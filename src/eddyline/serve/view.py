@@ -1,11 +1,13 @@
 """A view: all answers of a store at one epoch, as the page, the API and the metrics tell them."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter, time
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
@@ -21,6 +23,9 @@ from eddyline.sql.query import GroupQuery
 SHOWN_GROUPS = 50
 """Groups of an answer that the page and the metrics show; the API gives as many as are asked for."""
 
+_YEARS = re.compile(r"(YEAR|DATE_TRUNC|TRUNC)\(", re.IGNORECASE)
+_PARTS = re.compile(r"(QUARTER|MONTH|WEEK|WEEKOFYEAR|DAY|DAYOFMONTH|DAYOFYEAR|HOUR|MINUTE)\(", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d{2}(?!\d)")
 Answer = Estimate | Groups
 ExactAnswers = Callable[[Freshness], Mapping[str, float]]
 """What knows the exact answers at a moment of the streams, as the demo does."""
@@ -65,7 +70,8 @@ class View:
         answer = self.answers[query]
         if isinstance(answer, EddylineError):
             return {"query": query, "refused": str(answer)}
-        return self.with_exact(tell(answer, limit))
+        told = self.with_exact(tell(answer, limit))
+        return {**told, "groups_shown": order_of(self.state, query, answer)} if "groups" in told else told
 
     def with_exact(self, told: dict[str, object]) -> dict[str, object]:
         """Return an answer with the exact one beside it, where something knows it."""
@@ -132,16 +138,50 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> View:
 
 
 def answered(state: State, query: str, **settings: Any) -> Answer:
-    """Return the answer of a query or text; groups of a planned query that has no order of its own, largest first."""
+    """Return the answer of a query or text; groups of a planned query without an order: the newest or largest first."""
     answer: Answer = state.answer(query, **settings)
     if not isinstance(answer, Groups) or not answer.group_columns or not answer.aggregates:
         return answer
-    if query not in _without_order(state.snapshot.layout):
+    planned = _unordered(state.snapshot.layout).get(query)
+    if planned is None:
         return answer
-    return replace(answer, table=answer.table.sort_by([(answer.aggregates[0], "descending")]))
+    keys = [*_time_columns(planned, answer), answer.aggregates[0]]
+    return replace(answer, table=answer.table.sort_by([(name, "descending") for name in keys]))
 
 
-def _without_order(layout: Layout) -> set[str]:
-    """Return the names of the queries whose groups have no order of their own."""
+def order_of(state: State | None, query: str, answer: Answer | EddylineError) -> str:
+    """Return which groups of an answer come first: "newest", "largest", or those that are "first" in its own order."""
+    planned = _unordered(state.snapshot.layout).get(query) if state is not None else None
+    if planned is None or not isinstance(answer, Groups):
+        return "first"
+    return "newest" if _time_columns(planned, answer) else "largest"
+
+
+def _unordered(layout: Layout) -> dict[str, GroupQuery]:
+    """Return the queries whose groups have no order of their own, by name."""
     planned = [*layout.queries, *(each for group in layout.windows for each in group.layout.queries)]
-    return {each.name for each in planned if isinstance(each.query, GroupQuery) and not each.query.order}
+    return {
+        each.name: each.query
+        for each in planned
+        if isinstance(each.query, GroupQuery) and not each.query.order
+    }
+
+
+def _time_columns(query: GroupQuery, answer: Groups) -> list[str]:
+    """Return the group columns that say when: dates and times, texts that begin like dates, years and their parts."""
+    found: list[str] = []
+    for column in query.groups:
+        if column.name not in answer.group_columns:
+            continue
+        text, kind = column.expression.text, column.expression.type.kind
+        is_time = kind in ("date", "timestamp", "timestamp_ntz") or bool(_YEARS.match(text))
+        is_part = bool(found) and bool(_PARTS.match(text))
+        if is_time or is_part or (kind == "string" and _are_dates(answer.table.column(column.name))):
+            found.append(column.name)
+    return found
+
+
+def _are_dates(values: pa.ChunkedArray) -> bool:
+    """Return whether texts are there, and all begin with a year and a month."""
+    texts = [value for value in values.to_pylist() if value is not None]
+    return bool(texts) and all(_DATE.match(text) for text in texts)

@@ -9,13 +9,19 @@
     20      ...   header, then body
     end-16  16    BLAKE2b-128 of everything before
 
-Reading checks every field before it believes any, and never unpickles.
+Reading checks every field before it believes any, and never unpickles. A checksum shows accidents, not intent: whoever
+changes a byte can compute it again, so that what stands in header and body is checked as well, by those who decode it.
 """
 
 import hashlib
 import struct
+from typing import TypeVar
 
-from eddyline.errors import CorruptState, FormatVersion
+import msgspec
+
+from eddyline.errors import CorruptState, FormatVersion, SketchError
+
+Decoded = TypeVar("Decoded")
 
 MAGIC = b"EDDY"
 VERSION = 3
@@ -73,3 +79,19 @@ def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
     view = memoryview(data)
     start = _HEAD.size + header_size
     return bytes(view[_HEAD.size : start]), view[start : start + body_size]
+
+
+def read_json(what: str, data: bytes | str, type_: type[Decoded]) -> Decoded:
+    """Return a value of a type from JSON, or raise CorruptState that names what could not be read."""
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.DecodeError, SketchError, ValueError, RecursionError) as error:
+        raise CorruptState(f"{what} cannot be read: {error}") from error
+
+
+def read_msgpack(what: str, data: bytes, type_: type[Decoded]) -> Decoded:
+    """Return a value of a type from MessagePack, or raise CorruptState that names what could not be read."""
+    try:
+        return msgspec.msgpack.decode(data, type=type_)
+    except (msgspec.DecodeError, SketchError, ValueError, RecursionError) as error:
+        raise CorruptState(f"{what} cannot be read: {error}") from error

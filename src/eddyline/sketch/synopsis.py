@@ -127,10 +127,7 @@ class Synopsis:
     def from_bytes(cls, data: bytes) -> Self:
         """Return the synopsis that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
         header, body = codec.unpack(data, codec.KIND_SYNOPSIS)
-        try:
-            spec: Spec = msgspec.json.decode(header, type=Spec)
-        except msgspec.DecodeError as error:
-            raise CorruptState(f"the header of this synopsis cannot be read: {error}.") from error
+        spec: Spec = codec.read_json("the header of this synopsis", header, Spec)  # type: ignore[arg-type]
         if len(body) != 8 * spec.words:
             raise CorruptState(f"this synopsis needs {8 * spec.words} bytes of counters and has {len(body)}.")
         return cls(spec, np.frombuffer(body, dtype="<i8").astype(np.int64))

@@ -9,12 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
 from eddyline.spark.connectors import connector_conf
 from eddyline.spark.jars import jar_settings, start_with_jars
 
+SPARK_VERSION: str = pyspark.__version__
 JAVA_NEEDED = 17
 HOW_TO_GET_JAVA = (
     "install a Java 17 or newer runtime (for example `apt-get install openjdk-17-jre-headless`, or "

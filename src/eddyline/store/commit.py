@@ -83,10 +83,7 @@ def decode(data: bytes, number: int) -> Epoch:
         if codec.intact(data):
             raise
         raise CorruptState("its version and its checksum are damaged") from error
-    try:
-        commit = msgspec.json.decode(header, type=Commit)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptState(f"its header cannot be read: {error}") from error
+    commit = codec.read_json("its header", header, Commit)
     if commit.epoch != number:
         raise CorruptState(f"it holds epoch {commit.epoch}, not {number}: a file was copied over another")
     return Epoch(commit, _cut(commit.sections, body))

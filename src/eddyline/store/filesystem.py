@@ -59,6 +59,19 @@ class LocalFiles:
         for path in missing:
             _fsync_directory(path.parent)
 
+    def try_writing(self) -> None:
+        """Write a file and remove it again, with the directories that it needed; raise OSError where that fails."""
+        missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            name = f"probe.{secrets.token_hex(8)}{TEMPORARY}"
+            (self.root / name).touch(exist_ok=False)
+            (self.root / name).unlink()
+        finally:
+            for path in missing:
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+
     def names(self) -> list[str]:
         """Return the names of all files, none when there is no directory."""
         try:
@@ -135,6 +148,13 @@ class ArrowFiles:
         """Create the directory where it is missing."""
         if self._root:
             self._filesystem.create_dir(self._root, recursive=True)
+
+    def try_writing(self) -> None:
+        """Write a small file and remove it again; raise OSError where that fails."""
+        name = f"probe.{secrets.token_hex(8)}{TEMPORARY}"
+        self.make()
+        self.replace(name, b"")
+        self.remove(name)
 
     def names(self) -> list[str]:
         """Return the names of all files, none when there is no directory."""

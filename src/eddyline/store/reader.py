@@ -40,6 +40,16 @@ class Reader:
         names = self.names()
         return CURRENT in names or any(epoch_numbers(names))
 
+    def check_writable(self) -> None:
+        """Raise StoreError where no file can be written to the directory, which may be missing; nothing stays of it."""
+        try:
+            self.files.try_writing()
+        except OSError as error:
+            raise StoreError(
+                f"the store {self.where} cannot be written: {error.strerror or error}; name a folder that can be, or "
+                "give this user the right to write there."
+            ) from error
+
     def epochs(self) -> list[int]:
         """Return the numbers of the epochs that are kept, the newest first, none past the current one."""
         current = self.current()

@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from eddyline.api.drafts.draft import CHANGE_COLUMNS, StreamDraft, stream_name
+from eddyline.api.drafts.draft import CHANGE_COLUMNS, SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
 from eddyline.ingest.source_files import is_read
 from eddyline.sql.arrow_types import from_arrow
@@ -24,6 +25,8 @@ _FORMATS = {
 }
 _LOOKED_AT = 1 << 20
 """Bytes of a text file whose lines say which types its columns have."""
+_SEARCHED = 64 << 20
+"""Bytes of a CSV file that are searched for quotes within quotes."""
 _GUESSED = "types are those of the first lines: widen what later lines do not fit"
 
 
@@ -38,12 +41,12 @@ def draft_of_files(path: Path, taken: Collection[str]) -> StreamDraft:
             f"{', '.join(_FORMATS)}, or a PostgreSQL DSN."
         )
     try:
-        schema, options = {"parquet": _parquet, "csv": _csv, "json": _json}[form](file)
+        table, options = {"parquet": _parquet, "csv": _csv, "json": _json}[form](file)
     except (OSError, ValueError, csv.Error, pa.ArrowException) as error:
         raise PipelineError(
             f"{str(file)!r} cannot be read as {form}: {str(error).splitlines()[0]}."
         ) from error
-    return _draft(stream_name(path.name.split(".")[0], taken), path, form, schema, options)
+    return _draft(stream_name(path.name.split(".")[0], taken), path, form, table, options)
 
 
 def _first_file(path: Path) -> Path:
@@ -84,11 +87,15 @@ def _format(file: Path) -> str | None:
     return _FORMATS.get(plain.suffix.lower())
 
 
-def _draft(name: str, path: Path, form: str, schema: pa.Schema, options: dict[str, str]) -> StreamDraft:
+def _draft(name: str, path: Path, form: str, table: pa.Table, options: dict[str, str]) -> StreamDraft:
     """Return a draft with the columns that can be read; those of CSV all are, as they are found by their places."""
+    schema, table = table.schema, table.slice(0, SAMPLED_ROWS)
     changes = next((spelling for column, spelling in CHANGE_COLUMNS.items() if column in schema.names), None)
     if {"op", "before", "after"} <= set(schema.names) and pa.types.is_struct(schema.field("after").type):
-        changes, schema = "debezium", pa.schema(list(schema.field("after").type))
+        after = table.column("after").combine_chunks()
+        parts = after.flatten() if len(after) else [pa.nulls(0, each.type) for each in after.type]
+        changes, table = "debezium", pa.table(parts, schema=pa.schema(list(after.type)))
+        schema = table.schema
     columns, left_out = [], []
     for field in schema:
         kind = from_arrow(field.type)
@@ -105,7 +112,16 @@ def _draft(name: str, path: Path, form: str, schema: pa.Schema, options: dict[st
     _check_once(path, schema.names)
     remarks = () if form == "parquet" else (_GUESSED,)
     return StreamDraft(
-        name, tuple(columns), form, str(path), options, changes, path.is_file(), tuple(left_out), remarks
+        name,
+        tuple(columns),
+        form,
+        str(path),
+        options,
+        changes,
+        path.is_file(),
+        tuple(left_out),
+        remarks,
+        rows={column.name: table.column(column.name).to_pylist() for column in columns},
     )
 
 
@@ -119,10 +135,12 @@ def _check_once(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _parquet(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+def _parquet(file: Path) -> tuple[pa.Table, dict[str, str]]:
     import pyarrow.parquet as pq  # noqa: PLC0415 - loads pandas where it is installed
 
-    return pq.read_schema(file), {}
+    with pq.ParquetFile(file) as opened:
+        first = next(opened.iter_batches(SAMPLED_ROWS), None)
+        return pa.Table.from_batches([] if first is None else [first], opened.schema_arrow), {}
 
 
 def _head(file: Path) -> bytes:
@@ -135,7 +153,7 @@ def _head(file: Path) -> bytes:
         return whole or head + bytes(stream.read())
 
 
-def _csv(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+def _csv(file: Path) -> tuple[pa.Table, dict[str, str]]:
     from pyarrow import csv as pc  # noqa: PLC0415 - loads pandas where it is installed
 
     head = _head(file)
@@ -153,11 +171,27 @@ def _csv(file: Path) -> tuple[pa.Schema, dict[str, str]]:
     options |= {"sep": separator} if separator != "," else {}
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     options |= {"multiLine": "true"} if any("\n" in cell for row in rows for cell in row) else {}
+    options |= {"escape": '"'} if _doubles_quotes(file, separator) else {}
     if len(body.strip().splitlines()) <= int(header):
-        return pa.schema([(name, pa.string()) for name in given]), options
+        return pa.schema([(name, pa.string()) for name in given]).empty_table(), options
     parsing = pc.ParseOptions(delimiter=separator, newlines_in_values="multiLine" in options)
-    table = pc.read_csv(io.BytesIO(body), reading, parsing)
-    return table.schema, options
+    return pc.read_csv(io.BytesIO(body), reading, parsing), options
+
+
+def _doubles_quotes(file: Path, separator: str) -> bool:
+    """Return whether a quote within quotes is written twice, as spreadsheets do; Spark expects a backslash before it.
+
+    Two quotes alone between separators are an empty text.
+    """
+    plain = f'[^{re.escape(separator)}\r\n"]'.encode()
+    doubled = re.compile(b'"{3,}|(?<=%b)""|""(?=%b)' % (plain, plain))
+    twice = escaped = looked_at = 0
+    with pa.input_stream(str(file)) as stream:
+        while looked_at < _SEARCHED and (part := bytes(stream.read(_LOOKED_AT))):
+            looked_at += len(part)
+            escaped += part.count(b'\\"')
+            twice += len(doubled.findall(part))
+    return twice > escaped
 
 
 def _decoded(head: bytes) -> str:
@@ -175,7 +209,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _json(file: Path) -> tuple[pa.Schema, dict[str, str]]:
+def _json(file: Path) -> tuple[pa.Table, dict[str, str]]:
     from pyarrow import json as pj  # noqa: PLC0415 - loads pandas where it is installed
 
     head = _head(file)
@@ -184,9 +218,7 @@ def _json(file: Path) -> tuple[pa.Schema, dict[str, str]]:
             rows = json.loads(bytes(stream.read()))
         records = [row for row in rows if isinstance(row, dict)]
         names = dict.fromkeys(name for row in records for name in row)
-        return pa.table({name: [row.get(name) for row in records] for name in names}).schema, {
-            "multiLine": "true"
-        }
+        return pa.table({name: [row.get(name) for row in records] for name in names}), {"multiLine": "true"}
     if _decoded(head).lstrip().split("\n", 1)[0].strip() == "{":
-        return pj.read_json(io.BytesIO(head)).schema, {"multiLine": "true"}
-    return pj.read_json(io.BytesIO(head)).schema, {}
+        return pj.read_json(io.BytesIO(head)), {"multiLine": "true"}
+    return pj.read_json(io.BytesIO(head)), {}

@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
 from eddyline.api.drafts.draft import StreamDraft
+from eddyline.api.drafts.guesses import likely_event_time, likely_join
 from eddyline.sql.schema import as_ddl, in_sql
 from eddyline.types import Column
 
 _HEAD = """\
 # Written by `eddyline init`; change it as you like. Every setting: docs/how-to/pipeline-files.md
 #   eddyline plan {name}          what is kept, and how well it will answer
-#   eddyline ask {name}           the answers, by one pass or from the store
-#   eddyline run {name} --once    takes what is new into the store; without --once, keeps it current
+{steps}
 
 [workload]
 budget = "1 MB"          # memory of everything kept; more gives narrower intervals once the data no longer fit
@@ -20,9 +19,16 @@ store = "state"          # where answers are kept
 """
 
 
+_RUN = "#   eddyline run {name} --once    takes what is new into the store; without --once, keeps it current"
+_ASK = "#   eddyline ask {name}           the answers, "
+
+
 def pipeline_text(file: str, drafts: Sequence[StreamDraft]) -> str:
     """Return the pipeline file of some drafts, to be written under a name."""
-    lines = [_HEAD.format(name=file)]
+    steps = [_ASK + "by one pass or from the store", _RUN]
+    if any(draft.is_followed for draft in drafts):
+        steps = [_RUN, _ASK + "from the store, once it has been run"]
+    lines = [_HEAD.format(name=file, steps="\n".join(steps).format(name=file))]
     for draft in drafts:
         lines += [*_stream(draft), ""]
     lines += ["[queries]", *(f"{name} = {_quoted(sql)}" for name, sql in _queries(drafts))]
@@ -39,9 +45,9 @@ def _stream(draft: StreamDraft) -> Iterator[str]:
         yield f"changes = {_quoted(draft.changes)}"
     else:
         yield '# changes = "weight"    # the column that says insert (1) or delete (-1), if there is one'
-    times = [column.name for column in draft.columns if column.type.kind in ("timestamp", "timestamp_ntz")]
-    if times:
-        yield f"# event_time = {_quoted(times[0])}    # for queries with a window"
+    time = likely_event_time(draft)
+    if time is not None:
+        yield f"# event_time = {_quoted(time)}    # for queries with a window"
     yield f"format = {_quoted(draft.form)}"
     if draft.path is not None:
         yield f"path = {_quoted(draft.path)}"
@@ -61,34 +67,14 @@ def _schema(columns: Sequence[Column]) -> str:
 
 
 def _queries(drafts: Sequence[StreamDraft]) -> Iterator[tuple[str, str]]:
-    """Yield a count of each stream, and of one join if two streams share a column that can be joined."""
+    """Yield a count of each stream, and of the likeliest join of two of them, if there is one."""
     for draft in drafts:
         yield f"{draft.name}_rows", f"SELECT COUNT(*) FROM {draft.name}"
-    for left, right in combinations(drafts, 2):
-        shared = _shared(left, right)
-        if shared is not None:
-            on = f"l.{in_sql(shared)} = r.{in_sql(shared)}"
-            yield (
-                f"{left.name}_with_{right.name}"[:64],
-                f"SELECT COUNT(*) FROM {left.name} l JOIN {right.name} r ON {on}",
-            )
-            return
-
-
-def _shared(left: StreamDraft, right: StreamDraft) -> str | None:
-    """Return the column that a join of two streams is most likely on: an integer before others, names of keys first."""
-    theirs = {column.name.lower(): column.type for column in right.columns}
-    both = [
-        column
-        for column in left.columns
-        if column.type.key_class is not None
-        and column.name.lower() in theirs
-        and theirs[column.name.lower()].key_class == column.type.key_class
-    ]
-    ordered = sorted(
-        both, key=lambda each: (not each.name.lower().endswith(("id", "key")), not each.type.is_integer)
-    )
-    return ordered[0].name if ordered else None
+    join = likely_join(drafts)
+    if join is not None:
+        left, right = join.left.name, join.right.name
+        on = f"l.{in_sql(join.left_column)} = r.{in_sql(join.right_column)}"
+        yield f"{left}_with_{right}"[:64], f"SELECT COUNT(*) FROM {left} l JOIN {right} r ON {on}"
 
 
 def _quoted(text: str) -> str:

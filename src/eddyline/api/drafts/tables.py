@@ -1,9 +1,10 @@
 """Drafts of streams from the tables of a PostgreSQL database."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from eddyline.api.drafts.draft import StreamDraft, stream_name
+from eddyline.api.drafts.draft import SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
 from eddyline.types import Column, SqlType
 
@@ -45,11 +46,32 @@ def drafts_of_tables(dsn: str, tables: Collection[str], taken: Collection[str]) 
         raise PipelineError("PostgreSQL needs psycopg: pip install 'eddyline[postgres]'.") from error
     try:
         parts: dict[str, Any] = {**conninfo_to_dict(dsn), "password": None}
-        with psycopg.connect(dsn) as connection:
+        with psycopg.connect(dsn, autocommit=True) as connection:
             found = connection.execute(_COLUMNS).fetchall()
+            drafts = list(
+                _drafts(found, [_full(table) for table in tables], make_conninfo(**parts), list(taken))
+            )
+            return [replace(draft, rows=_first_rows(connection, draft)) for draft in drafts]
     except psycopg.Error as error:
         raise PipelineError(f"the database cannot be asked: {str(error).strip().splitlines()[0]}.") from error
-    return list(_drafts(found, [_full(table) for table in tables], make_conninfo(**parts), list(taken)))
+
+
+def _first_rows(connection: Any, draft: StreamDraft) -> dict[str, list[Any]]:
+    """Return the first rows of a draft's table, none where they may not be read."""
+    import psycopg  # noqa: PLC0415 - an optional extra
+    from psycopg import sql  # noqa: PLC0415
+
+    names = [column.name for column in draft.columns]
+    asked = sql.SQL("SELECT {} FROM {} LIMIT {}").format(
+        sql.SQL(", ").join(map(sql.Identifier, names)),
+        sql.Identifier(*draft.options["table"].split(".", 1)),
+        SAMPLED_ROWS,
+    )
+    try:
+        rows = connection.execute(asked).fetchall()
+    except psycopg.Error:
+        return {}
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def _full(table: str) -> str:
@@ -80,6 +102,7 @@ def _drafts(
                 f"first: ALTER TABLE {table} REPLICA IDENTITY FULL; and wal_level = logical in the server",
                 "the password comes from PGPASSWORD or ~/.pgpass; `eddyline run` follows the table, then ask",
             ),
+            is_followed=True,
         )
 
 

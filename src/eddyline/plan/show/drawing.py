@@ -7,6 +7,14 @@ from eddyline.plan.show.picture import Apart, Asking, Picture, Shown
 
 _COLOURS = ("#1f77b4", "#d95f02", "#2ca02c", "#9467bd", "#8c564b", "#17becf", "#bcbd22", "#e377c2")
 _RED = "#c0392b"
+_DARK = """\
+<style>@media (prefers-color-scheme: dark) {
+.eddyline-ground { fill: #18212a } .eddyline-ink { fill: #e8eef2 } .eddyline-quiet { fill: #a3b1bd }
+.eddyline-warn { fill: #ff9c9c } .eddyline-kept { fill: #22303b; stroke: #5d7081 }
+.eddyline-shared { fill: #20362a; stroke: #5d7081 }
+}</style>"""
+"""Other colours on dark pages; where styles are not read, the picture is dark on white."""
+_CLASSES = {"#111": "ink", "#444": "quiet", _RED: "warn"}
 _WIDE, _BOX, _HIGH, _GAP = 1180, 430, 40, 12
 
 
@@ -50,7 +58,8 @@ def as_svg(picture: Picture) -> str:
     size = f'width="{_WIDE}" height="{height}" viewBox="0 0 {_WIDE} {height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-        f'<rect width="{_WIDE}" height="{height}" fill="white"/>',
+        _DARK,
+        f'<rect class="eddyline-ground" width="{_WIDE}" height="{height}" fill="white"/>',
         _text(20, 24, "queries and their joins", bold=True),
         _text(_WIDE - _BOX - 20, 24, "what is kept of each stream", bold=True),
     ]
@@ -102,10 +111,11 @@ def _query_boxes(query: Asking, top: int, colour: str) -> list[str]:
 
 def _synopsis_box(shown: Shown, top: int) -> list[str]:
     left = _WIDE - _BOX - 20
-    shade = "#eef5ee" if len(shown.readers) > 1 else "#f6f6f6"
+    kind, shade = ("shared", "#eef5ee") if len(shown.readers) > 1 else ("kept", "#f6f6f6")
+    filled = f'fill="{shade}" stroke="#888"'
     readers = f", read by {len(shown.readers)}" if shown.readers else ""
     return [
-        f'<rect x="{left}" y="{top}" width="{_BOX}" height="{_HIGH}" rx="6" fill="{shade}" stroke="#888"/>',
+        f'<rect class="eddyline-{kind}" x="{left}" y="{top}" width="{_BOX}" height="{_HIGH}" rx="6" {filled}/>',
         _boxed(
             left + 10,
             top,
@@ -145,4 +155,4 @@ def _cut(text: str) -> str:
 
 def _text(x: int, y: int, text: str, *, bold: bool = False, colour: str = "#111") -> str:
     weight = ' font-weight="bold"' if bold else ""
-    return f'<text x="{x}" y="{y}" fill="{colour}"{weight}>{escape(text)}</text>'
+    return f'<text class="eddyline-{_CLASSES[colour]}" x="{x}" y="{y}" fill="{colour}"{weight}>{escape(text)}</text>'

@@ -65,6 +65,15 @@ function tellFreshness() {
 
 // Answers --------------------------------------------------------------------------------------------------------
 
+// A number as a headline: at most six digits that count, and two decimals of large ones; its title has all of them.
+function brief(text) {
+  const [, whole, decimals] = /^-?([\d,]+)\.(\d+)$/.exec(text) ?? [];
+  if (whole === undefined) return text;
+  const digits = whole === "0" ? 6 + /^0*/.exec(decimals)[0].length : Math.max(2, 6 - whole.replaceAll(",", "").length);
+  if (decimals.length <= digits) return text;
+  return Number(text.replaceAll(",", "")).toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 20) });
+}
+
 const percent = (share) => `${Number((100 * share).toPrecision(6))}%`;
 
 function intervalLine(answer) {
@@ -97,15 +106,16 @@ function groupTable(answer) {
     ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name))),
     ...(selective ? [make("td", {}, row.selected === "in" ? "certainly" : "perhaps")] : [])));
   const table = make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows));
-  const more = answer.number_of_groups > answer.groups.length ? `${answer.number_of_groups.toLocaleString()} groups, the first ${answer.groups.length} shown. ` : "";
+  const hidden = answer.number_of_groups - answer.groups.length;
+  const more = hidden > 0 ? `${answer.number_of_groups.toLocaleString()} groups: the ${answer.groups.length} ${answer.groups_shown ?? "first"} are shown, ${hidden.toLocaleString()} are not. ` : "";
   const rest = answer.exact || !answer.group_columns.length ? "" : answer.aggregates.filter((name) => answer.rest[name]).map((name) => `Groups not seen: ${name} ${answer.rest[name].shown}${answer.rest[name].shown_interval ? ` [${answer.rest[name].shown_interval}]` : ""}. `).join("");
   return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Groups of ${answer.query}` }, table), make("p", { class: "quiet" }, `${more}${rest}`));
 }
 
 function groupCells(numbers, [least, most]) {
-  const text = numbers.exact || numbers.shown_interval === null ? numbers.shown : `${numbers.shown} [${numbers.shown_interval}]`;
+  const shown = brief(numbers.shown), text = numbers.exact || numbers.shown_interval === null ? shown : `${shown} [${numbers.shown_interval}]`;
   const drawn = typeof numbers.value === "number" ? interval(numbers, least, most) : "";
-  return [make("td", {}, text), make("td", {}, drawn)];
+  return [make("td", shown === numbers.shown ? {} : { title: numbers.shown }, text), make("td", {}, drawn)];
 }
 
 // Fills a card's body with an answer; the chart is drawn beside it.
@@ -116,7 +126,7 @@ function fill(body, answer) {
     const certain = make("div", {}, make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : `${percent(answer.confidence)} intervals, ${answer.method}`));
     body.replaceChildren(certain, groupTable(answer), ...[notesOf(answer)].filter(Boolean));
   } else {
-    body.replaceChildren(...[make("div", { class: "value" }, answer.shown), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
+    body.replaceChildren(...[make("div", { class: "value", title: answer.shown }, brief(answer.shown)), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
   }
 }
 

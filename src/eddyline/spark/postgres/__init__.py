@@ -7,6 +7,6 @@ table once, at the first start; `messages` reads the log; `batches` makes Arrow 
 
 from eddyline.spark.postgres.batches import CHANGE
 from eddyline.spark.postgres.server import FORMAT
-from eddyline.spark.postgres.source import PostgresChanges
+from eddyline.spark.postgres.source import PostgresChanges, check_table_source
 
-__all__ = ["CHANGE", "FORMAT", "PostgresChanges"]
+__all__ = ["CHANGE", "FORMAT", "PostgresChanges", "check_table_source"]

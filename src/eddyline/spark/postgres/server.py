@@ -1,5 +1,6 @@
 """What is asked of a PostgreSQL server: the publication and the slot of a table, and messages of the slot."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ _ALL_ROWS = "SET row_security = off"
 """A copy that a policy would take rows out of is refused: the log has them all."""
 _PATIENCE = 120
 """Seconds that a reader waits for others that use its slot."""
+_LOGIN_SECONDS = 10
+_TIMEOUT = "PGCONNECT_TIMEOUT"
 _ITERATED = 5_000
 _SECRETS = ("password", "sslpassword")
 
@@ -56,9 +59,12 @@ class TableLog:
         return ".".join(f'"{part}"' for part in self.table.split("."))
 
     @contextmanager
-    def connected(self) -> Iterator[Any]:
-        """Yield a connection that commits every statement; what the server refuses is a PipelineError."""
-        connection = self.connect()
+    def connected(self, seconds: int | None = None) -> Iterator[Any]:
+        """Yield a connection that commits every statement; what the server refuses is a PipelineError.
+
+        seconds: how long to wait for it, where neither the DSN nor the environment says.
+        """
+        connection = self.connect(seconds)
         import psycopg  # noqa: PLC0415 - an optional extra
 
         with connection:
@@ -83,11 +89,13 @@ class TableLog:
             )
         return f"the server of {self.table} refused: {_line(error)}"
 
-    def connect(self) -> Any:
+    def connect(self, seconds: int | None = None) -> Any:
         """Return a connection that commits every statement; a transaction on it is asked for."""
         psycopg = _psycopg()
+        is_given = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.dsn) or _TIMEOUT in os.environ
+        waiting = {} if seconds is None or is_given else {"connect_timeout": seconds}
         try:
-            connection = psycopg.connect(self.dsn, autocommit=True)
+            connection = psycopg.connect(self.dsn, autocommit=True, **waiting)
             connection.execute(f"{_PLAIN_TEXT}; {_ALL_ROWS}; SET lock_timeout = '{_PATIENCE}s'")
         except psycopg.Error as error:
             raise PipelineError(f"the server of {self.table} cannot be reached: {_line(error)}") from error
@@ -99,6 +107,20 @@ class TableLog:
         connection.execute("SELECT pg_advisory_lock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
         yield
         connection.execute("SELECT pg_advisory_unlock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
+
+    def check(self, names: list[str] | None) -> None:
+        """Raise where the login fails within a few seconds, or the table is not as a new stream of columns needs it."""
+        with self.connected(_LOGIN_SECONDS) as connection:
+            if names is None:
+                return
+            check_table(self.look(connection), self.table, names)
+            self._check_identity(connection)
+            (level,) = connection.execute("SHOW wal_level").fetchone()
+        if level != "logical":
+            raise PipelineError(
+                f"the server of {self.table} has wal_level = {level}, and changes are read with logical: ALTER SYSTEM "
+                "SET wal_level = logical; then restart it."
+            )
 
     def look(self, connection: Any) -> Standing:
         """Return what the server says of the table, its publication and its slot."""

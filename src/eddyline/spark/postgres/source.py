@@ -85,6 +85,10 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: int | None = None
         self._boundary = 0
 
+    def check(self, names: list[str] | None) -> None:
+        """Raise where the server cannot be reached, or the table is not as a new stream needs it."""
+        self._log.check(names)
+
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Return where the slot stands, before the table is copied."""
         now = self._log.prepare(self._names)
@@ -110,18 +114,23 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next(self, last: Offset) -> Offset:
         """Return the end of a transaction about `max_changes` on, or how far the log was read if that is far enough."""
+        new, now = self._look_ahead(last, self._until)
+        if new is not None:
+            return {"lsn": new, **now.divided()}
+        read = self._read_up_to(now)
+        return {"lsn": read if read - last["lsn"] > _STRIDE else last["lsn"], **now.divided()}
+
+    def _look_ahead(self, last: Offset, until: int | None) -> tuple[int | None, Standing]:
+        """Return the end of a transaction about `max_changes` on, None where the log has none of the table."""
         most = self._most
         while True:
             with self._log.connected() as connection:
                 now = self._checked(connection, last)
-                messages = _Counted(self._log.messages(connection, last["lsn"], self._until, most))
+                messages = _Counted(self._log.messages(connection, last["lsn"], until, most))
                 transactions = Transactions(messages, self._log.table, now.relation or 0).all()
                 new = [each.end for each in transactions if each.rows and each.end > last["lsn"]]
-            if new:
-                return {"lsn": new[-1], **now.divided()}
-            if messages.seen < most:
-                read = self._read_up_to(now)
-                return {"lsn": read if read - last["lsn"] > _STRIDE else last["lsn"], **now.divided()}
+            if new or messages.seen < most:
+                return (new[-1] if new else None), now
             most *= 2
 
     def _read_up_to(self, now: Standing) -> int:
@@ -139,10 +148,17 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Return how far the log is, how many bytes of it the server keeps for us, and a warning if they are many."""
+        """Return how far the log is, how many bytes of it the server keeps for us, and a warning if they are many.
+
+        Where the log has nothing of the table beyond the last offset, that is how far it is: the rest is of others.
+        """
+        last, is_all = self._last, False
+        if last is not None and last.get(_COPIED) != 0:
+            is_all = self._look_ahead(last, None)[0] is None
         with self._log.connected() as connection:
             now = self._log.look(connection)
-        return {"lsn": now.flushed, "retained": now.retained, "warning": self._warning(now)}
+        end = last["lsn"] if last is not None and is_all else now.flushed
+        return {"lsn": end, "retained": now.retained, "warning": self._warning(now)}
 
     def _warning(self, now: Standing) -> str | None:
         """Return what to do about a log that grows, None while it is short."""
@@ -190,6 +206,14 @@ class PostgresReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Let go of what is held."""
         self._copy.close()
+
+
+def check_table_source(options: dict[str, str], names: list[str] | None) -> None:
+    """Raise what speaks against a stream of a table before anything is begun: its options, its login, its table.
+
+    names: the columns that the stream reads; None leaves the table to the checks of a stream that goes on.
+    """
+    PostgresReader(options, StructType([])).check(names)
 
 
 class _Counted:
