@@ -30,6 +30,8 @@ _TYPICAL_VALUES = 2.0
 """Values of the typical group that each group has room for, over those that carry its own variance."""
 _FEW = 30
 """Sampled values whose own spread is not trusted at higher confidence."""
+_LEAST_DEGREES = 0.1
+"""Degrees of freedom of a variance that hardly more than one value carries."""
 _RATES_CHOSEN = 1.1
 """Rates of a sample were chosen by looking at it: the variance at fixed rates is a little too small."""
 _VARIANCE_ESTIMATED = 1.03
@@ -318,6 +320,17 @@ def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: fl
         return np.zeros(len(variances))
     pooled = float(variances.sum()) / total * sampled
     return np.asarray(np.where(sampled < _FEW, two_sided_z(confidence) * np.sqrt(pooled), 0.0))
+
+
+def highest_variance_of_few(variance: FloatArray, carriers: FloatArray, confidence: float) -> FloatArray:
+    """Return how large a variance may be that so few values show: by the chi-square distribution; 0 of many values.
+
+    Two or three values may happen to agree, and what they differ by then says that they differ little.
+    """
+    degrees = np.maximum(carriers - 1.0, _LEAST_DEGREES)
+    least = 2.0 * scipy.special.gammaincinv(degrees / 2.0, (1.0 - confidence) / 2.0) / degrees
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.where(carriers < _FEW, variance / least, 0.0))
 
 
 def half_width_of_both(

@@ -55,7 +55,7 @@ def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
     """Return an aggregate of every group, of so many rows at most, whose ends allow for digits cut off."""
     if not may_be_cut_off(query):
         return column
-    nothing = np.asarray(column[0].is_null())
+    nothing = np.asarray(column[1].is_null())
     low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
     low, high = widened_ends(query, low, high, rows)
     return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
@@ -105,9 +105,15 @@ def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
 def sampled_column(
     read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
 ) -> Column:
-    """Return an aggregate of the groups that are shown; NULL where no row has a measure."""
+    """Return an aggregate of the groups that are shown; no value where no sampled row counts.
+
+    Rows that are not followed may count, so that such a value is not known rather than NULL; of a SUM the ends say how
+    large it may be.
+    """
     value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
     nothing = none[shown] | np.isnan(value)
+    if function == "sum":
+        return pa.array(value, mask=nothing), pa.array(low), pa.array(high)
     if function == "count":
         value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
         return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)

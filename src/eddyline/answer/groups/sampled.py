@@ -13,6 +13,7 @@ from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import (
     FloatArray,
     ends_of_groups,
+    highest_variance_of_few,
     least_ends_of_few,
     most_unsampled,
 )
@@ -210,7 +211,8 @@ class SampledGroups:
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":
             off = CANCELLED * ratio.size / np.maximum(np.abs(ratio.count), 1.0)
-            lows, highs = np.maximum(lows - off, 0.0), highs + off
+            few_values = highest_variance_of_few(values, counted.spread.carriers, confidence)
+            lows, highs = np.maximum(lows - off, 0.0), np.maximum(highs, few_values) + off
         if function.startswith("stddev"):
             values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)
