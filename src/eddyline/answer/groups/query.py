@@ -346,10 +346,12 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     confidence = whole_join.confidence
     rows = whole_join.read("count", {"count": ROWS})
     columns: list[Column] = []
+    heavy_tail = False
     for place, each in enumerate(query.aggregates):
         function = each.aggregate.function
         own = {power: quantity_of_group(place, power) for power in powers_of(function)}
         found = whole_join.read(function, own)
+        heavy_tail |= found.heavy_tail
         single = query.single(each.aggregate)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
@@ -358,6 +360,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     averages = {}
     for part in query.averages:
         found = whole_join.read("avg", _average_of(query, part))
+        heavy_tail |= found.heavy_tail
         single = _averaged(query, part)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
@@ -365,6 +368,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     about = notes.few_joined_values(rows.witnesses, rows.base)
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
     about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
+    about += [notes.HEAVY_TAIL] if heavy_tail else []
     rest = _nothing(whole_join.planned, query, confidence)
     group, most = np.zeros(1, dtype=np.int64), np.array([rows.high])
     missed = whole_join.misses_much

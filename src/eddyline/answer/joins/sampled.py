@@ -7,13 +7,20 @@ AVG, VAR and STDDEV are in sampled_ratios.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
-from eddyline.answer.interval import Spread, ends_of_sampled_values
+from eddyline.answer.interval import TAIL_OF_SUM, Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missed import largest_missed, most_removed, unseen_join
-from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
+from eddyline.answer.joins.sample_estimate import (
+    SampleEstimate,
+    exact_estimate,
+    has_own_totals,
+    room_for_tails,
+    with_pieces,
+)
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -100,11 +107,15 @@ def _read_sum(
     above = max(above, largest_missed(quantity, gaps, calibrated.above))
     removed = most_removed(quantity, totals.get(known, ()), confidence)
     below = max(below, removed)
+    tails = (0.0, 0.0)
+    if function == "sum" and "count" in quantities and not has_own_totals(quantities, totals, function):
+        tails = room_for_tails(quantities["count"], quantity.added, TAIL_OF_SUM, confidence)
+        below, above = max(below, tails[0]), max(above, tails[1])
     hidden = 0.0
     if not np.any(quantity.values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
     above = max(above, hidden)
-    found = SampleEstimate(value, value - below, value + above)
+    found = SampleEstimate(value, value - below, value + above, heavy_tail=inf in tails)
     estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, (hidden / 2.0) ** 2))
     if all(bool(np.all(each.weights >= 0)) for each in quantity.messages.relations):
