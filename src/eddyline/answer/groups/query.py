@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
@@ -92,7 +93,7 @@ def answer_groups(
     answered, labels, columns, rest, exact = read.answered, read.labels, read.columns, read.rest, read.exact
     by_zero, reads = False, {confidence: read}
     for named in query.formulas:
-        sure = confidence if exact else of_each(confidence, len(named.parts))
+        sure = confidence if exact else of_each(confidence, _unsure_parts(named, read))
         if sure not in reads:
             reads[sure] = _read_groups(snapshot, planned, query, sure, simultaneous=simultaneous)
         parts, known = reads[sure], reads[sure].answered
@@ -124,6 +125,12 @@ def answer_groups(
         answered.whole and exact,
         found,
     )
+
+
+def _unsure_parts(named: NamedFormula, read: _Groups) -> int:
+    """Return how many parts of a formula are not certain in every group: the others hold anyway."""
+    columns = [read.answered.averages.get(part, read.columns[part.name]) for part in named.parts]
+    return sum(not pc.all(pc.fill_null(pc.equal(low, high), False)).as_py() for _, low, high in columns)
 
 
 def _rest_of_formula(
