@@ -83,6 +83,7 @@ def _unseen(
 ) -> float:
     """Return how much may be there of which the sample shows nothing: of rows no more than of any rows."""
     hidden = unseen_join(quantities[function], totals.get(function, ()), confidence)
+    hidden *= quantities[function].unseen_share
     if function != "count" or EVERY_ROW not in quantities:
         return hidden
     return min(hidden, unseen_join(quantities[EVERY_ROW], totals.get(EVERY_ROW, ()), confidence))
