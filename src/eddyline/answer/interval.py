@@ -14,7 +14,7 @@ Factors beside the quantiles were measured: figures/ has the scripts, docs/conce
 
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp, inf, pi, sqrt
+from math import exp, inf, log, pi, sqrt
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -42,6 +42,9 @@ _NO_MEAN, _HEAVIEST_SHAPE = 1.1, 5.0
 TAIL_OF_SUM, TAIL_OF_SQUARES = 1.5, 0.0
 """How many standard errors of a tail's shape count. Chosen for 95% over Pareto, lognormal and log-logistic values,
 1,000 to 40,000 of them at rates of .03 to .2; squares have room by their variance as well."""
+_TINY = 1e-300
+_LEAST_GROUPS = 10
+"""Groups whose variances tell how alike they are."""
 _LEAST_DEGREES = 0.1
 """Degrees of freedom of a variance that hardly more than one value carries."""
 _RATES_CHOSEN = 1.1
@@ -345,6 +348,53 @@ class GroupSpread:
         more = np.where(sampled > 0.0, _TYPICAL_VALUES * typical / self.carriers, 0.0)
         return replace(self, variance=self.variance + more)
 
+    def with_others(self, sampled: FloatArray) -> "GroupSpread":
+        """Return the spread in which each group's own variance is moved towards that of values of all groups.
+
+        Two or three values of a group know its variance badly, and hundreds of groups know what values differ by well.
+        How far groups may be trusted to be alike is told by how much more their variances differ than chance explains
+        (Smyth's moderated variances). carriers: then those of both. Where values have heavy tails, sums of few of them
+        do, too: Student's distribution with the kurtosis of such a sum. sampled: the sampled values of each group.
+        """
+        told = (self.variance > 0.0) & (sampled > 0.0)
+        if int(told.sum()) < _LEAST_GROUPS:
+            return self
+        variance, number, own = self.variance[told], sampled[told], self.carriers[told] + 1.0
+        each = np.log(variance / number) - scipy.special.digamma(own / 2.0) + np.log(own / 2.0)
+        explained = float(scipy.special.polygamma(1, own / 2.0).mean())
+        others = 2.0 * _inverse_trigamma(float(each.var(ddof=1)) - explained)
+        common = exp(float(each.mean()) + float(scipy.special.digamma(others / 2.0)) - log(others / 2.0))
+        degrees = self.carriers + 1.0
+        moved = (others * common * sampled + degrees * self.variance) / (others + degrees)
+        skewness = float((self.skewness * self.variance).sum() / self.variance.sum())
+        skewness = min(
+            max(skewness, -sqrt(common)), sqrt(common)
+        )  # that of equal values: tails are in the kurtosis
+        third = others * skewness * common * sampled + degrees * self.skewness * self.variance
+        fourth = (variance / moved[told] * number) ** 2 / self.carriers[told]
+        kurtosis = float(fourth.sum() / number.sum()) - 3.0
+        of_tails = 4.0 + 6.0 * sampled / kurtosis if kurtosis > 0.0 else np.full(len(sampled), inf)
+        carriers = np.maximum(np.minimum(others + degrees, of_tails) - 1.0, self.carriers)
+        return replace(
+            self,
+            variance=np.where(sampled > 0.0, moved, self.variance),
+            skewness=np.where(
+                sampled > 0.0, third / (others + degrees) / np.maximum(moved, _TINY), self.skewness
+            ),
+            carriers=np.where(sampled > 0.0, carriers, self.carriers),
+        )
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return where the trigamma function has a value, by Newton's method; 1,000 where the value is hardly positive."""
+    if value <= 1e-3:
+        return 1e3
+    found = 0.5 + 1.0 / value
+    for _ in range(20):
+        there = float(scipy.special.polygamma(1, found))
+        found += there * (1.0 - there / value) / float(scipy.special.polygamma(2, found))
+    return found
+
 
 def ends_of_unseen_groups(
     rare: FloatArray, typical: float, base: float, confidence: float
@@ -366,20 +416,28 @@ def ends_of_unseen_groups(
 
 
 def ends_of_groups(
-    spread: GroupSpread, confidence: float, below: float = 0.0, above: float = 0.0
+    spread: GroupSpread,
+    confidence: float,
+    below: float = 0.0,
+    above: float = 0.0,
+    sampled: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values."""
-    ends = _ends_of_groups(spread, below, above, confidence)
+    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values.
+
+    sampled: the sampled values of each group, where what all of them show tells of each beyond 95%.
+    """
+    ends = _ends_of_groups(spread, below, above, min(confidence, _CALIBRATED))
     if confidence <= _CALIBRATED:
-        return ends
+        return _ends_of_groups(spread, below, above, confidence)
+    if sampled is not None:
+        spread = spread.with_others(sampled)
     quantiles = [
         scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + each / 2) for each in (confidence, _CALIBRATED)
     ]
-    further, near = (
-        quantiles[0] / quantiles[1],
-        _ends_of_groups(spread, below, above, _CALIBRATED),
-    )
-    return np.maximum(ends[0], further * near[0]), np.maximum(ends[1], further * near[1])
+    near, far = (_ends_of_groups(spread, below, above, each) for each in (_CALIBRATED, confidence))
+    further = quantiles[0] / quantiles[1]
+    found = [np.maximum(np.maximum(far[k], further * near[k]), ends[k]) for k in range(2)]
+    return found[0], found[1]
 
 
 def _ends_of_groups(

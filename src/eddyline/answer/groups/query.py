@@ -175,7 +175,7 @@ def _read_groups(
     negative = 0
     if query.details:
         rows = rows_of(list(labels.values()), len(answered.groups))
-        sure = of_each(confidence, len(rows)) if simultaneous else confidence
+        sure = of_each(confidence, len(rows) * len(query.measures)) if simultaneous else confidence
         for name, read in read_details(
             snapshot,
             planned,
@@ -406,7 +406,8 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         whole_join.grouped, names, own_links(query, whole_join.grouped), whole_join.missed.surprises
     )
     shown = sampled.sums[ROWS] > 0
-    sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
+    compared = int(shown.sum()) * len(query.measures)
+    sure = of_each(confidence, compared) if simultaneous else confidence
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     quotients = [_average_of(query, part) for part in query.averages]

@@ -156,7 +156,8 @@ class SampledGroups:
 
     def _ends(self, moments: Moments, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return how far the ends of each group lie from its estimate: (below it, above it)."""
-        return ends_of_groups(moments.spread.with_typical(moments.sampled), confidence, *self.surprises)
+        spread = moments.spread.with_typical(moments.sampled)
+        return ends_of_groups(spread, confidence, *self.surprises, sampled=moments.sampled)
 
     def _hidden(self, name: str, whole: tuple[float, float], moments: Moments, confidence: float) -> float:
         """Return what values that are not followed may add to a group of which only certain values are seen."""
