@@ -37,6 +37,7 @@ from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.rounding import may_be_cut_off, most_rows, widened
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
@@ -415,6 +416,16 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         (GroupAggregate("avg", own, differences=whole_join.differences(own)), None) for own in quotients
     ]
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
+    tails = [
+        isinstance(planned, AdHocQuery)
+        and not each.is_sum
+        and whole_join.read(each.function, each.quantities).heavy_tail
+        for each, _ in asked
+    ]
+    read = [
+        replace(each, highs=np.full_like(each.highs, inf)) if heavy else each
+        for each, heavy in zip(read, tails, strict=True)
+    ]
     missed = whole_join.misses_much
     if missed:
         read = [_open_to_missed(each, whole) for each, (_, whole) in zip(read, asked, strict=True)]
@@ -440,6 +451,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             rest[each.name] = _rest(about, unseen, function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
+    few += [notes.HEAVY_TAIL] if any(tails) else []
     groups, exact, unrounded = sampled.groups[shown], sampled.whole_groups, {}
     if exact:
         groups, known, totals, _ = _exact_rows(whole_join.grouped, names, query)
