@@ -104,6 +104,9 @@ def test_moments_of_groups_are_those_of_nested_loops(case, way):
             Asked({0: np.ones(len(groups))}),
             Asked({1: np.ones(len(groups))}),
             Asked({1: np.ones(len(groups)), 0: -mean}, (0, sums[:, 0])),
+            Asked(
+                {1: np.ones(len(groups))}, (1, sums[:, 1])
+            ),  # measures of 0: not every value has rows that count
         ]
         by_owner = Asked({0: mean}, owners=owners, number=3)
         for found, each in zip(entries.moments(*asked), asked, strict=True):

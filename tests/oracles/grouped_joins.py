@@ -73,8 +73,11 @@ def slow_moments(grouped, groups, links, asked):
                 counted[key] += abs(amounts[asked.count[0]])
         before = moments[:, 4:].copy()
         for (place, owner), amount in added.items():
+            if asked.count is not None and counted[place, owner] == 0:
+                continue  # a value without rows that count tells nothing of a ratio
             chance = 1.0 - grouped.join.probabilities[link][place]
-            rest = 1.0 - counted[place, owner] * chance / (asked.count[1][owner] if asked.count else 1.0)
+            total = asked.count[1][owner] if asked.count else 1.0
+            rest = 1.0 - (counted[place, owner] * chance / total if total else 0.0)
             value = amount / max(rest, LEAST_REST)
             part = value**2 * chance
             moments[owner, :3] += part, part**2, part * value * chance

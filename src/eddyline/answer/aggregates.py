@@ -140,5 +140,6 @@ def told(
         value, low, high = max(round(value), 0), floor(max(low, 0)), max(high, 0)
     if function not in ("sum", "avg"):
         low = max(low, 0)
-    about = [*about, *notes.wide_interval(value, low, high)]
+    if notes.HEAVY_TAIL not in about:
+        about = [*about, *notes.wide_interval(value, low, high)]
     return Estimate(planned.name, value, low, high, confidence, method, notes=tuple(about))

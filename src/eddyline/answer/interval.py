@@ -13,7 +13,8 @@ Factors beside the quantiles were measured: figures/ has the scripts, docs/conce
 """
 
 from dataclasses import dataclass, replace
-from math import exp, inf, pi, sqrt
+from functools import cache
+from math import exp, inf, log, pi, sqrt
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -30,6 +31,22 @@ _TYPICAL_VALUES = 2.0
 """Values of the typical group that each group has room for, over those that carry its own variance."""
 _FEW = 30
 """Sampled values whose own spread is not trusted at higher confidence."""
+_TAIL_SHARE, _LEAST_TAIL, _LARGEST_TAIL = 10, 20, 400
+"""The tail of a sample: a tenth of its values, at least and at most so many. A twentieth and a fifth do
+about as well."""
+_LIGHT = 4.0
+"""Values of a tail have rates of at most so many times the base: others are followed because they are heavy."""
+_ALIKE_SIZES = 1 - 1e-9
+_NO_MEAN, _HEAVIEST_SHAPE = 1.1, 5.0
+"""Shapes from which on a sum has no bound, and that are not exceeded when they are drawn."""
+TAIL_OF_SUM, TAIL_OF_SQUARES = 1.5, 0.0
+"""How many standard errors of a tail's shape count. Chosen for 95% over Pareto, lognormal and log-logistic values,
+1,000 to 40,000 of them at rates of .03 to .2; squares have room by their variance as well."""
+_TINY = 1e-300
+_LEAST_GROUPS = 10
+"""Groups whose variances tell how alike they are."""
+_LEAST_DEGREES = 0.1
+"""Degrees of freedom of a variance that hardly more than one value carries."""
 _RATES_CHOSEN = 1.1
 """Rates of a sample were chosen by looking at it: the variance at fixed rates is a little too small."""
 _VARIANCE_ESTIMATED = 1.03
@@ -154,6 +171,80 @@ def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
     return float(unseen**2 * top[0] ** 2 * tail / (tail - 2.0))
 
 
+@dataclass(frozen=True)
+class Tail:
+    """How the largest parts of an estimate fall off: the sizes of those that the sample shows, the largest first.
+
+    shape: by the moment estimator of Dekkers, Einmahl and de Haan. 1/a for a power tail with exponent a, 0 for an
+    exponential one; from 1/2 on there is no variance, from 1 on no mean.
+    """
+
+    sizes: FloatArray
+    chances: FloatArray
+    shape: float
+    scale: float
+
+    @classmethod
+    def of(cls, parts: FloatArray, rates: FloatArray, base: float) -> "Tail | None":
+        """Return the tail of what values at the base rate add, before scaling up; None if too few add something."""
+        light = (rates <= _LIGHT * base) & (rates < 1.0)
+        number = min(max(int(light.sum()) // _TAIL_SHARE, _LEAST_TAIL), _LARGEST_TAIL)
+        sizes, chances = parts[light], 1.0 - rates[light]
+        kept = np.flatnonzero(sizes > 0.0)
+        kept = kept[np.argsort(-sizes[kept], kind="stable")][: number + 1]
+        if len(kept) < _LEAST_TAIL:
+            return None
+        sizes, chances = sizes[kept], chances[kept]
+        logs = np.log(sizes[:-1] / sizes[-1])
+        first, second = float(logs.mean()), float((logs**2).mean())
+        alike = first**2 / second if second > 0.0 else 1.0
+        shape = first + 1.0 - 0.5 / (1.0 - alike) if alike < _ALIKE_SIZES else -inf
+        return cls(
+            sizes[:-1], chances[:-1], shape, float(sizes[-1]) * first * (1.0 - min(shape - first, 0.0))
+        )
+
+    def more_unseen(self, caution: float, confidence: float) -> float:
+        """Return how much more than estimated the values of the tail may add that the sample does not hold.
+
+        By a generalized Pareto tail whose shape is as unsure as so many (`caution`) of its standard errors: the
+        quantile of what the largest unseen values would add, less what the estimate has for as many of them. Infinite
+        where the tail has no mean. Beyond 95% it grows as quantiles of such a tail do.
+        """
+        if self.shape > _NO_MEAN:
+            return inf
+        if self.shape == -inf:
+            return 0.0
+        stands_for = np.cumsum(self.chances / (1.0 - self.chances))
+        unseen = float(stands_for[-1])
+        arrivals, scores = _tail_draws()
+        number = min(arrivals.shape[1], int(unseen))
+        if number == 0:
+            return 0.0
+        error = sqrt((1.0 + min(max(self.shape, 0.0), 1.0) ** 2) / len(self.sizes))
+        shapes = np.clip(self.shape + caution * error * scores, -1.0, _HEAVIEST_SHAPE)[:, None]
+        shapes = np.where(np.abs(shapes) < 1e-6, 1e-6, shapes)
+        beyond = np.minimum(arrivals[:, :number] / unseen, 1.0)
+        drawn = self.sizes[-1] + self.scale * (beyond**-shapes - 1.0) / shapes
+        held = np.diff(np.minimum(stands_for, number), prepend=0.0)
+        more = drawn.sum(axis=1) - float((held * self.sizes).sum())
+        most = float(np.quantile(more, 0.5 + min(confidence, _CALIBRATED) / 2.0))
+        rarer = max((1.0 - _CALIBRATED) / (1.0 - confidence), 1.0)
+        return max(most, 0.0) * float(rarer ** max(self.shape, 0.0))
+
+
+@cache
+def _tail_draws() -> tuple[FloatArray, FloatArray]:
+    """Return (times of the first arrivals of a Poisson process, normal scores), a row and a number for each draw.
+
+    Always the same, so that equal states give equal answers.
+    """
+    draws, largest = 3000, 40
+    rng, places = np.random.default_rng(20_260), (np.arange(draws) + 0.5) / draws
+    gaps = rng.exponential(size=(draws, largest))
+    gaps[:, 0] = -np.log(rng.permutation(places))
+    return np.cumsum(gaps, axis=1), rng.permutation(scipy.special.ndtri(places))
+
+
 def ends_of_sampled_values(
     spread: Spread, below: float, above: float, confidence: float
 ) -> tuple[float, float]:
@@ -257,6 +348,53 @@ class GroupSpread:
         more = np.where(sampled > 0.0, _TYPICAL_VALUES * typical / self.carriers, 0.0)
         return replace(self, variance=self.variance + more)
 
+    def with_others(self, sampled: FloatArray) -> "GroupSpread":
+        """Return the spread in which each group's own variance is moved towards that of values of all groups.
+
+        Two or three values of a group know its variance badly, and hundreds of groups know what values differ by well.
+        How far groups may be trusted to be alike is told by how much more their variances differ than chance explains
+        (Smyth's moderated variances). carriers: then those of both. Where values have heavy tails, sums of few of them
+        do, too: Student's distribution with the kurtosis of such a sum. sampled: the sampled values of each group.
+        """
+        told = (self.variance > 0.0) & (sampled > 0.0)
+        if int(told.sum()) < _LEAST_GROUPS:
+            return self
+        variance, number, own = self.variance[told], sampled[told], self.carriers[told] + 1.0
+        each = np.log(variance / number) - scipy.special.digamma(own / 2.0) + np.log(own / 2.0)
+        explained = float(scipy.special.polygamma(1, own / 2.0).mean())
+        others = 2.0 * _inverse_trigamma(float(each.var(ddof=1)) - explained)
+        common = exp(float(each.mean()) + float(scipy.special.digamma(others / 2.0)) - log(others / 2.0))
+        degrees = self.carriers + 1.0
+        moved = (others * common * sampled + degrees * self.variance) / (others + degrees)
+        skewness = float((self.skewness * self.variance).sum() / self.variance.sum())
+        skewness = min(
+            max(skewness, -sqrt(common)), sqrt(common)
+        )  # that of equal values: tails are in the kurtosis
+        third = others * skewness * common * sampled + degrees * self.skewness * self.variance
+        fourth = (variance / moved[told] * number) ** 2 / self.carriers[told]
+        kurtosis = float(fourth.sum() / number.sum()) - 3.0
+        of_tails = 4.0 + 6.0 * sampled / kurtosis if kurtosis > 0.0 else np.full(len(sampled), inf)
+        carriers = np.maximum(np.minimum(others + degrees, of_tails) - 1.0, self.carriers)
+        return replace(
+            self,
+            variance=np.where(sampled > 0.0, moved, self.variance),
+            skewness=np.where(
+                sampled > 0.0, third / (others + degrees) / np.maximum(moved, _TINY), self.skewness
+            ),
+            carriers=np.where(sampled > 0.0, carriers, self.carriers),
+        )
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return where the trigamma function has a value, by Newton's method; 1,000 where the value is hardly positive."""
+    if value <= 1e-3:
+        return 1e3
+    found = 0.5 + 1.0 / value
+    for _ in range(20):
+        there = float(scipy.special.polygamma(1, found))
+        found += there * (1.0 - there / value) / float(scipy.special.polygamma(2, found))
+    return found
+
 
 def ends_of_unseen_groups(
     rare: FloatArray, typical: float, base: float, confidence: float
@@ -278,20 +416,28 @@ def ends_of_unseen_groups(
 
 
 def ends_of_groups(
-    spread: GroupSpread, confidence: float, below: float = 0.0, above: float = 0.0
+    spread: GroupSpread,
+    confidence: float,
+    below: float = 0.0,
+    above: float = 0.0,
+    sampled: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values."""
-    ends = _ends_of_groups(spread, below, above, confidence)
+    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values.
+
+    sampled: the sampled values of each group, where what all of them show tells of each beyond 95%.
+    """
+    ends = _ends_of_groups(spread, below, above, min(confidence, _CALIBRATED))
     if confidence <= _CALIBRATED:
-        return ends
+        return _ends_of_groups(spread, below, above, confidence)
+    if sampled is not None:
+        spread = spread.with_others(sampled)
     quantiles = [
         scipy.special.stdtrit(spread.carriers + 1.0, 0.5 + each / 2) for each in (confidence, _CALIBRATED)
     ]
-    further, near = (
-        quantiles[0] / quantiles[1],
-        _ends_of_groups(spread, below, above, _CALIBRATED),
-    )
-    return np.maximum(ends[0], further * near[0]), np.maximum(ends[1], further * near[1])
+    near, far = (_ends_of_groups(spread, below, above, each) for each in (_CALIBRATED, confidence))
+    further = quantiles[0] / quantiles[1]
+    found = [np.maximum(np.maximum(far[k], further * near[k]), ends[k]) for k in range(2)]
+    return found[0], found[1]
 
 
 def _ends_of_groups(
@@ -318,6 +464,17 @@ def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: fl
         return np.zeros(len(variances))
     pooled = float(variances.sum()) / total * sampled
     return np.asarray(np.where(sampled < _FEW, two_sided_z(confidence) * np.sqrt(pooled), 0.0))
+
+
+def highest_variance_of_few(variance: FloatArray, carriers: FloatArray, confidence: float) -> FloatArray:
+    """Return how large a variance may be that so few values show: by the chi-square distribution; 0 of many values.
+
+    Two or three values may happen to agree, and what they differ by then says that they differ little.
+    """
+    degrees = np.maximum(carriers - 1.0, _LEAST_DEGREES)
+    least = 2.0 * scipy.special.gammaincinv(degrees / 2.0, (1.0 - confidence) / 2.0) / degrees
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.where(carriers < _FEW, variance / least, 0.0))
 
 
 def half_width_of_both(

@@ -16,6 +16,10 @@ FEW_LARGE_VALUES = (
     "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
     "size, the interval is wide and may still be too narrow; planned, the query is calibrated by exact totals."
 )
+HEAVY_TAIL = (
+    "the largest values carry the sum, and how large those are that the sample does not hold is not known: the "
+    "interval is unbounded there; planned, the query is calibrated by exact totals."
+)
 MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."

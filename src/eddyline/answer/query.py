@@ -48,6 +48,7 @@ def _is_sampled_variance(planned: PlannedQuery, estimate: Estimate) -> bool:
     return (
         isinstance(query, Query)
         and not estimate.exact
+        and notes.HEAVY_TAIL not in estimate.notes
         and query.aggregate.function.startswith(("var", "stddev"))
     )
 

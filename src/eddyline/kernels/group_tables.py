@@ -162,7 +162,8 @@ def add_table_moments(  # noqa: C901, PLR0912 - sums over what meets, in one loo
     plain one as it is, and all of them times the place's scale. chances: that a value is not included. counted: a sum's
     quantity of which a value's own share of the cell's total (shares: one over it) is taken off, down to `least_rest`;
     -1 for none. moments (sums, 5, codes, columns): variance, sum of squared parts, third moment, largest part, what
-    sampled values add by themselves. seen (2, codes, columns): certain values, sampled ones. row, values, here: room.
+    sampled values add by themselves. seen (1 + sums, 2, codes, columns): how many certain values and sampled ones have
+    any quantity, then of each sum with a count how many have rows that count. row, values, here: room.
     """
     for place in range(min(len(row_starts), len(starts)) - 1):
         first, end = row_starts[place], row_starts[place + 1]
@@ -180,10 +181,15 @@ def add_table_moments(  # noqa: C901, PLR0912 - sums over what meets, in one loo
             for quantity in range(len(row)):
                 if sums[entry, quantity] != 0.0:
                     _mark(row[quantity], here)
-            _add(here, seen[1 if chance > 0.0 else 0, code])
-            if chance <= 0.0:
-                continue
+            _add(here, seen[0, 1 if chance > 0.0 else 0, code])
             for number in range(len(columns)):
+                if counted[number] >= 0:
+                    _clear(here)
+                    if sums[entry, counted[number]] != 0.0:
+                        _mark(row[counted[number]], here)
+                    _add(here, seen[1 + number, 1 if chance > 0.0 else 0, code])
+                if chance <= 0.0:
+                    continue
                 _clear(values)
                 for part in range(columns.shape[1]):
                     column = columns[number, part]

@@ -116,7 +116,7 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
     owners: np.ndarray,
     columns: np.ndarray,
     factors: np.ndarray,
-    totals: np.ndarray,
+    shares: np.ndarray,
     count: int,
     least_rest: float,
     added: np.ndarray,
@@ -130,10 +130,10 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
     At place p the entries from starts[p] to starts[p + 1] meet those of the other side. Two of them make the number of
     a group, which stands in `numbers` (places: where each number does, -1 for nowhere; empty where it is looked for).
     Its owner (-1: none) is added the quantities of some columns times their factors for the group and the place's
-    scale. chances: that a value is not included. totals: of owners, the counts (quantity `count`) of which a value's
-    own part is taken off, down to `least_rest`; empty for none. moments, by owner: variance, sum of squared parts,
-    third moment, largest part, sampled values, values. typical: what sampled values add by themselves, and how many
-    there are.
+    scale. chances: that a value is not included. shares: one over the count (quantity `count`) of each owner, of which
+    a value's own part is taken off, down to `least_rest`; 0 where the count is 0, empty to take nothing off. moments,
+    by owner: variance, sum of squared parts, third moment, largest part, sampled values, values. typical: what sampled
+    values add by themselves, and how many there are.
     added, counted, touched: room for all owners, zero.
     """
     for place in range(min(len(starts), len(other_starts)) - 1):
@@ -156,13 +156,16 @@ def add_moments(  # noqa: C901 - sums over what meets, in one loop
                     reached += 1
                     added[owner] = value
                     counted[owner] = -1.0
-                if len(totals) > 0:
+                if len(shares) > 0:
                     counted[owner] -= abs(sums[entry, count] * other_sums[other, count]) * scale
         for at in range(reached):
             owner = touched[at]
             value = added[owner]
-            if len(totals) > 0:
-                value /= max(1.0 + (counted[owner] + 1.0) * chance / totals[owner], least_rest)
+            if len(shares) > 0:
+                if counted[owner] == -1.0:  # none of its rows counts: it tells nothing of a ratio
+                    counted[owner] = 0.0
+                    continue
+                value /= max(1.0 + (counted[owner] + 1.0) * chance * shares[owner], least_rest)
             part = value * value * chance
             moments[owner, 0] += part
             moments[owner, 1] += part * part

@@ -48,6 +48,19 @@ class Compared:
         left, right = (self.ranks[relation][groups[relation]] for relation in (self.left, self.right))
         return _COMPARE[self.operator](left, right) & (left >= 0) & (right >= 0)
 
+    def may_hold(self, relation: int) -> BoolArray:
+        """Return which groups of one of the two relations meet it with some group of the other."""
+        mine, other = self.ranks[relation], self.ranks[self.right if relation == self.left else self.left]
+        others = np.unique(other[other >= 0])
+        operator = self.operator_from(relation)
+        if len(others) == 0:
+            return np.zeros(len(mine), dtype=np.bool_)
+        if operator == "=":
+            return np.isin(mine, others)
+        if operator == "<>" and len(others) > 1:
+            return mine >= 0
+        return _COMPARE[operator](mine, others[-1] if operator in ("<", "<=") else others[0]) & (mine >= 0)
+
 
 @dataclass(frozen=True, eq=False)
 class GroupCondition:
@@ -102,6 +115,14 @@ class CrossConditions:
         self.kept = kept
         self.conditions = conditions
         self._meetings: dict[tuple[Relations, Relations], Meeting] = {}
+
+    def may_hold(self, relation: int) -> BoolArray:
+        """Return which groups of a relation meet each comparison with some group of another, whatever they join."""
+        kept = np.ones(len(self.join.codes[relation]), dtype=np.bool_)
+        for condition in self.conditions:
+            if isinstance(condition.test, Compared) and relation in condition.relations:
+                kept &= condition.test.may_hold(relation)
+        return kept
 
     def meeting(self, mine: Relations, others: Relations) -> Meeting:
         """Return what is applied where two sides meet for the first time; each side: the relations behind it."""

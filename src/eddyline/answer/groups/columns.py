@@ -120,9 +120,15 @@ def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
 def sampled_column(
     read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
 ) -> Column:
-    """Return an aggregate of the groups that are shown; not known where no row that is held has a measure."""
+    """Return an aggregate of the groups that are shown; no value where no sampled row counts.
+
+    Rows that are not followed may count, so that such a value is not known rather than NULL; of a SUM the ends say how
+    large it may be.
+    """
     value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
     nothing = none[shown] | np.isnan(value)
+    if function == "sum":
+        return pa.array(value, mask=nothing), pa.array(low), pa.array(high)
     if function == "count":
         value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
         return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)

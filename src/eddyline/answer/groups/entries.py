@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, table_moments
+from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, shares_of, table_moments
 from eddyline.answer.interval import ALIKE_IN_GROUPS, FloatArray, GroupSpread, hidden_by_few
 from eddyline.kernels.groups import add_moments, count_values, find_entries
 from eddyline.sample.carried import Carried, Entries
@@ -60,7 +60,8 @@ class _Moments:
         size = groups if asked.owners is None else asked.number
         self.columns = np.array([*asked.factors], dtype=np.int64)
         self.factors = np.array([*asked.factors.values()]).reshape(len(self.columns), groups)
-        self.counted, self.totals = asked.count if asked.count is not None else (0, np.empty(0))
+        self.counted, totals = asked.count if asked.count is not None else (0, np.empty(0))
+        self.shares = shares_of(totals)
         self.moments, self.typical = np.zeros((size, 6)), np.zeros(2)
         self.lonely, self._before = np.zeros(size, dtype=np.bool_), np.zeros((size, 2))
 
@@ -86,7 +87,7 @@ class _Moments:
             self.owners,
             self.columns,
             self.factors,
-            self.totals,
+            self.shares,
             self.counted,
             LEAST_REST,
             np.zeros(size),
@@ -196,14 +197,14 @@ class GroupEntries:
                     each.add(left, right, scales, 1.0 - rates, self.numbers)
         for each in made:
             values = each.end_link()
-            if each.asked.owners is None:
+            if each.asked.owners is None and each.asked.count is None:
                 self._seen[link] = values
 
     def _add_table(self, link: int, made: Sequence["_Moments"], entries: Carried, table: GroupTable) -> None:
         scales, rates = self._messages.factors[link][:, 0], self.grouped.join.probabilities[link]
         found = table_moments(entries, table, scales, 1.0 - rates, [each.asked for each in made], self.groups)
-        for each, cells in zip(made, found.cells, strict=True):
-            each.add_cells(found.groups, cells, found.values, found.sampled)
+        for each, *told in zip(made, found.cells, found.values, found.sampled, strict=True):
+            each.add_cells(found.groups, *told)
 
     @cached_property
     def rare(self) -> RareEntries:

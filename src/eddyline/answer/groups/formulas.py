@@ -2,21 +2,23 @@
 
 Parts are read at the confidence at which all of a formula's hold at once (Bonferroni), so that whatever they have to do
 with each other, the formula lies between its ends as surely as was asked. An average is one part, read as AVG is.
+A part that is not known, because no sampled row counts, is not a number between its ends, and may be NULL.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, isfinite
+from math import inf, isfinite, isnan, nan
 from typing import Any
 
-from eddyline.answer.groups.columns import Column, Value, column_of_values, not_known
+from eddyline.answer.groups.columns import Column, Value, column_of_values
 from eddyline.errors import PlanError
 from eddyline.sql.query import Formula, FormulaNumber, FormulaPart, NamedFormula
 
 Ends = tuple[Any, Any, Any]
 """A number with its ends: fractions where it is exact, else floats."""
 _NULL: Value = (None, None, None)
+_NOT_KNOWN: Ends = (nan, -inf, inf)
 _BEYOND = 10**76
 _DECIMALS = 10**18
 
@@ -68,10 +70,6 @@ def _is_whole(formula: Formula, values: Mapping[str, Sequence[Value]]) -> bool:
     )
 
 
-class _NotKnown(Exception):  # noqa: N818 - no error: a part of a formula is not known, and so the whole is not
-    """What is kept cannot tell a formula."""
-
-
 @dataclass
 class _Read:
     """The parts of a formula in one group."""
@@ -83,12 +81,11 @@ class _Read:
 
     def told(self, named: NamedFormula, *, whole: bool) -> Value:
         """Return a formula as the table has it; whole: as an integer."""
-        try:
-            found = self.of(named.formula)
-        except _NotKnown:
-            return not_known(is_number=True)
+        found = self.of(named.formula)
         if found is None:
             return _NULL
+        if _is_unknown(found):
+            return None, found[1], found[2]
         if not abs(found[0]) < _BEYOND:
             raise PlanError(
                 f"the formula {named.name!r} is a number beyond 1e76, which is not told: leave a factor out."
@@ -97,24 +94,27 @@ class _Read:
         return value, low, high
 
     def of(self, formula: Formula) -> Ends | None:
-        """Return a formula, None where it is NULL, or raise _NotKnown."""
+        """Return a formula, None where it is NULL."""
         if isinstance(formula, FormulaNumber):
             return self._number(formula.digits)
         if isinstance(formula, FormulaPart):
             return self._part(formula)
         left = self.of(formula.left)
-        if formula.operator == "coalesce" and left is None:
-            return self.of(formula.right)
-        right = self.of(formula.right)
+        if formula.operator == "coalesce":
+            return (
+                left if left is not None and not _is_unknown(left) else _first(left, self.of(formula.right))
+            )
+        return self._combined(formula.operator, left, self.of(formula.right))
+
+    def _combined(self, operator: str, left: Ends | None, right: Ends | None) -> Ends | None:
+        """Return what an operator makes of two numbers; NULL of any NULL."""
         if left is None or right is None:
             return None
-        if formula.operator == "nullif":
-            return _unless_equal(left, right)
-        return (
-            self._divided(left, right)
-            if formula.operator == "/"
-            else _OPERATIONS[formula.operator](left, right)
-        )
+        if operator == "nullif":
+            if _is_unknown(left) or _is_unknown(right):
+                return nan, left[1], left[2]
+            return None if _as_spark_has_it(left[0]) == _as_spark_has_it(right[0]) else left
+        return self._divided(left, right) if operator == "/" else _OPERATIONS[operator](left, right)
 
     def _number(self, digits: str) -> Ends:
         number = Fraction(digits) if self.exact else float(digits)
@@ -129,24 +129,24 @@ class _Read:
         count = self._aggregate(self.values[part.over])
         assert count is not None
         if part.guarded and count[0] == 0:
-            return _unless_equal(count, (0, 0, 0))
+            return None if _is_certain(count) else _NOT_KNOWN
         return self._divided(over, count)
 
     def _aggregate(self, value: Value) -> Ends | None:
-        if value[0] is None and value[1] is not None:
-            raise _NotKnown
-        if value[0] is None:
+        if value[0] is None and (self.exact or value[1] is None):
             return None
         if self.exact:
             number = value[0] if isinstance(value[0], Fraction) else Fraction(str(value[0]))
             return number, number, number
-        middle, low, high = (None if end is None else float(end) for end in value)  # type: ignore[arg-type]
-        return middle, -inf if low is None else low, inf if high is None else high
+        return tuple(  # type: ignore[return-value]
+            missing if end is None else float(end)  # type: ignore[arg-type]
+            for end, missing in zip(value, _NOT_KNOWN, strict=True)
+        )
 
     def _divided(self, left: Ends, right: Ends) -> Ends | None:
+        if right[0] == 0 and not _is_certain(right):
+            return _NOT_KNOWN
         if right[0] == 0:
-            if right[1] < right[2]:
-                raise _NotKnown
             self.divided_by_zero = True
             return None
         if right[1] <= 0 <= right[2]:
@@ -154,13 +154,21 @@ class _Read:
         return _times(left, (1 / right[0], 1 / right[2], 1 / right[1]))
 
 
-def _unless_equal(left: Ends, right: Ends) -> Ends | None:
-    """Return NULLIF of two numbers, or raise _NotKnown where the first is only estimated to be the second."""
-    if _as_spark_has_it(left[0]) != _as_spark_has_it(right[0]):
+def _first(left: Ends | None, right: Ends | None) -> Ends | None:
+    """Return COALESCE of two numbers, the first of which is NULL or may be; not known where it may be anything."""
+    if left is None or right is None:
+        return right if left is None else left
+    if left[1:] == (-inf, inf):
         return left
-    if left[1] < left[2]:
-        raise _NotKnown
-    return None
+    return right[0], min(left[1], right[1]), max(left[2], right[2])
+
+
+def _is_unknown(ends: Ends) -> bool:
+    return isinstance(ends[0], float) and isnan(ends[0])
+
+
+def _is_certain(ends: Ends) -> bool:
+    return bool(ends[1] == ends[0] == ends[2])
 
 
 def _times(left: Ends, right: Ends) -> Ends:
@@ -195,5 +203,4 @@ _OPERATIONS: dict[str, Callable[[Ends, Ends], Ends]] = {
     "-": lambda left, right: (left[0] - right[0], left[1] - right[2], left[2] - right[1]),
     "*": _times,
     "round": _rounded,
-    "coalesce": lambda left, _: left,
 }

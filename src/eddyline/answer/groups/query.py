@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
@@ -38,6 +39,7 @@ from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.rounding import may_be_cut_off, most_rows, widened
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
 from eddyline.plan.decide.repeated_links import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
@@ -100,7 +102,7 @@ def answer_groups(
     answered, labels, columns, rest, exact = read.answered, read.labels, read.columns, read.rest, read.exact
     by_zero, reads = False, {confidence: read}
     for named in query.formulas:
-        sure = confidence if exact else of_each(confidence, len(named.parts))
+        sure = confidence if exact else of_each(confidence, _unsure_parts(named, read))
         if sure not in reads:
             reads[sure] = _read_groups(snapshot, planned, query, sure, simultaneous=simultaneous)
         parts, known = reads[sure], reads[sure].answered
@@ -135,6 +137,12 @@ def answer_groups(
         answered.whole and exact,
         found,
     )
+
+
+def _unsure_parts(named: NamedFormula, read: _Groups) -> int:
+    """Return how many parts of a formula are not certain in every group: the others hold anyway."""
+    columns = [read.answered.averages.get(part, read.columns[part.name]) for part in named.parts]
+    return sum(not pc.all(pc.fill_null(pc.equal(low, high), False)).as_py() for _, low, high in columns)
 
 
 def _rest_of_formula(
@@ -180,7 +188,7 @@ def _read_groups(
     negative, not_held = 0, dict[str, str]()
     if query.details:
         rows = rows_of(list(labels.values()), len(answered.groups))
-        sure = of_each(confidence, len(rows)) if simultaneous else confidence
+        sure = of_each(confidence, len(rows) * len(query.measures)) if simultaneous else confidence
         for name, read in read_details(
             snapshot,
             planned,
@@ -445,10 +453,12 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     confidence = whole_join.confidence
     rows = whole_join.read("count", {"count": ROWS})
     columns: list[Column] = []
+    heavy_tail = False
     for place, each in enumerate(query.aggregates):
         function = each.aggregate.function
         own = {power: quantity_of_group(place, power) for power in powers_of(function)}
         found = whole_join.read(function, own)
+        heavy_tail |= found.heavy_tail
         single = query.single(each.aggregate)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
@@ -458,6 +468,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     averages = {}
     for part in query.averages:
         found = whole_join.read("avg", _average_of(query, part))
+        heavy_tail |= found.heavy_tail
         single = _averaged(query, part)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
@@ -466,6 +477,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     about = notes.few_joined_values(rows.witnesses, rows.base)
     about += [notes.NO_ROWS_SEEN] if rows.witnesses == 0 else []
     about += [notes.HEAVY_VALUE_MISSED] if whole_join.misses_much else []
+    about += [notes.HEAVY_TAIL] if heavy_tail else []
     rest = _nothing(whole_join.planned, query, confidence)
     most = np.array([min(rows.high, whole_join.most)])
     group = np.zeros(1, dtype=np.int64)
@@ -497,7 +509,8 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         whole_join.grouped, names, own_links(query, whole_join.grouped), whole_join.missed.surprises
     )
     shown = sampled.sums[ROWS] > 0
-    sure = of_each(confidence, int(shown.sum())) if simultaneous else confidence
+    compared = int(shown.sum()) * len(query.measures)
+    sure = of_each(confidence, compared) if simultaneous else confidence
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     quotients = [_average_of(query, part) for part in query.averages]
@@ -505,6 +518,16 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         (GroupAggregate("avg", own, differences=whole_join.differences(own)), None) for own in quotients
     ]
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
+    tails = [
+        isinstance(planned, AdHocQuery)
+        and not each.is_sum
+        and whole_join.read(each.function, each.quantities).heavy_tail
+        for each, _ in asked
+    ]
+    read = [
+        replace(each, highs=np.full_like(each.highs, inf)) if heavy else each
+        for each, heavy in zip(read, tails, strict=True)
+    ]
     missed = whole_join.misses_much
     unseen_rows = whole_join.missed.rows
     read = [
@@ -542,6 +565,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             rest[each.name] = _rest(about, unseen, function, confidence)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
+    few += [notes.HEAVY_TAIL] if any(tails) else []
     groups, exact, unrounded = sampled.groups[shown], sampled.whole_groups, {}
     if exact:
         groups, known, totals, _ = _exact_rows(whole_join.grouped, names, query)

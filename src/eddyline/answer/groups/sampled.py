@@ -13,6 +13,7 @@ from eddyline.answer.groups.table_moments import Asked
 from eddyline.answer.interval import (
     FloatArray,
     ends_of_groups,
+    highest_variance_of_few,
     least_ends_of_few,
     most_unsampled,
 )
@@ -155,7 +156,8 @@ class SampledGroups:
 
     def _ends(self, moments: Moments, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Return how far the ends of each group lie from its estimate: (below it, above it)."""
-        return ends_of_groups(moments.spread.with_typical(moments.sampled), confidence, *self.surprises)
+        spread = moments.spread.with_typical(moments.sampled)
+        return ends_of_groups(spread, confidence, *self.surprises, sampled=moments.sampled)
 
     def _hidden(self, name: str, whole: tuple[float, float], moments: Moments, confidence: float) -> float:
         """Return what values that are not followed may add to a group of which only certain values are seen."""
@@ -210,7 +212,8 @@ class SampledGroups:
         values, lows, highs = ratio.values, ratio.values - below, ratio.values + above
         if function != "avg":
             off = CANCELLED * ratio.size / np.maximum(np.abs(ratio.count), 1.0)
-            lows, highs = np.maximum(lows - off, 0.0), highs + off
+            few_values = highest_variance_of_few(values, counted.spread.carriers, confidence)
+            lows, highs = np.maximum(lows - off, 0.0), np.maximum(highs, few_values) + off
         if function.startswith("stddev"):
             values, lows, highs = (np.sqrt(np.maximum(each, 0.0)) for each in (values, lows, highs))
         return GroupIntervals(values, lows, highs)

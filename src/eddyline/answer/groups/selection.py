@@ -66,9 +66,16 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
+def _ends(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of an aggregate of all groups; NaN where its value is NULL or not known."""
+    there = np.asarray(pc.is_valid(table[name]))
+    low, high = (np.where(there, _numbers(table[name + end]), np.nan) for end in ENDS)
+    return low, high
+
+
 def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, BoolArray]:
     """Return (where a condition certainly holds, where it may): of NULL neither, of what is not known it may."""
-    low, high = _numbers(table[f"{name}_low"]), _numbers(table[f"{name}_high"])
+    low, high = _ends(table, name)
     has_value = np.asarray(table[name].is_valid())
     low = np.where(has_value & np.asarray(table[f"{name}_low"].is_null()), -np.inf, low)
     high = np.where(has_value & np.asarray(table[f"{name}_high"].is_null()), np.inf, high)
@@ -108,7 +115,7 @@ def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.n
     if not query.order or query.order[0].name not in query.measures or pc.all(table[EXACT]).as_py():
         return None
     first = query.order[0]
-    low, high = _numbers(table[f"{first.name}_low"]), _numbers(table[f"{first.name}_high"])
+    low, high = _ends(table, first.name)
     low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     return (-low, -high) if first.descending else (high, low)
 

@@ -20,7 +20,7 @@ from eddyline.sample.sorting import MOST_CELLS, IntArray, numbered
 LEAST_REST = 0.2
 """What is left of a count without one of its values is taken to be at least this share."""
 
-_NUMBERS = 8
+_NUMBERS = 10
 """So many are held for each sum and group: moments, factors, shares."""
 
 
@@ -28,9 +28,9 @@ _NUMBERS = 8
 class Asked:
     """A sum of quantities, by column, times factors, by group, of which is asked how sure it is.
 
-    count: a quantity and its total in each group, of which a value's own part is taken off, as the estimate without
-    that value would have it. owners: of so many (`number`), to which groups are added up, -1 for none; each is its own
-    if there are none.
+    count: of a ratio, the quantity that it is divided by and its total in each group. A value's own part is taken off,
+    as the estimate without that value would have it, and values without such rows tell nothing. owners: of so many
+    (`number`), to which groups are added up, -1 for none; each is its own if there are none.
     """
 
     factors: Mapping[int, FloatArray]
@@ -43,13 +43,18 @@ class Asked:
 class TableMoments:
     """What was added up of some groups: for each sum (variance, squares, third, largest, by themselves) by group.
 
-    values, sampled: how many values of the link show each group, all and sampled ones.
+    values, sampled: how many values of the link tell of each group, all and sampled ones, by sum.
     """
 
     groups: IntArray
     cells: FloatArray
     values: FloatArray
     sampled: FloatArray
+
+
+def shares_of(totals: FloatArray) -> FloatArray:
+    """Return one over each total, 0 where it is 0: of a group without a row that counts nothing is taken off."""
+    return np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0.0)
 
 
 def fits(entries: Carried, table: GroupTable, sums: int) -> bool:
@@ -81,7 +86,7 @@ def table_moments(
 
     def added(places: slice) -> tuple[FloatArray, FloatArray]:
         """Return the moments of the values at some places, and how many show each group."""
-        moments, seen = np.zeros((len(asked), 5, *shape)), np.zeros((2, *shape))
+        moments, seen = np.zeros((len(asked), 5, *shape)), np.zeros((1 + len(asked), 2, *shape))
         ends = slice(places.start, places.stop + 1)
         add_table_moments(
             table.row_starts[ends],
@@ -99,14 +104,17 @@ def table_moments(
             moments,
             seen,
         )
-        return moments.reshape(len(asked), 5, -1)[:, :, shown], seen.reshape(2, -1)[:, shown]
+        return moments.reshape(len(asked), 5, -1)[:, :, shown], seen.reshape(1 + len(asked), 2, -1)[
+            :, :, shown
+        ]
 
     with ThreadPoolExecutor(2) as threads:
         (cells, seen), (others, seen_there) = threads.map(added, table.halves)
     largest = np.maximum(cells[:, 3], others[:, 3])
-    cells, (certain, sampled) = cells + others, seen + seen_there
+    cells, seen = cells + others, seen + seen_there
     cells[:, 3] = largest
-    return TableMoments(at[shown], cells, certain + sampled, sampled)
+    told = seen[[0 if each.count is None else 1 + number for number, each in enumerate(asked)]]
+    return TableMoments(at[shown], cells, told.sum(axis=1), told[:, 1])
 
 
 def _packed(
@@ -122,7 +130,6 @@ def _packed(
             factors[number, part] = np.where(shown, factor[at], 0.0).reshape(shape)
         if each.count is not None:
             counted[number], totals = each.count
-            with np.errstate(divide="ignore"):
-                shares[number] = np.where(shown & (totals[at] != 0.0), 1.0 / totals[at], 0.0).reshape(shape)
+            shares[number] = np.where(shown, shares_of(totals)[at], 0.0).reshape(shape)
     plain = np.array([bool(np.all(next(iter(each.factors.values()), np.zeros(1)) == 1.0)) for each in asked])
     return columns, plain, factors, counted, shares

@@ -5,7 +5,7 @@ read here is to which group of the answer each tuple belongs, and how sure its r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from eddyline.answer.groups.sampled import SampledGroups, own_links
 from eddyline.answer.joins.held import held_join
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
@@ -70,7 +71,30 @@ def read_tuples(
             "larger budget."
         )
     sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))
-    return _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
+    tuples = _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
+    return replace(tuples, one_value_each=all(_one_value(grouped, planned, k) for k in sampled.sampled_links))
+
+
+def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
+    """Return whether all rows of a tuple have one value of a link, because the tuple has its columns."""
+    assert isinstance(planned.query, GroupQuery)
+    if own_links(planned.query, grouped)[link]:
+        return True
+    for relation, node in enumerate(grouped.nodes):
+        if link not in node.variables:
+            continue
+        view = grouped.join.view(node)
+        position = view.keys[node.variables.index(link)]
+        if position in view.groups:
+            return True
+        if isinstance(
+            planned, AdHocQuery
+        ):  # of a link that it does not join on it has the key beside the column
+            parts = planned.kept if grouped.join.state.grouped else planned.exact
+            own = {each.expression for each in planned.query.groups if each.relation == relation}
+            if own >= {*parts[view.dictionary].wanted.keys[position].columns}:
+                return True
+    return False
 
 
 def _kept(

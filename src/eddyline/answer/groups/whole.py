@@ -170,6 +170,37 @@ class ConditionedQuantity(SampledQuantity):
         return self.certain / (1 << -self.quantity.lowest)
 
     @cached_property
+    def unseen_share(self) -> float:
+        """Which share of the rows of a value may meet the conditions, if any does.
+
+        The product over the relations of what a value with rows that may meet them has of such rows, over what a
+        value has of all rows. Rows that may: those that meet comparisons with some row of the other relation.
+        """
+        share = 1.0
+        for relation in range(len(self.messages.relations)):
+            share *= self._share_of(relation)
+        return share
+
+    def _share_of(self, relation: int) -> float:
+        mine, conditions = self.conditioned.relations[relation], self.conditioned.conditions
+        weights = np.abs(self.conditioned.weights[relation][:, self.column].astype(np.float64))
+        may = conditions.may_hold(relation)[self.conditioned.join.codes[relation].of_rows] & (weights > 0.0)
+        if not np.any(may):
+            return 1.0  # of none nothing is known
+        shares = []
+        for link, places in zip(mine.variables, mine.places, strict=True):
+            factors = self.conditioned.factors[link][:, 0]
+            each = [
+                np.average(
+                    np.bincount(places[rows], weights[rows], len(factors))[found := np.unique(places[rows])],
+                    weights=factors[found],
+                )
+                for rows in (may, weights > 0.0)
+            ]
+            shares.append(float(each[0] / each[1]))
+        return min(max(shares, default=1.0), 1.0)
+
+    @cached_property
     def total(self) -> float:
         """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
         return float(self._added_at(0).sum())

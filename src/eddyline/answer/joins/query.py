@@ -56,6 +56,7 @@ def _by_sample(
     factor, rows = unit_of(query), most_rows(snapshot, query)
     sample = read_sample_join(join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
+    few += [notes.HEAVY_TAIL] if sample.heavy_tail else []
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         if (

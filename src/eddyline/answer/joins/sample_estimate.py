@@ -1,15 +1,16 @@
 """An estimate from a stream sample, and what a second reading needs to be combined with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import Interval, Spread, heavier_unseen
+from eddyline.answer.interval import FloatArray, Interval, Spread, Tail, heavier_unseen
 from eddyline.answer.joins.calibration import Calibrated
 from eddyline.answer.joins.sampled_values import SampledQuantity
+from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.sample.join import Join
 from eddyline.sample.messages import exact_total
 
@@ -27,8 +28,9 @@ class SampleEstimate:
     themselves add to the true one.
     carriers: how many values carry the variance. witnesses: how many followed values join. base: the lowest base
     rate of the query's links; lowest_rate: of the values that join. exact: nothing is missing. mean: the average of
-    the measure, for AVG and variances. quantities: what was read, for a second reading to go on with. missing: how far
-    below and above the estimate rows may take it that the sample does not show, though exact totals or reductions do.
+    the measure, for AVG and variances. heavy_tail: the largest values carry it, and those that are not held have no
+    bound. quantities: what was read, for a second reading to go on with. missing: how far below and above the estimate
+    rows may take it that the sample does not show, though exact totals or reductions do.
     """
 
     value: float
@@ -49,6 +51,7 @@ class SampleEstimate:
     lowest_rate: float = 1.0
     mean: float = nan
     missing: tuple[float, float] = (0.0, 0.0)
+    heavy_tail: bool = False
     quantities: Mapping[str, SampledQuantity] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -75,6 +78,38 @@ def aggregate_of(function: str, quantities: Mapping[str, float]) -> float:
         return nan
     deviations = max(quantities["squares"] - quantities["sum"] ** 2 / count, 0.0)
     return sqrt(deviations / rows) if function.startswith("stddev") else deviations / rows
+
+
+def has_own_totals(
+    quantities: Mapping[str, SampledQuantity], totals: Mapping[str, Sequence[float | None]], name: str
+) -> bool:
+    """Return whether exact totals of a quantity itself are known, as of planned queries: they show large values."""
+    return EVERY_ROW not in quantities and any(total is not None for total in totals.get(name, ()))
+
+
+def room_for_tails(
+    count: SampledQuantity, sizes: FloatArray, caution: float, confidence: float
+) -> tuple[float, float]:
+    """Return how far values larger than all that are held may move an estimate: (below it, above it).
+
+    For sums of a measure whose exact totals are not known. sizes: what each value adds, scaled up, by so many rows
+    (`count`). A value may add much because it has many rows, which are calibrated for, or because it has few rows that
+    are not averaged. So its size is taken as it is and by the row, and the smaller room counts. caution: as in
+    `Tail.more_unseen`.
+    """
+    rows = np.abs(count.added)
+    held = rows > 0.0
+    if not np.any(held):
+        return 0.0, 0.0
+    rates, rows, sizes = count.values.probabilities[held], rows[held], sizes[held]
+    average = float(rows.sum() / (1.0 / rates).sum())
+
+    def room(parts: FloatArray) -> float:
+        tail = Tail.of(parts, rates, count.values.base)
+        return 0.0 if tail is None else tail.more_unseen(caution, confidence)
+
+    below, above = (min(room(s * sizes * rates), room(s * average * sizes / rows)) for s in (-1.0, 1.0))
+    return below, above
 
 
 def exact_estimate(join: Join, function: str) -> SampleEstimate:

@@ -7,10 +7,11 @@ AVG, VAR and STDDEV are in sampled_ratios.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
-from eddyline.answer.interval import Interval, Spread, ends_of_sampled_values
+from eddyline.answer.interval import TAIL_OF_SUM, Interval, Spread, ends_of_sampled_values
 from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missing import (
     allowed_by_totals,
@@ -19,7 +20,13 @@ from eddyline.answer.joins.missing import (
     most_removed,
     unseen_join,
 )
-from eddyline.answer.joins.sample_estimate import SampleEstimate, exact_estimate, with_pieces
+from eddyline.answer.joins.sample_estimate import (
+    SampleEstimate,
+    exact_estimate,
+    has_own_totals,
+    room_for_tails,
+    with_pieces,
+)
 from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -83,6 +90,7 @@ def _unseen(
 ) -> float:
     """Return how much may be there of which the sample shows nothing: of rows no more than of any rows."""
     hidden = unseen_join(quantities[function], totals.get(function, ()), confidence)
+    hidden *= quantities[function].unseen_share
     if function != "count" or EVERY_ROW not in quantities:
         return hidden
     return min(hidden, unseen_join(quantities[EVERY_ROW], totals.get(EVERY_ROW, ()), confidence))
@@ -111,17 +119,21 @@ def _read_sum(
     missing = missing_of(quantity, gaps, relation_gaps(quantities[rows], totals.get(rows, ())))
     uncorrected = value - missing.certainty * calibrated.shift
     removed = most_removed(quantity, totals.get(known, ()), confidence)
+    tails = (0.0, 0.0)
+    if function == "sum" and "count" in quantities and not has_own_totals(quantities, totals, function):
+        tails = room_for_tails(quantities["count"], quantity.added, TAIL_OF_SUM, confidence)
     hidden = 0.0
     if not np.any(values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
     # what an anti join takes off has the sign of what it is taken from, what is hidden that of what is seen
-    less = max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0)
-    more = max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0)
+    less = max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0, tails[0])
+    more = max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0, tails[1])
     low = min(value, uncorrected + missing.low) - max(below, less)
     high = max(value, uncorrected + missing.high) + max(above, more)
     dropped = most_dropped(values.join.record, value, confidence)
     lost = max(-missing.low, dropped if signs[0] else 0.0), max(missing.high, dropped if signs[1] else 0.0)
-    found = SampleEstimate(value, min(low, value - lost[0]), max(high, value + lost[1]), missing=lost)
+    low, high = min(low, value - lost[0]), max(high, value + lost[1])
+    found = SampleEstimate(value, low, high, missing=lost, heavy_tail=inf in tails)
     estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
     doubt = max(hidden, -missing.low, missing.high) / 2.0
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, doubt**2))

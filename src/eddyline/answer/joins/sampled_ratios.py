@@ -12,10 +12,23 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import ALIKE, Spread, ends_of_sampled_values, hidden_by_few
+from eddyline.answer.interval import (
+    ALIKE,
+    TAIL_OF_SQUARES,
+    TAIL_OF_SUM,
+    Spread,
+    ends_of_sampled_values,
+    hidden_by_few,
+)
 from eddyline.answer.joins.calibration import Calibrated, calibrate, relation_gaps
 from eddyline.answer.joins.missing import missing_of, most_removed
-from eddyline.answer.joins.sample_estimate import SampleEstimate, aggregate_of, with_pieces
+from eddyline.answer.joins.sample_estimate import (
+    SampleEstimate,
+    aggregate_of,
+    has_own_totals,
+    room_for_tails,
+    with_pieces,
+)
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -61,6 +74,14 @@ def read_ratio(
     if function != "avg":
         spread = spread.with_heavier(calibrated.residuals, rates, count.values.base, _HEAVIER_SQUARES)
     below, above = ends_of_sampled_values(spread, calibrated.below, calibrated.above, confidence)
+    tails = (0.0, 0.0)
+    if not has_own_totals(quantities, totals, next(iter(factors))):
+        sizes = (
+            sum(factor * quantities[name].added for name, factor in factors.items()) + centre * count.added
+        )
+        caution = TAIL_OF_SUM if function == "avg" else TAIL_OF_SQUARES
+        tails = room_for_tails(count, sizes, caution, confidence)
+        below, above = max(below, tails[0]), max(above, tails[1])
     rows = sums["count"] + calibrated_combination(quantities, {"count": 1.0}, totals).shift
     divisor = (
         rows if rows > 0.0 else sums["count"]
@@ -78,6 +99,7 @@ def read_ratio(
         centre=centre,
         divisor=divisor,
         mean=sums["sum"] / sums["count"],
+        heavy_tail=inf in tails,
     )
     found = with_pieces(quantities, factors, calibrated, found)
     found = _open_to_missing(found, function, quantities, totals, differences)

@@ -88,6 +88,11 @@ class SampledQuantity:
         """Return the quantity over the sample that the values are of."""
         return cls(values, sampled_messages(values.join, quantity), quantity)
 
+    @property
+    def unseen_share(self) -> float:
+        """Which share of the rows of a value that is not followed may count: all of them."""
+        return 1.0
+
     @cached_property
     def followed(self) -> float:
         """The sum over the join of followed values alone: exact, and rounded once."""
