@@ -69,7 +69,7 @@ def test_nothing_is_certain_where_no_sampled_row_counts():
         assert totals[group]["v_low"] == 0 < totals[group]["v_high"]
         assert or_zero[group]["v"] == 0
         assert or_zero[group]["v_low"] == 0 < totals[group]["v_high"] <= or_zero[group]["v_high"]
-        assert (means[group]["v"], means[group]["v_high"]) == (0, np.inf)
+        assert (means[group]["v"], means[group]["v_high"]) == (None, np.inf)
         assert selected[group] == "undecided"
 
 
