@@ -114,7 +114,7 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
     for stream in layout.streams:
         at = epoch.commit.sources.get(stream.name)
         fresh = StreamFreshness(stream.name)
-        if at is not None:
+        if at is not None and at.batch_id >= 0:
             fresh = StreamFreshness(
                 stream.name,
                 at.rows,

@@ -127,7 +127,7 @@ def _begun(store: str) -> set[str]:
     if not Store.exists(store):
         return set()
     sources = Reader(store).latest().commit.sources
-    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY}
+    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY and at.batch_id >= 0}
 
 
 def _without(layout: Layout, streams: Collection[str]) -> Layout:
