@@ -327,3 +327,65 @@ def test_every_pair_of_operations(project, first, second, new):
     else:
         project.run("--full-refresh", "n")
         project.check()
+
+
+RICH = """
+[workload]
+budget = "64 KB"
+store = "state"
+[streams.s]
+schema = "k BIGINT, name STRING, price DOUBLE, x INT"
+format = "{form}"
+path = "data/s"
+explore = ["name", "x"]
+{options}
+[queries]
+n = "SELECT COUNT(*) FROM s"
+per = "SELECT k, COUNT(*) AS c FROM s GROUP BY k"
+"""
+MORE = """
+names = "SELECT name, COUNT(*) AS c, SUM(x) AS t FROM s WHERE x > 1 GROUP BY name"
+value = "SELECT SUM(price) FROM s"
+"""
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_changed_plan_sticks_and_its_queries_count_all_rows(project, spark, form):
+    options = 'options = { header = "true" }' if form == "csv" else ""
+    project.file.write_text(RICH.format(form=form, options=options))
+    folder = project.root / "data" / "s"
+
+    def add(number):
+        columns = (
+            "id % 7 AS k",
+            "concat('n', id % 3) AS name",
+            "id / 4 AS price",
+            "CAST(id % 5 AS INT) AS x",
+        )
+        frame = spark.range(10 * number, 10 * number + 10, numPartitions=1).selectExpr(*columns)
+        frame.write.format(form).option("header", "true").mode("append").save(str(folder))
+
+    add(0)
+    project.run()
+    project.file.write_text(project.file.read_text() + MORE)
+    assert "+ names" in project.run(code=1)
+    project.run("--change-plan")
+    for number in (1, 2):
+        state = el.open(project.root / "state")
+        rows = range(10 * number)
+        wanted = {}
+        for i in rows:
+            if i % 5 > 1:
+                count, total = wanted.get(f"n{i % 3}", (0, 0))
+                wanted[f"n{i % 3}"] = (count + 1, total + i % 5)
+        groups = state.answer("names")
+        assert groups.exact
+        assert {row["name"]: (row["c"], row["t"]) for row in groups} == wanted
+        value = state.answer("value")
+        assert not value.exact  # price is not held: it counts since the change
+        assert "since epoch 1" in value.method
+        notes = [note for query in ("n", "per", "names", "value") for note in state.answer(query).notes]
+        assert not [note for note in notes if "NULL in all" in note], notes
+        assert invoke("ask", project.file).exit_code == 0
+        add(number)
+        project.run()

@@ -15,7 +15,7 @@ from eddyline.errors import CorruptState
 from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import KeptSynopsis, Layout, check_measures
+from eddyline.plan.layout import KeptSynopsis, Layout, Stream, check_measures
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.store import Epoch, PlanStamp, unchanged_names
 
@@ -39,7 +39,16 @@ def stamp(layout: Layout) -> PlanStamp:
         )
     for planned in [*layout.queries, *(q for group in layout.windows for q in group.layout.queries)]:
         described[planned.name] = f"{' '.join(planned.query.text.split())} [{planned.method}]"
-    return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
+    settings = {f"stream {each.name}": _columns(each) for each in layout.streams}
+    settings |= {"seed": str(layout.seed), "confidence": str(layout.confidence)}
+    settings |= {} if layout.budget is None else {"budget": f"{layout.budget:,} bytes"}
+    return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described, settings)
+
+
+def _columns(stream: Stream) -> str:
+    """Return a stream's columns, and how its rows say what they change and when, as people compare them."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    return f"{columns}; changes {stream.changes}; event time {stream.event_time}"
 
 
 def _written(kept: KeptSynopsis) -> str:

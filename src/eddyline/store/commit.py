@@ -15,12 +15,16 @@ from eddyline.sketch import codec
 Content = bytes | memoryview
 
 
-class PlanStamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the store knows of a plan: its hash, itself as opaque text, and a line for each of its names."""
+class PlanStamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the store knows of a plan: its hash, itself as opaque text, and a line for each of its names.
+
+    settings: what holds for all of it, such as its budget, in words that can be compared.
+    """
 
     hash: str
     header: str
     describe: dict[str, str]
+    settings: dict[str, str] = {}
 
 
 class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
