@@ -4,8 +4,10 @@ Whatever the order, a run ends with the rows of all files, each once, or is refu
 oracle is the number of rows that were written. docs/reference/run.md has the table.
 """
 
+import contextlib
 import itertools
 import os
+import random
 import shutil
 import time
 
@@ -302,6 +304,9 @@ OPERATIONS = {
 }
 
 
+RUNS = ("run", "adopt", "change", "refresh")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("new", [False, True], ids=["nothing new", "a new file"])
@@ -320,13 +325,39 @@ def test_every_pair_of_operations(project, first, second, new):
             OPERATIONS[name](project)
         except (AssertionError, FileNotFoundError):
             continue  # refused
-        if name in ("run", "adopt", "change", "refresh"):
+        if name in RUNS:
             project.check()
     if invoke("run", project.file, "--once").exit_code == 0:
         project.check()
     else:
         project.run("--full-refresh", "n")
         project.check()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_orders(project, seed):
+    """As tests/fuzz/lifecycle.py does it in thousands, here with Spark itself."""
+    chosen = random.Random(seed)
+    project.add(10)
+    project.run()
+    project.copy()
+    for _ in range(8):
+        name = chosen.choice([*OPERATIONS, "run", "add", "copy"])
+        if name == "add":
+            project.add(chosen.randint(1, 1000))
+        elif name == "copy":
+            with contextlib.suppress(FileNotFoundError):
+                project.copy()
+        else:
+            with contextlib.suppress(AssertionError, FileNotFoundError):
+                OPERATIONS[name](project)
+                if name in RUNS and project.counted != project.rows["s"]:
+                    pytest.fail(f"{name}: {project.counted} for {project.rows}")
+    if invoke("run", project.file, "--once").exit_code != 0:
+        project.run("--full-refresh", "n")
+    project.check()
 
 
 RICH = """

@@ -72,6 +72,8 @@ def already_seen(
         _refuse_gap(source, batch_id, position.batch_id + 1)
         if batch_id <= position.batch_id:
             _refuse_other(position, source, batch_id, batch.held)
+        elif position.folder and batch.folder and batch.folder != position.folder:
+            _refuse_known(position, source, batch)
         return batch_id <= position.batch_id
     if position is None or position.batch_id < 0:
         if not adopt:
@@ -79,11 +81,7 @@ def already_seen(
         return False
     if not adopt:
         raise _other_query(position, source, query_id, batch_id)
-    if known := known_file(position, batch):
-        raise WrongRun(
-            f"the new checkpoint of stream {source} reads {known} again, whose rows the store holds: {REFRESH}, or "
-            "leave only new files in its folder."
-        )
+    _refuse_known(position, source, batch)
     return False
 
 
@@ -138,6 +136,15 @@ def _refuse_gap(source: str, batch_id: int, expected: int) -> None:
             f"batch {batch_id} of stream {source} came where batch {expected} is next: the store lacks the "
             "batches between, so it is older than the checkpoint or another one's; give both their matching "
             "copies, or rebuild the store with a new checkpoint."
+        )
+
+
+def _refuse_known(position: SourcePosition, source: str, batch: Batch) -> None:
+    """Raise WrongRun where a batch that is taken for new reads a file that the store holds."""
+    if known := known_file(position, batch):
+        raise WrongRun(
+            f"stream {source} would read {known} again, whose rows the store holds: {REFRESH}, or leave only new files "
+            "in its folder."
         )
 
 
