@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 import eddyline as el
 from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.pipeline import load_pipeline
+from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.api.start import StartOptions, open_store
 from eddyline.cli import app
 from eddyline.ingest.sections import to_sections
+from eddyline.spark.checkpoint import Checkpoint, LocalFolder
 from eddyline.store import Reader
 
 GROUPED = "SELECT g, COUNT(*) AS n, SUM(x) AS total FROM r WHERE x > 3 GROUP BY g"
@@ -195,3 +197,19 @@ def test_ask_answers_after_a_change_of_budget(tmp_path):
         )
     path.write_text(PIPELINE.replace("seed = 3", "seed = 3\nconfidence = 0.99"))
     assert "~ confidence: 0.95 -> 0.99" in ask(path, 1)
+
+
+def test_a_source_that_begins_with_a_copy_is_not_adopted(delivered, tmp_path):
+    lost = {name: Checkpoint(LocalFolder(tmp_path / name), str(tmp_path / name)) for name in "rs"}
+    plan = workload().plan(keep=delivered.state)
+    for adopt in (False, True):
+        with pytest.raises(el.WrongRun, match="its checkpoint was lost"):
+            open_store(plan.layout, delivered.where, StartOptions(adopt=adopt, copied=("s",)), lost)
+    open_store(plan.layout, delivered.where, StartOptions(adopt=True), lost).close()
+    path = tmp_path / "pipeline.toml"
+    table = '[streams.s]\nschema = "k BIGINT"\nformat = "eddyline-postgres"\noptions = { dsn = "x", table = "s"%s }\n'
+    for option, copied in (("", ("s",)), (', snapshot = "never"', ())):
+        path.write_text(
+            '[workload]\nstore = "new"\n' + table % option + '[queries]\nn = "SELECT COUNT(*) FROM s"\n'
+        )
+        assert prepare_run(load_pipeline(path), HowToRun(adopt=True)).settings.copied == copied

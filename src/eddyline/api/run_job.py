@@ -8,7 +8,7 @@ import msgspec
 
 from eddyline.api.batch_job import check_files, check_paths, stored_state
 from eddyline.api.durable import BATCH_QUERY
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.start import StartOptions, check_store, start_run
@@ -79,6 +79,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         dead_letter=pipeline.run.dead_letter,
         change_plan=how.change_plan or bool(refresh),
         refresh=refresh,
+        copied=tuple(name for name, source in pipeline.streams.items() if _begins_with_a_copy(source)),
         break_lock=how.break_lock,
     )
     check_files({name: source for name, source in pipeline.streams.items() if source.batch})
@@ -127,6 +128,14 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str], state: State | Non
                 "give its rows a second time."
             )
     return tuple(streams)
+
+
+def _begins_with_a_copy(source: StreamSource) -> bool:
+    """Return whether a new query of a source first reads all rows that its table has."""
+    options = {name.lower(): str(value) for name, value in source.options.items()}
+    if source.format == "eddyline-postgres":
+        return options.get("snapshot", "initial") != "never"
+    return source.format == "delta" and not any(name.startswith("starting") for name in options)
 
 
 def _begun(store: str) -> set[str]:

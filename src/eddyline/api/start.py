@@ -29,7 +29,8 @@ class StartOptions:
     """How to run.
 
     adopt: take over a store whose streams another checkpoint fed. change_plan: keep what is unchanged of a
-    store that another plan made. refresh: streams that start over, their checkpoints removed.
+    store that another plan made. refresh: streams that start over, their checkpoints removed. copied: streams whose
+    source begins with a copy of all its rows, so that adopting them would count rows twice.
     """
 
     trigger: str | None = None
@@ -39,6 +40,7 @@ class StartOptions:
     dead_letter: str | None = None
     change_plan: bool = False
     refresh: Collection[str] = ()
+    copied: Collection[str] = ()
     keep: int = 3
     break_lock: bool = False
     on_unseen_delete: OnUnseenDelete = "note"
@@ -103,7 +105,8 @@ def open_store(
         for name, checkpoint in followed.items():
             if name not in again:
                 check_folder(positions.get(name), name, (folders or {}).get(name, ""), adopt=adopt)
-                last = last_to_keep(positions.get(name), name, checkpoint, adopt=adopt)
+                may_adopt = adopt and name not in settings.copied
+                last = last_to_keep(positions.get(name), name, checkpoint, adopt=may_adopt)
                 back.update({} if last is None else {name: last})
 
     if Store.exists(where):
