@@ -109,6 +109,13 @@ def test_a_new_query_counts_all_rows_and_the_change_sticks(delivered):
         delivered.deliver(new.plan(keep=delivered.state))  # a plain run
     kept = new.plan(keep=delivered.state)
     assert kept.layout.digest == stamp(delivered.state.snapshot.layout).hash
+    assert "added to a running plan" in kept.explain()
+    assert delivered.state.statistics().rows == {"r": 300, "s": 300}
+    assert el.State.from_bytes(delivered.state.to_bytes()).answer("joined").exact
+    assert set(delivered.state.answers()["query"].to_pylist()) == {"n", "pairs", "groups", "joined"}
+    fewer = workload(joined=JOINED).plan(keep=delivered.state)  # what it is answered from stays
+    delivered.deliver(fewer, change_plan=True)
+    assert [(delivered.state.answer("joined").value,)] == delivered.exact(JOINED)
 
 
 def test_a_query_that_needs_more_says_since_when_it_counts(delivered):
@@ -213,3 +220,49 @@ def test_a_source_that_begins_with_a_copy_is_not_adopted(delivered, tmp_path):
             '[workload]\nstore = "new"\n' + table % option + '[queries]\nn = "SELECT COUNT(*) FROM s"\n'
         )
         assert prepare_run(load_pipeline(path), HowToRun(adopt=True)).settings.copied == copied
+
+
+def test_a_window_that_is_added_is_not_told_that_times_are_missing(tmp_path):
+    """Times were not looked at before; and what was looked at is not forgotten by another change."""
+
+    def timed(**windows):
+        made = el.Workload(budget="32 KB").stream("r", "k BIGINT, at TIMESTAMP", event_time="at")
+        made.query("n", "SELECT COUNT(*) FROM r")
+        for name, window in windows.items():
+            made.query(name, "SELECT COUNT(*) FROM r", window=window)
+        return made
+
+    def deliver(plan, batch, at, **settings):
+        with open_store(plan.layout, str(tmp_path), StartOptions(**settings)) as store:
+
+            def change(epoch):
+                given = pa.table({"k": [1, 2], "at": pa.array([at, at], pa.timestamp("us", "UTC"))})
+                return to_sections(el.State(from_epoch(epoch)).update("r", given).snapshot)
+
+            if batch is not None:
+                store.commit("r", "query", batch, change, rows=2)
+
+    def warnings():
+        state = el.open(tmp_path)
+        return [
+            note
+            for name in state.snapshot.layout.query_names
+            for note in state.answer(name).notes
+            if "NULL" in note
+        ]
+
+    now = 1_700_000_000_000_000
+    deliver(timed().plan(), 0, now)
+    for number, windows in enumerate(({"m": "1 minute"}, {"m": "1 minute", "h": "1 hour"}), 1):
+        plan = timed(**windows).plan(keep=el.open(tmp_path))
+        deliver(plan, None, now, change_plan=True)
+        assert warnings() == []
+        deliver(plan, number, now)
+        assert warnings() == []
+    empty = (
+        timed(m="1 minute")
+        .plan()
+        .empty()
+        .update("r", pa.table({"k": [1], "at": pa.nulls(1, pa.timestamp("us", "UTC"))}))
+    )
+    assert any("is NULL in all 1 rows" in note for note in empty.answer("m").notes)

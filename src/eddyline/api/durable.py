@@ -12,7 +12,13 @@ import msgspec
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
-from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
+from eddyline.ingest.sections import (
+    INPUT_CHECK,
+    from_sections,
+    pane_sections,
+    sample_sections,
+    synopsis_sections,
+)
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.tally import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, Stream, check_measures
@@ -87,7 +93,8 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
     """
     _layout_of(epoch)  # raises where a part of it would be of numbers that this version does not read
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
-    sections: dict[str, bytes] = {}
+    names = [INPUT_CHECK + stream.name for stream in layout.streams if stream.name not in refresh]
+    sections = {name: epoch.sections[name] for name in names if name in epoch.sections}
     for kept in layout.kept:
         if kept.id not in unchanged or kept.stream in refresh:
             sections |= synopsis_sections(empty, kept)

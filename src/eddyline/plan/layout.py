@@ -368,9 +368,14 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def expected_errors(self) -> dict[str, float]:
-        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known."""
+        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known.
+
+        Ad hoc ones are left out: nothing is planned for them.
+        """
         return {
-            each.name: inf if each.expected_error is None else each.expected_error for each in self.queries
+            each.name: inf if each.expected_error is None else each.expected_error
+            for each in self.queries
+            if not each.ad_hoc
         }
 
     @cached_property

@@ -114,7 +114,13 @@ def last_to_keep(
             f"and the store holds batch {position.batch_id}; put the newer checkpoint back, restore an epoch of the "
             f"store that ends at batch {last} (eddyline restore), or {REFRESH}."
         )
-    _refuse_other(position, source, position.batch_id, checkpoint.held(position.batch_id) or "forgotten")
+    held = checkpoint.held(position.batch_id)
+    if not held:
+        raise WrongRun(
+            f"the checkpoint {checkpoint.where} of stream {source} has gone on to batch {last} and does not remember "
+            f"batch {position.batch_id}, the last one that the store holds: {REFRESH}, or restore a newer store."
+        )
+    _refuse_other(position, source, position.batch_id, held)
     is_next = last == position.batch_id + 1 and not checkpoint.is_done(last)
     return None if last == position.batch_id or is_next else position.batch_id
 
