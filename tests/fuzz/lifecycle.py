@@ -331,8 +331,10 @@ class Life:
         ):
             self.is_tampered = True  # a refresh has removed the checkpoint that belongs to the epoch
         Store.restore(self.state, epoch, "restore")
-        names = el.open(self.state).snapshot.layout.query_names
-        self.planned = {name: (QUERIES | ADDED)[name] for name in names}
+        layout = el.open(self.state).snapshot.layout
+        self.planned = {name: (QUERIES | ADDED)[name] for name in layout.query_names}
+        if layout.budget != 1000 * int(self.budget.split()[0]):
+            self.planned["budget"] = ""  # a plain run is refused
         self.check()
 
     def change(self):
