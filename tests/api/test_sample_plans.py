@@ -16,6 +16,8 @@ ADDED = {
     "a chain": CHAIN,
     "a distinct count": "SELECT COUNT(DISTINCT k) FROM a",
 }
+FILLED = ("the same text", "a distinct count")
+"""Those that the sample of PAIRS answers, so that nothing new is kept for them."""
 
 
 def deliver(store, stream, batch, table):
@@ -33,7 +35,7 @@ def test_samples_of_added_queries_have_names_of_their_own(case):
     new = workload({"q": PAIRS, "more": ADDED[case]}, "96 KB").plan(keep=old)
     samples = new.layout.samples
     names = [name for sample in samples for name in (sample.id, *(kept.id for kept in sample.sketches))]
-    assert len(samples) == 2
+    assert len(samples) == (1 if case in FILLED else 2)
     assert len(set(names)) == len(names)
     state = filled(new, 20_000, 60_000)
     assert in_second_stage(state)
@@ -90,7 +92,12 @@ def test_a_store_in_its_second_stage_survives_a_change_of_plan(tmp_path, case):
         assert after.answer(name).value == before.answer(name).value
         assert after.answer(name).notes == before.answer(name).notes
     for name in added:
-        assert "earlier rows are not in it" in after.answer(name).notes[-1]
+        if added[name] == PAIRS:
+            assert after.answer(name).numbers() == after.answer("pairs").numbers()
+        else:
+            assert "earlier rows are not in it" in after.answer(name).notes[-1]
+            assert not after.answer(name).exact
+            assert after.answer(name).method.endswith("since epoch 3")
     after.update("a", rows(7, 100, 20_000)).update("c", rows(8, 100, 20_000))
     assert after.nbytes <= new.nbytes
 

@@ -53,6 +53,10 @@ def test_a_lost_checkpoint_is_refused_and_can_be_adopted(spark, tmp_path):
     with pytest.raises(el.WrongRun, match="its checkpoint was lost"):
         run_all(spark, tmp_path, tmp_path / "state")
     assert el.open(tmp_path / "state") == expected(1)
+    with pytest.raises(el.WrongRun, match=r"would read 000\.parquet again, whose rows the store holds"):
+        run_all(spark, tmp_path, tmp_path / "state", adopt=True)
+    for stream in "ab":
+        (tmp_path / stream / "000.parquet").rename(tmp_path / stream / "new.parquet")
     run_all(spark, tmp_path, tmp_path / "state", adopt=True)
     assert el.open(tmp_path / "state") == expected(1) + expected(1)
 
@@ -62,7 +66,7 @@ def test_a_store_behind_its_checkpoint_is_refused(spark, tmp_path):
     folder = str(tmp_path / "checkpoints")
     run_all(spark, tmp_path, tmp_path / "state", checkpoint=folder)
     write_files(tmp_path, 2)
-    with pytest.raises(el.WrongRun, match="lacks the batches between"):
+    with pytest.raises(el.WrongRun, match="holds no batch of stream a, and its checkpoint"):
         run_all(spark, tmp_path, tmp_path / "new", checkpoint=folder)
 
 
@@ -157,7 +161,7 @@ def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
     assert run.progress()["b"].error == str(caught.value)
     assert "counts no further" in run.answer("rows_a").notes[-1]
     assert not run.active
-    with pytest.raises(el.PipelineError, match="cannot be started"):
+    with pytest.raises(el.PipelineError, match="cannot be read or written"):
         run_all(spark, tmp_path, tmp_path / "state2", checkpoint="nosuchscheme://checkpoints")
 
 

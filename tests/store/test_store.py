@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import StoreError, WrongRun
-from eddyline.store import Options, Reader, SourcePosition, Store
+from eddyline.store import Batch, Options, Reader, SourcePosition, Store
 from tests.oracles.store import NaiveStore
 from tests.store.runs import EMPTY, PLAN, add_batch, batch_counters, deliver, new_store, open_store
 
@@ -64,6 +64,67 @@ def test_a_lost_checkpoint_is_refused_by_name(tmp_path):
         pytest.raises(WrongRun, match=r"up to batch 1 of query q-1, and query q-2 .*lost.*adopt=True"),
     ):
         store.seen("orders", "q-2", 0)
+
+
+def test_a_batch_that_comes_again_with_other_rows_is_refused(tmp_path):
+    one, other = Batch("hash-1"), Batch("hash-2")
+    with new_store(tmp_path) as store:
+        for batch_id in range(2):
+            store.commit("orders", "q-1", batch_id, {}, batch=one)
+        assert store.seen("orders", "q-1", 1, one)
+        with pytest.raises(WrongRun, match="batch 1 of stream orders is not the one that the store holds"):
+            store.seen("orders", "q-1", 1, other)
+        with pytest.raises(WrongRun, match="batch 0 of stream orders is not the one that the store holds"):
+            store.commit("orders", "q-1", 0, {}, batch=one)
+        assert not store.seen("orders", "q-1", 2, other)
+
+
+def test_what_is_read_again_stays_readable_until_its_first_batch(where):
+    new_store(where, batches=2).close()
+    before = Reader(where).latest()
+    for _ in range(2):
+        with Store.replace_plan(where, PLAN, "run-2", EMPTY, forget=["orders"]) as store:
+            assert store.current.sections["orders-key"] == EMPTY["orders-key"]
+            assert store.current.commit.sources == {}
+            held = Reader(where).latest()
+            assert held.sections == before.sections
+            assert held.commit.sources["orders"].again
+        assert Reader(where).current() == before.number + 1  # marked once
+    with Store.replace_plan(where, PLAN, "run-2", EMPTY, forget=["orders"]) as store:
+        assert deliver(store, 0, query_id="q-2")
+        assert np.array_equal(counters(Reader(where).latest()), batch_counters(0))
+    assert Reader(where).latest().commit.sources == {"orders": SourcePosition("q-2", 0, 10, 0, 0, 0.0)}
+    with Store.replace_plan(where, PLAN, "run-2", EMPTY, forget=["orders"]) as store:
+        store.settle()
+    assert Reader(where).latest().sections["orders-key"] == EMPTY["orders-key"]
+
+
+def test_nothing_is_written_where_positions_are_refused(where):
+    new_store(where, batches=2).close()
+
+    def refuse(positions):
+        assert set(positions) <= {"orders"}
+        raise WrongRun("not from here")
+
+    for forget in ((), ("orders",)):
+        with pytest.raises(WrongRun, match="not from here"):
+            Store.replace_plan(where, PLAN, "run-2", EMPTY, forget=forget, check=refuse)
+    with pytest.raises(WrongRun, match="not from here"):
+        Store.open(where, PLAN, "run-2", check=refuse)
+    assert Reader(where).current() == 2
+    open_store(where).close()
+
+
+def test_a_restored_store_knows_which_streams_it_has_to_read_again(where):
+    with new_store(where, batches=1) as store:
+        store.commit("items", "q-2", 0, {}, rows=3)
+    restored = Store.restore(where, 0, "restore")
+    assert {name: (at.query_id, at.batch_id, at.rows) for name, at in restored.commit.sources.items()} == {
+        "orders": ("q-1", -1, 0),
+        "items": ("q-2", -1, 0),
+    }
+    with open_store(where) as store:
+        assert deliver(store, 0)
 
 
 def test_another_query_is_refused_by_name(tmp_path):

@@ -66,8 +66,8 @@ def _times(snapshot: Snapshot, stream: str) -> Iterator[str]:
 
 
 def _untimed(tally: Tally, stream: str, column: str) -> Iterator[str]:
-    if column not in tally.empty:
-        yield notes.never_a_value(stream, column, tally.rows, tally.similar)
+    if column not in tally.empty and tally.timed:
+        yield notes.never_a_value(stream, column, tally.timed, tally.similar)
 
 
 def _is_windowed(snapshot: Snapshot, stream: str) -> bool:

@@ -38,8 +38,16 @@ class Origin:
         ]
         read = {name: layout.by_id[name].stream for name in planned.ids}
         read |= {f"{planned.sample}/{stream}": stream for stream in planned.streams}
-        for stream, since in {
-            stream: self.since[name] for name, stream in read.items() if name in self.since
-        }.items():
-            about.append(notes.counted_since(stream, since.epoch, since.rows))
-        return replace(estimate, notes=tuple(about), freshness=freshness)
+        since = {stream: self.since[name] for name, stream in read.items() if name in self.since}
+        for stream, each in since.items():
+            about.append(notes.counted_since(stream, each.epoch, each.rows))
+        answer = replace(estimate, notes=tuple(about), freshness=freshness)
+        return _only_since(answer, max(each.epoch for each in since.values())) if since else answer
+
+
+def _only_since(answer: Estimate | Groups, epoch: int) -> Estimate | Groups:
+    """Return an answer that lacks earlier rows: no number is exact, and its method says since when it counts."""
+    method = f"{answer.method} since epoch {epoch}"
+    if isinstance(answer, Estimate):
+        return replace(answer, method=method, exact=False)
+    return replace(answer.inexact(), method=method)

@@ -36,10 +36,10 @@ def state_of(epoch: Epoch) -> State:
     return State(snapshot, origin_of(epoch, snapshot.layout))
 
 
-def stored_layout(pipeline: Pipeline) -> Layout | None:
-    """Return the layout of the pipeline's store, None where there is no store yet."""
+def stored_state(pipeline: Pipeline) -> State | None:
+    """Return the state of the pipeline's store, None where there is no store yet."""
     where = pipeline.workload.store
-    return None if where is None or not Store.exists(where) else open_state(where).snapshot.layout
+    return None if where is None or not Store.exists(where) else open_state(where)
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,16 @@ def stored_answers(pipeline: Pipeline) -> StoredAnswers | None:
     if where is None or not Store.exists(where):
         return None
     state = open_state(where)
+    unchanged = pipeline.build().unchanged(state.snapshot.layout)
+    if set(unchanged) == set(pipeline.queries) and (
+        pipeline.workload.confidence == state.snapshot.layout.confidence
+    ):
+        return StoredAnswers(
+            state, unchanged
+        )  # whatever budget the file says that the next change of plan is to have
     try:
-        _check_same(where, state.snapshot.layout, pipeline.plan(keep=state.snapshot.layout).layout)
+        _check_same(where, state.snapshot.layout, pipeline.plan(keep=state).layout)
     except (PlanError, WrongRun) as error:
-        unchanged = pipeline.build().unchanged(state.snapshot.layout)
         if not unchanged:
             raise
         return StoredAnswers(state, unchanged, error)

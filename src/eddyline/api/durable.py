@@ -12,10 +12,16 @@ import msgspec
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.origin import Origin, Since
 from eddyline.errors import CorruptState
-from eddyline.ingest.sections import from_sections, pane_sections, sample_sections, synopsis_sections
+from eddyline.ingest.sections import (
+    INPUT_CHECK,
+    from_sections,
+    pane_sections,
+    sample_sections,
+    synopsis_sections,
+)
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import KeptSynopsis, Layout
+from eddyline.plan.layout import KeptSynopsis, Layout, Stream
 from eddyline.plan.layout_check import check_layout
 from eddyline.plan.show.explain import describe, describe_sample
 from eddyline.sketch import codec
@@ -42,7 +48,16 @@ def stamp(layout: Layout) -> PlanStamp:
         )
     for planned in [*layout.queries, *(q for group in layout.windows for q in group.layout.queries)]:
         described[planned.name] = f"{' '.join(planned.query.text.split())} [{planned.method}]"
-    return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described)
+    settings = {f"stream {each.name}": _columns(each) for each in layout.streams}
+    settings |= {"seed": str(layout.seed), "confidence": str(layout.confidence)}
+    settings |= {} if layout.budget is None else {"budget": f"{layout.budget:,} bytes"}
+    return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described, settings)
+
+
+def _columns(stream: Stream) -> str:
+    """Return a stream's columns, and how its rows say what they change and when, as people compare them."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    return f"{columns}; changes {stream.changes}; event time {stream.event_time}"
 
 
 def _written(kept: KeptSynopsis) -> str:
@@ -84,7 +99,8 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
     """
     _layout_of(epoch)  # raises where a part of it would be of numbers that this version does not read
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
-    sections: dict[str, bytes] = {}
+    names = [INPUT_CHECK + stream.name for stream in layout.streams if stream.name not in refresh]
+    sections = {name: epoch.sections[name] for name in names if name in epoch.sections}
     for kept in layout.kept:
         if kept.id not in unchanged or kept.stream in refresh:
             sections |= synopsis_sections(empty, kept)
@@ -120,7 +136,7 @@ def origin_of(epoch: Epoch, layout: Layout) -> Origin:
     for stream in layout.streams:
         at = epoch.commit.sources.get(stream.name)
         fresh = StreamFreshness(stream.name)
-        if at is not None:
+        if at is not None and at.batch_id >= 0:
             fresh = StreamFreshness(
                 stream.name,
                 at.rows,

@@ -44,6 +44,7 @@ import msgspec
 
 from eddyline.api.plan import Plan
 from eddyline.api.run import OnBad, OnUnseenDelete
+from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.ingest.source_files import FILE_FORMATS
@@ -151,7 +152,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         return workload
 
-    def plan(self, keep: Layout | None = None) -> Plan:
+    def plan(self, keep: Layout | State | None = None) -> Plan:
         """Return the plan of the file's workload, by its statistics if it names any."""
         made = self.build().plan(statistics=self._statistics(), keep=keep)
         return made.reading({name: source.format for name, source in self.streams.items()})

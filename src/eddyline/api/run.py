@@ -23,13 +23,14 @@ from eddyline.errors import ChangeError, EddylineError
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout
-from eddyline.store import Epoch, Store
+from eddyline.store import Batch, Epoch, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.spark.awaited import AwaitedFrame
+    from eddyline.spark.checkpoint import Checkpoint
     from eddyline.spark.stream import StreamFeed
 
 OnBad = Literal["fail", "skip", "dead-letter"]
@@ -92,20 +93,20 @@ class Run:
         self._ended = False
 
     def feed(
-        self, name: str, frame: "DataFrame | AwaitedFrame", checkpoint: str, trigger: str | None
+        self, name: str, frame: "DataFrame | AwaitedFrame", checkpoint: "Checkpoint", trigger: str | None
     ) -> None:
-        """Start the query of a stream, or take a batch frame, once."""
-        from eddyline.spark.awaited import AwaitedFrame  # noqa: PLC0415 - Spark only where it is used
-        from eddyline.spark.stream import StreamFeed  # noqa: PLC0415
+        """Start the query of a stream."""
+        from eddyline.spark.stream import StreamFeed  # noqa: PLC0415 - Spark only where it is used
 
-        if not isinstance(frame, AwaitedFrame) and not frame.isStreaming:
-            self._take(name, BATCH_QUERY, 0, frame)
-            return
-        feed = StreamFeed(name, self._take)
-        feed.start(frame, checkpoint, trigger)
+        feed = StreamFeed(name, self._take, checkpoint)
+        feed.start(frame, trigger)
         self._feeds[name] = feed
 
-    def _take(self, stream: str, query_id: str, batch_id: int, frame: "DataFrame") -> None:
+    def take_once(self, name: str, frame: "DataFrame") -> None:
+        """Take a batch frame, unless the store has it."""
+        self._take(name, BATCH_QUERY, 0, frame, Batch())
+
+    def _take(self, stream: str, query_id: str, batch_id: int, frame: "DataFrame", batch: Batch) -> None:
         """Sketch one batch and commit it, unless the store has it."""
         from eddyline.spark.batch import sketch_stream  # noqa: PLC0415 - Spark only where it is used
         from eddyline.spark.dead_letters import write_dead_letters  # noqa: PLC0415
@@ -117,8 +118,8 @@ class Run:
                 raise ChangeError(f"batch {batch_id} of stream {stream} is not taken: {note}")
             return to_sections(after)
 
-        if self._store.seen(stream, query_id, batch_id):
-            self._store.commit(stream, query_id, batch_id, {})  # counts the repeat
+        if self._store.seen(stream, query_id, batch_id, batch):
+            self._store.commit(stream, query_id, batch_id, {}, batch=batch)  # counts the repeat
             return
         skip = self._on_bad != "fail"
         current = self._snapshot(self._store.current)
@@ -136,6 +137,7 @@ class Run:
             deletes=added.deletes,
             bad=added.bad,
             late=added.late,
+            batch=batch,
         )
 
     def _snapshot(self, epoch: Epoch) -> Snapshot:
@@ -228,6 +230,8 @@ class Run:
             for feed in self._feeds.values():
                 feed.await_end()
         error = self.error()
+        if error is None and not self.waiting() and not self._ended:
+            self._store.settle()  # all streams were read to their end
         self.stop()
         if error is not None:
             raise error

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eddyline.api.batch_job import check_files, check_paths, stored_layout
+from eddyline.api.batch_job import check_files, check_paths, stored_state
 from eddyline.api.durable import BATCH_QUERY
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run
 from eddyline.api.source_checks import FORGETFUL, check_logins, check_one_pass
 from eddyline.api.start import StartOptions, check_store, start_run
+from eddyline.api.state import State
 from eddyline.errors import PipelineError, PlanError
 from eddyline.ingest.source_files import local_path
 from eddyline.plan.layout import Layout
@@ -64,9 +65,10 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
     store = pipeline.workload.store
     if store is None:
         raise PipelineError('a continuous run needs a store: add store = "state" to [workload].')
-    layout = stored_layout(pipeline)
-    refresh = _streams_of(pipeline, how.full_refresh)
-    plan = pipeline.plan(keep=None if layout is None else _without(layout, refresh))
+    state = stored_state(pipeline)
+    refresh = _streams_of(pipeline, how.full_refresh, state)
+    keep = _without(state.snapshot.layout, refresh) if state is not None and refresh else state
+    plan = pipeline.plan(keep=keep)
     settings = StartOptions(
         trigger="available now" if how.once else pipeline.run.trigger,
         checkpoint=pipeline.run.checkpoint,
@@ -76,6 +78,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         dead_letter=pipeline.run.dead_letter,
         change_plan=how.change_plan or bool(refresh),
         refresh=refresh,
+        copied=tuple(name for name, source in pipeline.streams.items() if _begins_with_a_copy(source)),
         break_lock=how.break_lock,
     )
     read_once = {name: source for name, source in pipeline.streams.items() if source.batch}
@@ -99,10 +102,10 @@ def _check_folders(pipeline: Pipeline) -> None:
             )
 
 
-def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]:
+def _streams_of(pipeline: Pipeline, queries: Collection[str], state: State | None) -> tuple[str, ...]:
     """Return the streams that some queries read, or raise where a source does not give its rows again.
 
-    A stream sample is rebuilt as a whole, from all of its streams.
+    A stream sample is rebuilt as a whole, from all of its streams; so are those that the store has of them.
     """
     if not queries:
         return ()
@@ -114,7 +117,12 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
     samples = {planned[query].sample for query in queries}
     read = {stream for query in queries for stream in planned[query].streams}
     read |= {part.stream for sample in layout.samples if sample.id in samples for part in sample.exact}
-    streams = sorted(read)
+    held = (
+        [{part.stream for part in sample.exact} for sample in state.snapshot.layout.samples] if state else []
+    )
+    while more := [streams for streams in held if streams & read and not streams <= read]:
+        read = read.union(*more)
+    streams = sorted(read & pipeline.streams.keys())
     for name in streams:
         if pipeline.streams[name].format in FORGETFUL:
             raise PipelineError(
@@ -124,13 +132,30 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str]) -> tuple[str, ...]
     return tuple(streams)
 
 
+def _begins_with_a_copy(source: StreamSource) -> bool:
+    """Return whether a new query of a source first reads all rows that its table has."""
+    options = {name.lower(): str(value) for name, value in source.options.items()}
+    if source.format == "eddyline-postgres":
+        return options.get("snapshot", "initial") != "never"
+    return source.format == "delta" and not any(name.startswith("starting") for name in options)
+
+
 def _begun(store: str) -> set[str]:
     """Return the streams that a run fed a store from before."""
     if not Store.exists(store):
         return set()
     sources = Reader(store).latest().commit.sources
-    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY}
+    return {name for name, at in sources.items() if at.query_id != BATCH_QUERY and at.batch_id >= 0}
 
 
 def _without(layout: Layout, streams: Collection[str]) -> Layout:
-    return msgspec.structs.replace(layout, kept=tuple(k for k in layout.kept if k.stream not in streams))
+    """Return a layout without what it keeps of some streams."""
+    samples = tuple(s for s in layout.samples if not {part.stream for part in s.exact} & set(streams))
+    gone = {sample.id for sample in layout.samples} - {sample.id for sample in samples}
+    return msgspec.structs.replace(
+        layout,
+        kept=tuple(k for k in layout.kept if k.stream not in streams),
+        samples=samples,
+        queries=tuple(q for q in layout.queries if q.sample not in gone),
+        budget=None,
+    )

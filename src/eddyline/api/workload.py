@@ -1,5 +1,6 @@
 """The workload: streams, queries and what they may cost."""
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -9,11 +10,14 @@ from msgspec.structs import replace
 from eddyline.api.given_schema import columns_of_stream
 from eddyline.api.plan import Plan
 from eddyline.api.session_zone import session_zone
+from eddyline.api.state import State
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
+from eddyline.ingest.settling import held_bytes
+from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.analysis import analysis_of
 from eddyline.plan.decide.coverage import SAMPLES_ALONE, key_of_columns
-from eddyline.plan.decide.exploring import explored_columns, exploring
+from eddyline.plan.decide.exploring import explored_columns, explored_names, exploring
 from eddyline.plan.decide.planner import make_layout
 from eddyline.plan.decide.timezone import check_same_zone, with_timezone
 from eddyline.plan.demands import METHODS, Method, WorkloadQuery
@@ -27,6 +31,7 @@ from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows.planner import check_event_times, layout_with_windows
 from eddyline.plan.windows.window import parse_window
 from eddyline.sketch.hash_families import HASH_FAMILIES, HashFamily
+from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sql.columns import names_in
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import is_for_samples_alone
@@ -35,7 +40,6 @@ from eddyline.sql.timezones import machine_zone, normal_zone
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -178,25 +182,31 @@ class Workload:
         self._explored[stream] = explored_columns(self._streams[stream], columns, known_columns)
         return self
 
-    def plan(self, *, statistics: Statistics | None = None, keep: Layout | Plan | None = None) -> Plan:
+    def plan(
+        self, *, statistics: Statistics | None = None, keep: Layout | Plan | State | None = None
+    ) -> Plan:
         """Return the plan: what to keep for all queries within the budget.
 
         statistics: what is known of the streams, from `analyze`, from a running `state.statistics()`, or given;
-        without any, all joins count alike. keep: the layout of a running store
-        (`el.open(store).snapshot.layout`), whose synopses stay as they are; those of added queries share what it
-        leaves of the budget.
+        without any, all joins count alike. keep: the state of a running store (`el.open(store)`), whose synopses
+        stay as they are. Added queries are answered from them where that is possible; what is new for others shares
+        what is left of the budget. A plan or a layout does not say how much of the budget is in use.
         """
         if not (self._asked or self._distinct_samples or self._explored):
             raise PlanError(
                 "the workload asks no query: add one to [queries] of the pipeline file (w.query(name, sql))."
             )
-        old = keep.layout if isinstance(keep, Plan) else keep
+        held = held_bytes(keep.snapshot) if isinstance(keep, State) else {}
+        given = keep.snapshot if isinstance(keep, State) else keep
+        old = given.layout if isinstance(given, Plan | Snapshot) else given
         if not isinstance(old, Layout | None) or not isinstance(statistics, Statistics | None):
             raise PlanError(
-                "plan() takes statistics= of el.Statistics (from_json reads a file) and keep= of a plan."
+                "plan() takes statistics= of el.Statistics (from_json reads a file) and keep= of a plan or a state."
             )
-        known = PlanningInputs(statistics if statistics is not None else Statistics(), self._objective)
+        known = PlanningInputs(statistics if statistics is not None else Statistics(), self._objective, held)
         settings = self._settings
+        if old is not None and self._is_asked_by(old):
+            return Plan(old, informed=bool(known.statistics.sizes))
         if self._error is not None:
             settings = replace(settings, budget=self._budget_for(self._error, known, old))
         try:
@@ -204,6 +214,25 @@ class Workload:
         except OverBudget as error:
             raise error if old is None else self._no_room(settings, known, old) from error
         return Plan(layout, informed=bool(known.statistics.sizes))
+
+    def _is_asked_by(self, old: Layout) -> bool:
+        """Return whether a layout was made for this very workload, so that planning again would change nothing."""
+        explored = {exploring(name, columns).name for name, columns in self._explored.items()}
+        weights = {name: each.weight for name, each in self._asked.items()}
+        shapes = [shape for sample in old.samples for shape in sample.spec.shapes]
+        settings = self._settings
+        return (
+            (old.budget == settings.budget if self._error is None else old.budget is not None)
+            and (old.seed, old.confidence, old.error) == (settings.seed, settings.confidence, self._error)
+            and {each.name: each for each in old.streams} == self._streams
+            and sorted(old.query_names) == sorted(self.unchanged(old)) == sorted(self._asked)
+            and {name for sample in old.samples for name in explored_names(sample)} == explored
+            and {kept.demand for kept in old.kept if kept.demand.sample} == set(self._distinct_samples)
+            and all(shape.weight == weights.get(shape.name, shape.weight) for shape in shapes)
+            and (settings.samples or not old.samples)
+            and all(k.spec.hash == settings.hash for k in old.kept if isinstance(k.spec, HashSketchSpec))
+            and with_timezone(old, self._zone(old), given=self._timezone is not None) == old
+        )
 
     def unchanged(self, layout: Layout) -> list[str]:
         """Return the queries that a layout answers in the same words, on the same columns of the same streams."""
@@ -231,7 +260,10 @@ class Workload:
             settings.budget, lambda budget: self._layout(replace(settings, budget=budget), known, old)
         )
         kept = old.counter_bytes + sum(group.nbytes for group in old.windows)
-        kept += sum(sketch.nbytes for sample in old.samples for sketch in sample.sketches)
+        kept += sum(
+            known.held.get(sample.id, sum(sketch.nbytes for sketch in sample.sketches))
+            for sample in old.samples
+        )
         added = [name for name in self._asked if name not in self.unchanged(old)]
         return PlanError(
             f"the budget is {settings.budget:,} bytes: {kept:,} are kept as they are, and of the other "
@@ -250,8 +282,14 @@ class Workload:
             keep,
             known,
         )
-        zoned = with_timezone(layout, self._zone(keep), given=self._timezone is not None)
-        return replace(zoned, error=self._error)
+        made = replace(
+            with_timezone(layout, self._zone(keep), given=self._timezone is not None),
+            error=self._error,
+            budget=settings.budget,
+            added=_added(layout, keep),
+        )
+        _check_held(made, keep, known.held)
+        return made
 
     def _zone(self, keep: Layout | None = None) -> str:
         """Return the zone that was given, that of the plan that is kept, of the Spark session, or of the machine."""
@@ -306,3 +344,23 @@ def _reads_the_same(asked: WorkloadQuery, old: Stream, new: Stream) -> bool:
     names = names_in(asked.query.text)
     columns = [{column for column in each.columns if column.name.lower() in names} for each in (old, new)]
     return columns[0] == columns[1] and (old.changes, old.event_time) == (new.changes, new.event_time)
+
+
+def _added(layout: Layout, old: Layout | None) -> tuple[str, ...]:
+    """Return the synopses of a layout that an older one does not keep, or got later itself."""
+    if old is None:
+        return ()
+    first = {kept.id for kept in old.kept} - set(old.added)
+    return tuple(kept.id for kept in layout.kept if kept.id not in first)
+
+
+def _check_held(layout: Layout, old: Layout | None, held: Mapping[str, int]) -> None:
+    """Raise OverBudget where a sample that stays gets less than it holds, unless the budget was lowered."""
+    if old is None or layout.budget is None or layout.budget < (old.budget or old.nbytes):
+        return
+    for sample in layout.samples:
+        if sample.spec.budget < held.get(sample.id, 0):
+            raise OverBudget(
+                f"a sample that stays holds {held[sample.id]:,} bytes, and {sample.spec.budget:,} are left for it: "
+                "raise the budget."
+            )

@@ -20,7 +20,8 @@ def run(
     pipeline: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Take what is there now, then end.")] = False,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Take over a store that another checkpoint fed.")
+        bool,
+        typer.Option("--adopt", help="Let a new checkpoint feed the store: its source has only new rows."),
     ] = False,
     change_plan: Annotated[
         bool, typer.Option("--change-plan", help="Keep what is unchanged of the store's plan, and go on.")
@@ -78,7 +79,7 @@ def restore(
 ) -> None:
     """Make an older epoch of a store its current one: after damage, or to undo batches.
 
-    A checkpoint that is ahead of it is refused by the next run: restore it, too, or begin anew with a new store.
+    The next run reads again, from the epoch's positions, what came since.
     """
     wanted = Reader(store).newest_readable() if epoch is None else epoch
     if wanted is None:

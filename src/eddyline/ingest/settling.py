@@ -28,3 +28,12 @@ def settle(snapshots: "Sequence[Snapshot]") -> "list[Snapshot]":
                 for each, state in zip(settled, states, strict=True)
             ]
     return settled
+
+
+def held_bytes(snapshot: "Snapshot") -> dict[str, int]:
+    """Return the bytes that each sample of a state holds, the sketches next to it included: its least budget."""
+    return {
+        planned.id: bytes_of([snapshot.samples[planned.id]])
+        + (sum(kept.nbytes for kept in planned.sketches) if snapshot.samples[planned.id].grouped else 0)
+        for planned in snapshot.layout.samples
+    }

@@ -63,7 +63,10 @@ class StreamPass:
         if not self.rows:
             return Tally()
         empty = tuple(sorted(self.watch.empty))
-        return Tally(self.rows, self.deletes, empty, self.earliest, self.latest, self.unread, self.similar)
+        timed = self.rows if self.spec.panes else 0
+        return Tally(
+            self.rows, self.deletes, empty, self.earliest, self.latest, self.unread, self.similar, timed
+        )
 
     def count(self, tally: Tally) -> None:
         """Take over what tasks counted of the rows that went by there."""

@@ -11,7 +11,8 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
 
     deletes: how many took rows away. empty: columns that were NULL in all of them. earliest, latest: their event times,
     in microseconds since 1970, where windows go by them. unread: columns that seem to say what a row changes, and that
-    nothing reads. similar: columns that the schema does not have, spelt like those that were NULL.
+    nothing reads. similar: columns that the schema does not have, spelt like those that were NULL. timed: rows of which
+    the event time was looked at, which is not done before a query has a window.
     """
 
     rows: int = 0
@@ -21,6 +22,7 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     latest: int | None = None
     unread: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
+    timed: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
         if not self.rows or not other.rows:
@@ -33,6 +35,7 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
             max((each.latest for each in (self, other) if each.latest is not None), default=None),
             _both(self.unread, other.unread),
             tuple(sorted({*self.similar, *other.similar})),
+            self.timed + other.timed,
         )
 
 

@@ -7,7 +7,11 @@ from eddyline.plan.statistics import Statistics
 
 
 class PlanningInputs(msgspec.Struct, frozen=True):
-    """What the planner goes by beside the queries: statistics, and which error is to be least."""
+    """What the planner goes by beside the queries: statistics, and which error is to be least.
+
+    held: bytes that each sample of a running plan holds now.
+    """
 
     statistics: Statistics = Statistics()
     objective: Objective = "average"
+    held: dict[str, int] = {}

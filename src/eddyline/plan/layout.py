@@ -274,7 +274,8 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     quantities: the sketches that it reads; none where its stream sample (`sample`) alone answers it. totals: for each
     quantity the exact total of every relation. shape: how it reads the sample's dictionaries. expected_error: half
     the width of the interval that is expected, relative to the answer; None where it is not known. details: how each of
-    its aggregates that need the single values of a group reads them.
+    its aggregates that need the single values of a group reads them. ad_hoc: nothing is kept for it; it was added to a
+    running plan, and is answered from what a sample holds for others, as if it had not been planned.
     """
 
     name: str
@@ -287,6 +288,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     decision: Decision = Decision()
     expected_error: float | None = None
     details: tuple["PlannedQuery", ...] = ()
+    ad_hoc: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -329,7 +331,9 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     """Everything that a plan keeps: synopses that are fed from the first row, and stream samples.
 
     timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
-    that plans of different places stay equal. error: the relative error that was asked for, if one was.
+    that plans of different places stay equal. error: the relative error that was asked for, if one was. budget: the
+    bytes that the plan was made for, None where earlier versions made it. added: synopses that a running plan got
+    later, and that lack earlier rows, so that they do not go together with what is older.
     """
 
     seed: int
@@ -341,6 +345,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     samples: tuple[PlannedSample, ...] = ()
     timezone: str | None = None
     error: float | None = None
+    budget: int | None = None
+    added: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -361,9 +367,14 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def expected_errors(self) -> dict[str, float]:
-        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known."""
+        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known.
+
+        Ad hoc ones are left out: nothing is planned for them.
+        """
         return {
-            each.name: inf if each.expected_error is None else each.expected_error for each in self.queries
+            each.name: inf if each.expected_error is None else each.expected_error
+            for each in self.queries
+            if not each.ad_hoc
         }
 
     @cached_property
@@ -379,7 +390,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     def digest(self) -> str:
         """A hash of what is kept and who reads it, whatever errors are expected: equal ones can be combined."""
         queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
-        written = msgspec.structs.replace(self, queries=queries)
+        written = msgspec.structs.replace(self, queries=queries, budget=None, added=())
         content = as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
         return layout_hash(content)
 
@@ -408,6 +419,9 @@ _CAME_LATER: dict[str, object] = {
     "number_words": 1,
     "lowest": 0,
     "wide": [],
+    "ad_hoc": False,
+    "budget": None,
+    "added": [],
 }
 """Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
 

@@ -1,8 +1,10 @@
 """One streaming query per stream: each micro-batch goes, with the query's own id, to a function on the driver.
 
 The id is that of the checkpoint (`query.id`). It is handed over once the query has started, and the first
-batch waits for it, so that no batch is ever taken under a guess. A batch is begun only while nobody asked
-to stop, and `stop` waits for one that was begun: a stopped stream never leaves half a batch.
+batch waits for it, so that no batch is ever taken under a guess. With a batch goes what its checkpoint says that it
+holds. The checkpoint is written through to the disk before, so that a committed batch never outlives its plan. A batch
+is begun only while nobody asked to stop, and `stop` waits for one that was begun: a stopped stream never leaves half a
+batch.
 """
 
 import contextlib
@@ -18,11 +20,13 @@ from pyspark.sql.utils import is_remote
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.spark.awaited import AwaitedFrame, NoFileYet
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
+from eddyline.spark.checkpoint import Checkpoint, folder_of, names_in
+from eddyline.store import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-TakeBatch = Callable[[str, str, int, DataFrame], None]
+TakeBatch = Callable[[str, str, int, DataFrame, Batch], None]
 AVAILABLE_NOW = "available now"
 _ID_WAIT = 60.0
 _POLL = 0.1
@@ -46,9 +50,11 @@ class LogLag:
 class StreamFeed:
     """A running query that feeds one stream."""
 
-    def __init__(self, stream: str, take: TakeBatch) -> None:
+    def __init__(self, stream: str, take: TakeBatch, checkpoint: Checkpoint) -> None:
         self.stream = stream
         self._take = take
+        self._checkpoint = checkpoint
+        self._folder = ""
         self._query: StreamingQuery | None = None
         self._named = threading.Event()
         self._turn = threading.Lock()
@@ -57,28 +63,28 @@ class StreamFeed:
         self.waits: str | None = None
         self._waiting: threading.Thread | None = None
 
-    def start(self, frame: DataFrame | AwaitedFrame, checkpoint: str, trigger: str | None) -> None:
+    def start(self, frame: DataFrame | AwaitedFrame, trigger: str | None) -> None:
         """Start the query, now or when its first file is there, or raise PipelineError.
 
         What is to take what is there now does not wait.
         """
         if isinstance(frame, DataFrame):
-            self._start(frame, checkpoint, trigger)
+            self._start(frame, trigger)
             return
         self.waits = str(frame)
         if "availableNow" not in _trigger(trigger):
             self.waits += " and waits for the first"
             self._waiting = threading.Thread(
-                target=self._wait, args=(frame, checkpoint, trigger), name=f"await-{self.stream}", daemon=True
+                target=self._wait, args=(frame, trigger), name=f"await-{self.stream}", daemon=True
             )
             self._waiting.start()
 
-    def _wait(self, awaited: AwaitedFrame, checkpoint: str, trigger: str | None) -> None:
+    def _wait(self, awaited: AwaitedFrame, trigger: str | None) -> None:
         """Start the query when its first file is there."""
         try:
             while not self._told_to_stop.wait(_LOOK):
                 with contextlib.suppress(NoFileYet):
-                    self._start(awaited.read(), checkpoint, trigger)
+                    self._start(awaited.read(), trigger)
                     return
         except EddylineError as error:
             self._error = error
@@ -87,8 +93,9 @@ class StreamFeed:
         finally:
             self.waits = None
 
-    def _start(self, frame: DataFrame, checkpoint: str, trigger: str | None) -> None:
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", checkpoint)
+    def _start(self, frame: DataFrame, trigger: str | None) -> None:
+        self._folder, location = folder_of(frame), self._checkpoint.location
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", location)
         try:
             self._query = writer.trigger(**_trigger(trigger)).start()
         except SPARK_ERRORS as error:
@@ -100,11 +107,17 @@ class StreamFeed:
             if self._told_to_stop.is_set() or not self._named.wait(_ID_WAIT) or self._query is None:
                 raise _Stopping
             try:
-                self._take(self.stream, str(self._query.id), batch_id, frame)
+                self._checkpoint.sync()
+                self._take(self.stream, str(self._query.id), batch_id, frame, self._held(batch_id))
             except EddylineError as error:
                 self._error = error
                 # Without its causes: on a long text a regular expression of Spark overflows its stack.
                 raise PipelineError(str(error)) from None
+
+    def _held(self, batch_id: int) -> Batch:
+        """Return what the checkpoint knows of a batch."""
+        files = names_in(self._folder, self._checkpoint.files(batch_id)) if self._folder else ()
+        return Batch(self._checkpoint.held(batch_id), self._folder, files)
 
     @property
     def active(self) -> bool:

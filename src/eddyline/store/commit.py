@@ -15,18 +15,25 @@ from eddyline.sketch import codec
 Content = bytes | memoryview
 
 
-class PlanStamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the store knows of a plan: its hash, itself as opaque text, and a line for each of its names."""
+class PlanStamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the store knows of a plan: its hash, itself as opaque text, and a line for each of its names.
+
+    settings: what holds for all of it, such as its budget, in words that can be compared.
+    """
 
     hash: str
     header: str
     describe: dict[str, str]
+    settings: dict[str, str] = {}
 
 
-class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How far one stream has come: its last batch, and totals over all batches of the store.
 
-    `last_commit_time` (seconds since 1970) is for people to read: nothing is ordered by it.
+    `batch_id` is -1 where the stream is to be read again from before its first batch. `last_commit_time` (seconds since
+    1970) is for people to read: nothing is ordered by it. held: a hash of what the last batch held, empty where it is
+    not known. folder: where the files of the stream are, and `files`: hashes of their names (`position.remembered`).
+    again: the stream is to be read again from its start, and what is here of it stays until its first batch is there.
     """
 
     query_id: str
@@ -36,6 +43,10 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: int
     last_commit_time: float
     late: int = 0
+    held: str = ""
+    folder: str = ""
+    files: str = ""
+    again: bool = False
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,8 +20,12 @@ def kept_sections(epoch: Epoch, plan: PlanStamp) -> dict[str, bytes]:
 
 
 def difference(old: PlanStamp, new: PlanStamp) -> list[str]:
-    """Return one line per name that was added (+), removed (-) or changed (~)."""
-    lines = []
+    """Return one line per name that was added (+), removed (-) or changed (~), and per setting that is another."""
+    lines = [
+        f"~ {name}: {old.settings[name]} -> {after}"
+        for name, after in new.settings.items()
+        if old.settings.get(name, after) != after
+    ]
     for name in sorted(old.describe.keys() | new.describe.keys()):
         before, after = old.describe.get(name), new.describe.get(name)
         if before is None:

@@ -12,12 +12,17 @@ from eddyline.store.commit import Commit, Content, Epoch, PlanStamp, SourcePosit
 from eddyline.store.filesystem import Where
 from eddyline.store.layout import check_id, epoch_numbers
 from eddyline.store.plan_change import check_plan, kept_sections
-from eddyline.store.position import advanced, already_seen
+from eddyline.store.position import UNKNOWN, Batch, advanced, already_seen
 from eddyline.store.reader import Reader
 from eddyline.store.writer import EpochWriter, Options, sentence
 
 Sections = Mapping[str, Content]
+Positions = Mapping[str, SourcePosition]
 _DEFAULT = Options()
+
+
+def _no_check(_positions: Positions) -> None:
+    """Accept any positions."""
 
 
 class Store:
@@ -31,6 +36,7 @@ class Store:
         self._writer = writer
         self._run_id = run_id
         self._adoptable = adoptable
+        self._staged: Epoch | None = None
         self._turn = threading.RLock()
         self.repeats = 0
 
@@ -69,13 +75,25 @@ class Store:
         return cls(writer, run_id)
 
     @classmethod
-    def open(cls, where: Where, plan: PlanStamp, run_id: str, *, options: Options = _DEFAULT) -> Self:
-        """Return the store of this plan, ready for the next batch; WrongRun when it is another plan's."""
+    def open(
+        cls,
+        where: Where,
+        plan: PlanStamp,
+        run_id: str,
+        *,
+        check: Callable[[Positions], None] = _no_check,
+        options: Options = _DEFAULT,
+    ) -> Self:
+        """Return the store of this plan, ready for the next batch; WrongRun when it is another plan's.
+
+        check: gets the positions of the streams, and raises where the run cannot go on from them.
+        """
         check_id("run id", run_id)
         writer = _existing(where, options)
         with writer.closed_on_error():
             commit = writer.current().commit
             check_plan(writer.reader.where, commit.plan, plan)
+            check(commit.sources)
         return cls(writer, run_id, frozenset(commit.sources if options.adopt else ()))
 
     @classmethod
@@ -87,13 +105,17 @@ class Store:
         fresh: Sections | Callable[[Epoch], Sections],
         *,
         forget: Collection[str] = (),
-        sources: Mapping[str, SourcePosition] | None = None,
+        sources: Positions | None = None,
+        check: Callable[[Positions], None] = _no_check,
         options: Options = _DEFAULT,
     ) -> Self:
         """Return the store under another plan: sections of unchanged names are kept, `fresh` ones set.
 
         Positions of the streams stay, but for those to `forget`, which start over at batch 0, and those set
         by `sources`: a fresh section counts the batches from now on, unless it was built from earlier ones.
+
+        What is forgotten stays readable, marked to be read again, until the first batch is committed, or `settle` is
+        called: a run that fails before leaves its answers. check: as in `open`, of the positions to start from.
         """
         check_id("run id", run_id)
         writer = _existing(where, options)
@@ -101,19 +123,35 @@ class Store:
             old = writer.current()
             stay = {name: at for name, at in old.commit.sources.items() if name not in forget}
             at = {**stay, **(sources or {})}
-            commit = replace(
-                old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan, sources=at
-            )
+            check(at)
             changed = fresh(old) if callable(fresh) else fresh
-            epoch = make_epoch(commit, {**kept_sections(old, plan), **changed})
-            writer.publish(epoch, "the plan was not replaced, and the store stays as it was")
-        return cls(writer, run_id, frozenset(commit.sources if options.adopt else ()))
+            content = {**kept_sections(old, plan), **changed}
+            lost = [name for name in old.commit.sources if name in forget and name not in at]
+            if not lost:
+                commit = replace(
+                    old.commit, epoch=old.number + 1, parent=old.number, run_id=run_id, plan=plan, sources=at
+                )
+                writer.publish(make_epoch(commit, content), "the plan was not replaced, and the store stays")
+            elif not all(old.commit.sources[name].again for name in lost):
+                marked = {name: replace(old.commit.sources[name], again=True) for name in lost}
+                commit = replace(
+                    old.commit,
+                    epoch=old.number + 1,
+                    parent=old.number,
+                    sources={**old.commit.sources, **marked},
+                )
+                writer.publish(make_epoch(commit, old.sections), "nothing is read again, and the store stays")
+        store = cls(writer, run_id, frozenset(at if options.adopt else ()))
+        if lost:
+            current = writer.current()
+            store._staged = make_epoch(replace(current.commit, run_id=run_id, plan=plan, sources=at), content)
+        return store
 
     @staticmethod
     def restore(where: Where, epoch: int, run_id: str, *, options: Options = _DEFAULT) -> Epoch:
         """Return a new current epoch with the content of an older one; those between are removed.
 
-        A checkpoint that is ahead of the older one is refused as a gap from then on: restore it too.
+        The next run reads again, from the positions of the older one, what came since.
         """
         check_id("run id", run_id)
         reader = Reader(where)
@@ -121,8 +159,9 @@ class Store:
         writer = EpochWriter(reader, options)
         try:
             number = epoch_numbers(reader.names())[0] + 1
+            sources = {**_before_first(reader), **old.commit.sources}
             restored = make_epoch(
-                replace(old.commit, epoch=number, parent=epoch, run_id=run_id), old.sections
+                replace(old.commit, epoch=number, parent=epoch, run_id=run_id, sources=sources), old.sections
             )
             writer.publish(restored, f"epoch {epoch} was not restored, and the store stays as it was")
             writer.forget(range(epoch + 1, number))
@@ -137,18 +176,32 @@ class Store:
 
     @property
     def current(self) -> Epoch:
-        """The last epoch that was committed."""
+        """The last epoch that was committed, or what the first batch is added to after `replace_plan`."""
         with self._turn:
-            return self._writer.current()
+            return self._staged or self._writer.current()
 
-    def seen(self, source: str, query_id: str, batch_id: int) -> bool:
+    @property
+    def is_settled(self) -> bool:
+        """Whether readers see what `current` is."""
+        return self._staged is None
+
+    def settle(self) -> None:
+        """Publish what `replace_plan` left for the first batch: the streams were read again, and had none."""
+        with self._turn:
+            if self._staged is not None:
+                old = self._staged
+                commit = replace(old.commit, epoch=old.number + 1, parent=old.number)
+                self._writer.publish(make_epoch(commit, old.sections), "the plan was not replaced")
+                self._staged = None
+
+    def seen(self, source: str, query_id: str, batch_id: int, batch: Batch = UNKNOWN) -> bool:
         """Return whether a batch was committed before; WrongRun when it is not this store's next one."""
         check_id("stream name", source)
         check_id("query id", query_id)
         if batch_id < 0:
             raise StoreError(f"batches count from 0, and stream {source} sent batch {batch_id}.")
-        position = self.current.commit.sources.get(source)
-        return already_seen(position, source, query_id, batch_id, adopt=source in self._adoptable)
+        position, adopt = self.current.commit.sources.get(source), source in self._adoptable
+        return already_seen(position, source, query_id, batch_id, adopt=adopt, batch=batch)
 
     def commit(
         self,
@@ -162,21 +215,22 @@ class Store:
         bad: int = 0,
         late: int = 0,
         at: float | None = None,
+        batch: Batch = UNKNOWN,
     ) -> bool:
         """Return True when a batch was committed now, False when it had been before and nothing was done.
 
         The sections named are replaced, all others stay. A function gets the epoch it builds on, and runs
         while no other thread commits. `rows`, `deletes`, `bad` and `late` count this batch's records; `at` is its
-        time in seconds since 1970, for people to read.
+        time in seconds since 1970, for people to read; `batch` is what is known of what it holds.
         """
         with self._turn:
-            if self.seen(source, query_id, batch_id):
+            if self.seen(source, query_id, batch_id, batch):
                 self.repeats += 1
                 return False
             old = self.current
             changed = new_sections(old) if callable(new_sections) else new_sections
             counts, moment = (rows, deletes, bad, late), time.time() if at is None else at
-            position = advanced(old.commit.sources.get(source), query_id, batch_id, counts, moment)
+            position = advanced(old.commit.sources.get(source), query_id, batch_id, counts, moment, batch)
             sources = {**old.commit.sources, source: position}
             number = old.number + 1
             commit = replace(
@@ -186,6 +240,7 @@ class Store:
                 f"batch {batch_id} of stream {source} is not confirmed, and epoch {old.number} stays readable"
             )
             self._writer.publish(make_epoch(commit, {**old.sections, **changed}), failure)
+            self._staged = None
             self._adoptable -= {source}
             return True
 
@@ -205,3 +260,18 @@ def _existing(where: Where, options: Options) -> EpochWriter:
     reader = Reader(where)
     reader.current()
     return EpochWriter(reader, options)
+
+
+def _before_first(reader: Reader) -> dict[str, SourcePosition]:
+    """Return positions before the first batch of all streams that the current epoch has come further with.
+
+    Without them, streams of which an older epoch has no batch would not be known to be read again.
+    """
+    try:
+        sources = reader.latest().commit.sources
+    except StoreError:
+        return {}  # the current epoch is damaged; a checkpoint that is ahead is refused by name
+    return {
+        name: SourcePosition(at.query_id, -1, 0, 0, 0, at.last_commit_time, folder=at.folder)
+        for name, at in sources.items()
+    }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -98,6 +99,13 @@ class Groups:
             if tuple(row[name] for name in self.group_columns) == wanted:
                 return {name: self.estimate(row, name) for name in self.aggregates}
         raise KeyError(group)
+
+    def inexact(self) -> "Groups":
+        """Return the same groups where rows are known to be missing: no number is exact, and others may be unseen."""
+        column = pa.array([False] * len(self), pa.bool_())
+        table = self.table.set_column(self.table.column_names.index(EXACT), EXACT, column)
+        rest = {name: replace(each, low=-inf, high=inf, exact=False) for name, each in self.rest.items()}
+        return replace(self, table=table, rest=rest, exact=False)
 
     def only_estimate(self) -> Estimate:
         """Return the only aggregate of a query without groups."""

@@ -122,7 +122,8 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
     classes |= {(stream, loosened(key)): link for (stream, key), link in classes.items()} | classes
     made = _derived(sample, asked, linked, found, classes, timezone)
     totals = tuple(facet.demand().id for facet in every_row)
-    return replace(made, totals={EVERY_ROW: totals} if totals and layout.by_id.keys() >= set(totals) else {})
+    since_first = layout.by_id.keys() - set(layout.added)
+    return replace(made, totals={EVERY_ROW: totals} if totals and since_first >= set(totals) else {})
 
 
 def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) -> tuple[Facet, ...]:

@@ -1,10 +1,11 @@
 """Coverage: which query is meant, and whether what is kept can answer it."""
 
+import contextlib
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from eddyline.errors import PlanError
+from eddyline.errors import PlanError, SqlError
 from eddyline.plan.decide.ad_hoc import bind_ad_hoc
 from eddyline.plan.decide.facets import facets_of, uses_sample
 from eddyline.plan.decide.shapes import covering_shape
@@ -49,10 +50,12 @@ def find_planned(
     named = next((planned for planned in layout.queries if planned.name == query), None)
     if named is not None:
         if method in (None, named.method):
-            return named
+            return bind(layout, named.name, named.query.text, None, timezone) if named.ad_hoc else named
         return bind(layout, named.name, named.query.text, method, timezone)
     same = " ".join(query.split())
-    asked = next((each for each in layout.queries if query_name(each.query) == same), None)
+    asked = next(
+        (each for each in layout.queries if query_name(each.query) == same and not each.ad_hoc), None
+    )
     if asked is not None and method in (None, asked.method):
         return asked
     if " " not in query.strip():
@@ -95,6 +98,26 @@ def bind(
     return PlannedQuery(name, parsed, chosen, bound)
 
 
+def filled_queries(layout: Layout, asked: Iterable[WorkloadQuery]) -> list[tuple[PlannedQuery, set[str]]]:
+    """Return those of some queries for which nothing new is kept, because a sample of a running plan answers them.
+
+    They are answered over all rows that it has seen, where something new would count from now on only. With each are
+    the ids of the synopses that it reads.
+    """
+    before = {(each.name, each.query.text, each.method): each for each in layout.queries}
+    found = []
+    for each in asked:
+        planned = before.get((each.name, each.query.text, each.method))
+        if each.method != "skimmed" or not layout.samples or (planned is not None and not planned.ad_hoc):
+            continue
+        with contextlib.suppress(SqlError, PlanError):
+            bound = bind(layout, each.name, each.query.text, None)
+            if bound.sample is not None:
+                made = PlannedQuery(each.name, each.query, each.method, {}, bound.sample, ad_hoc=True)
+                found.append((made, set(bound.ids)))
+    return found
+
+
 def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery | None:
     """Return a query bound to the first stream sample whose dictionaries hold all that it reads, None without one."""
     asked = WorkloadQuery(name, query)
@@ -114,16 +137,17 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
     if shape is None and not (isinstance(query, JoinDistinctQuery) and quantities):
         return None
     totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
+    since_first = layout.by_id.keys() - set(layout.added)
     if not isinstance(query, Query | GroupQuery) or not all(
-        each in layout.by_id for ids in totals.values() for each in ids
+        each in since_first for ids in totals.values() for each in ids
     ):
         totals = {}
-    if not totals and _reads_emptiness(query):
+    if not totals and reads_emptiness(query):
         return None
     return PlannedQuery(asked.name, query, "skimmed", quantities, sample.id, totals, shape)
 
 
-def _reads_emptiness(query: AnyQuery) -> bool:
+def reads_emptiness(query: AnyQuery) -> bool:
     """Return whether a query asks if a relation has rows at all, as NOT IN does: its exact total has to be kept."""
     links = query.links if isinstance(query, Query | GroupQuery) else ()
     return any(member.role == "not in" for link in links for member in link.members)

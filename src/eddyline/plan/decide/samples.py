@@ -6,12 +6,13 @@ counts, which do not wear out by deletes; and of distinct counts over joins, whi
 and more relations gain nothing from sketches: docs/decisions/0007-stream-samples.md has the figures.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
+from eddyline.plan.decide.coverage import reads_emptiness
 from eddyline.plan.decide.decisions import decide
 from eddyline.plan.decide.elements import plan_sample
 from eddyline.plan.decide.exploring import explored_names, is_exploring
@@ -51,37 +52,67 @@ def plan_samples(
     budget: int,
     old: Layout | None,
     known: PlanningInputs,
+    read: Collection[str] = (),
 ) -> list[SampledQueries]:
-    """Return the stream samples of queries within a budget: those of an older layout, and one for the rest."""
-    staying = _staying(asked, old)
+    """Return the stream samples of queries within a budget: those of an older layout, and one for the rest.
+
+    read: samples of the older layout that other queries are answered from.
+    """
+    staying = _staying(asked, old, read)
     settled = {each.name for queries, _ in staying.values() for each in queries}
     fresh = [each for each in asked if each.name not in settled]
-    if not asked:
+    if not asked and not staying:
         return []
     if budget < LEAST_BYTES * (len(staying) + bool(fresh)):
         raise OverBudget(
             f"the stream samples of {len(asked)} queries take at least {LEAST_BYTES:,} bytes and {budget:,} are left "
             f"of the budget: raise it to {settings.budget + LEAST_BYTES - budget:,} bytes, or drop queries."
         )
-    made = []
-    for queries, sample in staying.values():
-        share = budget * len(queries) // len(asked)
-        made.append(_resized(queries, sample, share, old))
+    made, given = [], _shares(staying, budget, len(fresh), known.held)
+    for name, (queries, sample) in staying.items():
+        made.append(_resized(queries, sample, given[name], old))
     if fresh:
-        share = budget - sum(each.planned.spec.budget for each in made)
-        made.append(_new(fresh, settings, share, known, staying))
+        made.append(_new(fresh, settings, budget - sum(given.values()), known, staying, old))
     return made
 
 
+def _shares(
+    staying: Mapping[str, tuple[Sequence[WorkloadQuery], PlannedSample]],
+    budget: int,
+    fresh: int,
+    held: Mapping[str, int],
+) -> dict[str, int]:
+    """Return the bytes of each sample that stays: by the number of queries, if there are `fresh` ones, too.
+
+    Where new queries come in, none gets less than it holds now, so that what it holds stays.
+    """
+    if not fresh:
+        whole = sum(sample.spec.budget for _, sample in staying.values())
+        shares = {name: budget * each.spec.budget // whole for name, (_, each) in staying.items()}
+        return {**shares, **{n: shares[n] + budget - sum(shares.values()) for n in list(shares)[-1:]}}
+    readers = fresh + sum(max(len(queries), 1) for queries, _ in staying.values())
+    shares = {
+        name: max(budget * max(len(queries), 1) // readers, held.get(name, 0))
+        for name, (queries, _) in staying.items()
+    }
+    if budget - sum(shares.values()) < LEAST_BYTES:
+        raise OverBudget(
+            f"what the samples of {len(staying)} plans hold takes {sum(shares.values()):,} of {budget:,} bytes, and a "
+            "sample of new queries does not fit: raise the budget."
+        )
+    return shares
+
+
 def _staying(
-    asked: Sequence[WorkloadQuery], old: Layout | None
+    asked: Sequence[WorkloadQuery], old: Layout | None, read: Collection[str]
 ) -> dict[str, tuple[list[WorkloadQuery], PlannedSample]]:
     """Return the samples of an older layout with those of their queries that are still asked."""
     if old is None:
         return {}
     before = {(q.name, q.query.text, q.method): q.sample for q in old.queries}
     explored = {name: sample.id for sample in old.samples for name in explored_names(sample)}
-    found: dict[str, tuple[list[WorkloadQuery], PlannedSample]] = {}
+    found: dict[str, tuple[list[WorkloadQuery], PlannedSample]]
+    found = {sample.id: ([], sample) for sample in old.samples if sample.id in read}
     for each in asked:
         name = before.get((each.name, each.query.text, each.method))
         name = explored.get(each.name) if is_exploring(each) else name
@@ -128,8 +159,12 @@ def _new(
     budget: int,
     known: PlanningInputs,
     taken: Collection[str],
+    old: Layout | None,
 ) -> SampledQueries:
-    """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay."""
+    """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay.
+
+    Exact totals of an older layout count rows that a new sample has not seen, and are not read with it.
+    """
     beside, decided = _sketches(queries, settings, budget, known)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
@@ -140,10 +175,18 @@ def _new(
             f"take at least {least:,} bytes, and {used:,} are left of the budget: raise it to "
             f"{settings.budget + least - used:,} bytes, or drop queries."
         )
-    made = tuple(
-        _planned(each, decided.get(each.name), planned, known.statistics, settings) for each in queries
-    )
-    return SampledQueries(planned, made)
+    older = {kept.id for kept in old.kept} if old is not None else set()
+    made = (_planned(each, decided.get(each.name), planned, known.statistics, settings) for each in queries)
+    return SampledQueries(planned, tuple(_without_totals(each, older) for each in made))
+
+
+def _without_totals(planned: PlannedQuery, older: Collection[str]) -> PlannedQuery:
+    """Return a query that reads no exact totals if some of them are older than its sample."""
+    if reads_emptiness(planned.query):
+        return planned
+    details = tuple(_without_totals(each, older) for each in planned.details)
+    mixed = any(name in older for names in planned.totals.values() for name in names)
+    return replace(planned, totals={} if mixed else planned.totals, details=details)
 
 
 def _planned(

@@ -108,6 +108,9 @@ def sureness_of(planned: PlannedQuery) -> Iterator[str]:
         yield "warning: not answered once the data no longer fit, for a side that may be missing is then not known"
         return
     query = planned.query
+    if planned.ad_hoc:
+        yield "added to a running plan: answered from what is held for other queries, as if it had not been planned"
+        return
     if shape is not None and isinstance(query, GroupQuery) and is_answered_whole_only(query, shape):
         yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
