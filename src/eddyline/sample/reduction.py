@@ -34,10 +34,6 @@ FILL = 0.9
 """A reduction brings the bytes down to this part of the budget."""
 _THETA = 3.0
 """Values worth more than so many times the typical one do not count towards what an unknown value is worth."""
-_FLOOR = 0.003
-"""The share of what all values are worth that unknown values are worth at least, where dictionaries have several links:
-without it nothing is left for keys that become heavy late, if few carry an answer. Larger ones cost joins of four and
-more relations."""
 _BASE_SHARE = 0.7
 _OWN_ENTRY = 1.5
 """A value gets an entry of its own if it is worth so many times more than an unknown one ..."""
@@ -171,11 +167,8 @@ class _Nulls:
 class _Class:
     """The values of one link class that are held, what they cost and what they are worth."""
 
-    def __init__(
-        self, link: int, roster: Roster, values: np.ndarray, costs: FloatArray, *, floor: float
-    ) -> None:
+    def __init__(self, link: int, roster: Roster, values: np.ndarray, costs: FloatArray) -> None:
         self.link = link
-        self.floor = floor
         self.roster = roster
         self.values = values
         self.costs = costs
@@ -196,8 +189,7 @@ class _Class:
             own, places = dictionary.index(key)
             elements = np.bincount(places[~dictionary.is_null(key)], minlength=len(own)).astype(np.float64)
             costs[np.searchsorted(values, own)] += elements * dictionary.element_bytes
-        several = any(sum(own >= 0 for own in d.spec.classes) > 1 for d, _ in parts)
-        return cls(link, roster, values, costs, floor=_FLOOR if several else 0.0)
+        return cls(link, roster, values, costs)
 
     def add(self, values: np.ndarray, shares: FloatArray, weight: float) -> None:
         """Add the squared shares of values in an answer."""
@@ -210,10 +202,9 @@ class _Class:
         worth = np.sqrt(self.squares / self.costs)
         counted = np.ones(len(worth), dtype=np.bool_)
         typical = mean = 0.0
-        least = self.floor * float((self.squares / self.probabilities).sum())
         for _ in range(6):
             number = float((1.0 / self.probabilities)[counted].sum())
-            squares = max(float((self.squares / self.probabilities)[counted].sum()), least)
+            squares = float((self.squares / self.probabilities)[counted].sum())
             costs = float((self.costs / self.probabilities)[counted].sum())
             typical = np.sqrt(squares / costs) if costs > 0 else 0.0
             mean = squares / number if number > 0 else 0.0
