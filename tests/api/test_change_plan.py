@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import eddyline as el
 from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, prepare_run
+from eddyline.api.run_job import begins_with_a_copy
 from eddyline.api.start import StartOptions, open_store
 from eddyline.cli import app
 from eddyline.ingest.sections import to_sections
@@ -215,11 +215,11 @@ def test_a_source_that_begins_with_a_copy_is_not_adopted(delivered, tmp_path):
     open_store(plan.layout, delivered.where, StartOptions(adopt=True), lost).close()
     path = tmp_path / "pipeline.toml"
     table = '[streams.s]\nschema = "k BIGINT"\nformat = "eddyline-postgres"\noptions = { dsn = "x", table = "s"%s }\n'
-    for option, copied in (("", ("s",)), (', snapshot = "never"', ())):
+    for option, copied in (("", True), (', snapshot = "never"', False)):
         path.write_text(
             '[workload]\nstore = "new"\n' + table % option + '[queries]\nn = "SELECT COUNT(*) FROM s"\n'
         )
-        assert prepare_run(load_pipeline(path), HowToRun(adopt=True)).settings.copied == copied
+        assert begins_with_a_copy(load_pipeline(path).streams["s"]) == copied
 
 
 def test_a_window_that_is_added_is_not_told_that_times_are_missing(tmp_path):

@@ -78,7 +78,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         dead_letter=pipeline.run.dead_letter,
         change_plan=how.change_plan or bool(refresh),
         refresh=refresh,
-        copied=tuple(name for name, source in pipeline.streams.items() if _begins_with_a_copy(source)),
+        copied=tuple(name for name, source in pipeline.streams.items() if begins_with_a_copy(source)),
         break_lock=how.break_lock,
     )
     read_once = {name: source for name, source in pipeline.streams.items() if source.batch}
@@ -132,7 +132,7 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str], state: State | Non
     return tuple(streams)
 
 
-def _begins_with_a_copy(source: StreamSource) -> bool:
+def begins_with_a_copy(source: StreamSource) -> bool:
     """Return whether a new query of a source first reads all rows that its table has."""
     options = {name.lower(): str(value) for name, value in source.options.items()}
     if source.format == "eddyline-postgres":

@@ -410,6 +410,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return tuple(kept for kept in self.kept if kept.stream == stream)
 
 
+UNHASHED = ("budget", "added")
+"""Fields of a layout that its hash leaves out: what is kept does not depend on them."""
 _CAME_LATER: dict[str, object] = {
     "details": [],
     "counted": [],

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from eddyline.errors import CorruptState, FormatVersion
 from eddyline.kernels import doubles
 from eddyline.plan.layout import (
+    UNHASHED,
     KeptSynopsis,
     Layout,
     Measure,
@@ -45,7 +46,9 @@ def _digests(content: object) -> set[str]:
     """Return the hash of a layout as it was written, as this version and as the first ones computed it."""
     if isinstance(content, dict) and isinstance(content.get("queries"), list):
         queries = [{**each, "expected_error": None} for each in content["queries"]]
-        content = {**content, "queries": queries}
+        content = {name: each for name, each in content.items() if name not in UNHASHED} | {
+            "queries": queries
+        }
     return {layout_hash(content), layout_hash(as_first_written(content))}
 
 
