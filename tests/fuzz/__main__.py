@@ -15,6 +15,7 @@ from tests.fuzz import workloads
 from tests.fuzz.reverts import OF_WORKLOADS, REVERTS, reverted
 from tests.fuzz.shrink import smallest
 from tests.fuzz.sql_fuzzer import Round
+from tests.fuzz.workload_queries import FORMS
 
 
 def main():
@@ -24,6 +25,8 @@ def main():
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by default a random one")
     parser.add_argument("--workloads", action="store_true", help="whole workloads in place of SQL texts")
     parser.add_argument("--arrival", choices=ARRIVALS, help="workloads whose keys arrive in this order only")
+    parser.add_argument("--form", choices=FORMS, help="workloads with queries of this form only")
+    parser.add_argument("--save", metavar="DIR", help="where to keep workloads that show a fault")
     parser.add_argument(
         "--without", choices=[*REVERTS, *OF_WORKLOADS], help="leave a fix out, to see that its lack is found"
     )
@@ -31,7 +34,7 @@ def main():
     seed = given.seed if given.seed is not None else random.randrange(10**9)
     with reverted(given.without) if given.without else nullcontext():
         if given.workloads:
-            return workloads.long_run(given.minutes, seed, given.arrival)
+            return workloads.long_run(given.minutes, seed, given.arrival, given.form, given.save)
         return run(given.minutes, seed)
 
 

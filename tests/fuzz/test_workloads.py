@@ -3,21 +3,75 @@
 Whether intervals hold as often as they say takes thousands of answers: `scripts/fuzz --workloads --minutes 30`.
 """
 
+from collections import defaultdict
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.data.arrivals import ARRIVALS, zipf
+from tests.fuzz.coverage import LEAST, Cell, report, short
+from tests.fuzz.reverts import OF_WORKLOADS, SHORT_WITHOUT, reverted
+from tests.fuzz.workload_cases import Case, random_case
 from tests.fuzz.workload_judge import Verdict
-from tests.fuzz.workloads import LEAST, Cell, report, run, short
+from tests.fuzz.workloads import run, run_case
 
-SECONDS = 2.5
+SEEDS = range(4)
+FOUND = sorted(path.stem for path in (Path(__file__).parent / "found").glob("*.json"))
+BEYOND = "an interval beyond what the number of rows allows"
+OPEN = {
+    "average_of_no_sampled_row_that_counts": "ZeroDivisionError in jit.py:__call__",
+    "count_of_a_stream_beyond_its_rows": BEYOND,
+    "date_after_9999": "OverflowError in labels.py:<genexpr>",
+    "date_before_year_1": "OverflowError in table.py:__iter__",
+    "distinct_count_without_a_bound": BEYOND,
+    "negative_rest": "an interval below 0",
+    "null_group_said_to_be_exact": "said to be exact and is not",
+}
+"""Cases of `found` that still show a fault, and which; random workloads may show the same. Take out what is mended."""
 
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("arrival", ARRIVALS)
 def test_random_workloads_answer_without_a_fault(arrival):
-    cells = run(range(100), arrival, SECONDS)
-    assert sum(len(cell.verdicts) for cell in cells.values()) > 5
+    cells = defaultdict(Cell)
+    for seed in SEEDS:
+        faults = run_case(random_case(seed, arrival), cells)
+        new = [str(fault) for fault in faults if fault.what not in OPEN.values()]
+        assert not new, f"seed {seed}: {new[0]}"
+    assert sum(len(cell.verdicts) for cell in cells.values()) > 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=OPEN[name]) if name in OPEN else ())
+        for name in FOUND
+    ],
+)
+def test_what_was_found_once_stays_mended(name):
+    cells = defaultdict(Cell)
+    faults = run_case(_found(name), cells)
+    assert not faults, str(faults[0])
+    assert not short(cells)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_WORKLOADS)
+def test_a_fix_of_workloads_that_is_taken_out_is_found(name):
+    with reverted(name):
+        if name in SHORT_WITHOUT:
+            seeds, arrival, form = SHORT_WITHOUT[name]
+            cells = defaultdict(Cell)
+            for seed in seeds:
+                run_case(random_case(seed, arrival, form), cells)
+            assert short(cells)
+        else:
+            assert run_case(_found(name), defaultdict(Cell))
+
+
+def _found(name):
+    return Case.load(Path(__file__).parent / "found" / f"{name}.json")
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
@@ -61,6 +115,22 @@ def test_the_report_names_short_cells_and_margins_first():
         ("count", "join", "late"): Cell([Verdict(seed=s, held=1) for s in range(40)]),
     }
     assert ("sum", "join", "late") in short(cells)
-    assert ("sum", "any", "any") in short(cells)
+    assert ("any", "join", "late") in short(cells)
     text = report(cells)
     assert text.index("sum ") < text.index("count ")
+
+
+def test_a_case_is_the_same_from_a_file(tmp_path):
+    case = random_case(7)
+    case.save(tmp_path / "case.json")
+    again = Case.load(tmp_path / "case.json")
+    assert again.queries == case.queries
+    for (_, rows, weights), (_, others, same) in zip(case.batches(), again.batches(), strict=True):
+        assert rows.equals(others)
+        assert weights.tolist() == same.tolist()
+
+
+def test_a_fault_is_shown_on_few_rows(monkeypatch):
+    monkeypatch.setattr("tests.fuzz.workload_judge._same", lambda *_: False)
+    with pytest.raises(AssertionError, match=r"stream s\d: 1 rows"):
+        run(range(20))

@@ -1,24 +1,32 @@
 """Random workloads: streams whose keys arrive in many orders, queries of every kind, and a budget."""
 
-from dataclasses import dataclass, field, replace
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 import eddyline as el
 from tests.data.arrivals import ARRIVALS, Arrival, zipf
-from tests.fuzz.workload_queries import Asked, ad_hoc_query, random_query
+from tests.fuzz.workload_queries import Asked, Chain, ad_hoc_query, random_query
 
 SCHEMA = (
     "k BIGINT, j BIGINT, v BIGINT, x DOUBLE, d DATE, t STRING, m DECIMAL(38,2), e TIMESTAMP, ts TIMESTAMP"
 )
+TYPES = {
+    "k": pa.int64(), "j": pa.int64(), "v": pa.int64(), "x": pa.float64(), "d": pa.date32(), "t": pa.string(), "m": pa.decimal128(38, 2),
+    "e": pa.timestamp("us", "UTC"), "ts": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+_PLAIN = {"d": pa.int32(), "e": pa.int64(), "ts": pa.int64()}
+_AS_TEXTS = ("m",)
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 WINDOW = {"window": "4 minutes", "slide": "1 minute"}
 ZONES = ("UTC", "UTC", "Europe/Berlin", "America/New_York")
-SIGNS = ("positive", "negative", "mixed")
+SIGNS = ("positive", "positive", "negative", "mixed")
 EXPLORABLE = ("v", "x", "d", "t", "m", "e", "j")
 _LAST, _FIRST = 253_402_300_799_999_999, -62_135_596_800_000_000
 SENTINELS = {
@@ -36,29 +44,79 @@ SENTINELS = {
 
 @dataclass(frozen=True)
 class Stream:
-    """Every row that is ever inserted, and the changes in the order of time, in so many batches."""
+    """Every row that is ever inserted, and the changes in the order of time; ends: where each batch of them ends."""
 
     rows: pa.Table
     arrival: Arrival
-    batches: int
+    ends: tuple[int, ...]
 
     @property
     def net(self):
         return self.rows.take(self.arrival.net)
 
     def cut(self, start, stop):
-        """The stream of the rows from start to stop alone."""
-        chosen = (self.arrival.rows >= start) & (self.arrival.rows < stop)
+        """The stream of the rows from start to stop alone, in as many batches."""
         a = self.arrival
+        chosen = (a.rows >= start) & (a.rows < stop)
+        before = np.concatenate([[0], np.cumsum(chosen)])
+        ends = tuple(int(before[end]) for end in self.ends)
         kept = Arrival(a.keys[start:stop], a.rows[chosen] - start, a.weights[chosen])
-        return Stream(self.rows.slice(start, stop - start), kept, self.batches)
+        return Stream(self.rows.slice(start, stop - start), kept, ends)
+
+    def to_plain(self):
+        """What JSON can hold: columns of one value as that value, times as numbers, decimals as texts."""
+        columns = {}
+        for name, column in zip(self.rows.column_names, self.rows.columns, strict=True):
+            plain = column.cast(
+                pa.string() if name in _AS_TEXTS else _PLAIN.get(name, column.type)
+            ).to_pylist()
+            columns[name] = plain if len(set(plain)) > 1 else plain[:1]
+        return {
+            "size": self.rows.num_rows,
+            "columns": columns,
+            "ends": self.ends,
+            "changes": self.arrival.rows.tolist(),
+        }
+
+    @classmethod
+    def from_plain(cls, plain):
+        columns = {}
+        for name, values in plain["columns"].items():
+            every = values * plain["size"] if len(values) == 1 else values
+            columns[name] = pa.array(every, pa.string() if name in _AS_TEXTS else _PLAIN.get(name)).cast(
+                TYPES[name]
+            )
+        keys = columns["k"].fill_null(0).to_numpy()
+        changes = np.array(plain["changes"], dtype=np.int64)
+        weights = np.full(len(changes), -1)
+        weights[np.unique(changes, return_index=True)[1]] = 1  # a row comes first, and goes later
+        return cls(pa.table(columns), Arrival(keys, changes, weights), tuple(plain["ends"]))
+
+    @property
+    def values(self):
+        """The columns that are not NULL throughout."""
+        return {name for name in self.rows.column_names if self.rows[name].null_count < self.rows.num_rows}
+
+    def only(self, names):
+        """The stream with NULL in all other columns."""
+        columns = {
+            name: self.rows[name] if name in names else pa.nulls(self.rows.num_rows, kind)
+            for name, kind in TYPES.items()
+        }
+        return replace(self, rows=pa.table(columns))
+
+    def at_once(self):
+        return replace(self, ends=self.ends[-1:])
 
     def changes(self):
         """(share of the stream that has come, rows, weights) of each batch."""
-        ends = np.linspace(0, len(self.arrival.rows), self.batches + 1).astype(int)
-        for i in range(self.batches):
-            part = slice(ends[i], ends[i + 1])
-            yield (i + 1) / self.batches, self.rows.take(self.arrival.rows[part]), self.arrival.weights[part]
+        for start, end in zip((0, *self.ends), self.ends, strict=False):
+            part = slice(start, end)
+            yield (
+                end / max(self.ends[-1], 1),
+                self.rows.take(self.arrival.rows[part]),
+                self.arrival.weights[part],
+            )
 
 
 @dataclass(frozen=True)
@@ -107,6 +165,24 @@ class Case:
             w.explore(name, *columns)
         return w
 
+    def save(self, path):
+        """Write the case to a file, from which it is the same whatever becomes of the generator."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told["queries"] = {name: asdict(asked) for name, asked in self.queries.items()}
+        told["streams"] = {name: stream.to_plain() for name, stream in self.streams.items()}
+        Path(path).write_text(json.dumps(told, separators=(",", ":")))
+
+    @classmethod
+    def load(cls, path):
+        told = json.loads(Path(path).read_text())
+        told["streams"] = {name: Stream.from_plain(plain) for name, plain in told["streams"].items()}
+        for name, asked in told["queries"].items():
+            chain = asked["path"]
+            chain["streams"] = tuple(chain["streams"])
+            chain["columns"] = tuple(map(tuple, chain["columns"]))
+            told["queries"][name] = Asked(**asked | {"path": Chain(**chain)})
+        return cls(**told)
+
     def __str__(self):
         told = [
             f"{self.arrival}, {self.sign} measures, {'interleaved' if self.interleaved else 'stream after stream'}"
@@ -117,7 +193,7 @@ class Case:
         for name, stream in self.streams.items():
             a = stream.arrival
             told.append(
-                f"stream {name}: {len(a.keys):,} rows, {int((a.weights < 0).sum()):,} deletes, {stream.batches} batches, "
+                f"stream {name}: {len(a.keys):,} rows, {int((a.weights < 0).sum()):,} deletes, {len(stream.ends)} batches, "
                 f"k is NULL in {stream.rows['k'].null_count:,}, explored {', '.join(self.explored.get(name, ())) or 'nothing'}"
             )
             if len(a.keys) <= 5:
@@ -126,20 +202,21 @@ class Case:
         return "\n  ".join(told)
 
 
-def random_case(seed, arrival=None):
-    """The case of a seed; arrival: with keys that arrive in this order."""
+def random_case(seed, arrival=None, form=None):
+    """The case of a seed; arrival: with keys that arrive in this order; form: with samples and queries of this form."""
     rng = np.random.default_rng(seed)
     drawn = list(ARRIVALS)[rng.integers(len(ARRIVALS))]
     arrival = arrival or drawn
     names = [f"s{i}" for i in rng.permutation(int(rng.choice([1, 2, 2, 2, 3, 4])))]
-    sign, samples = SIGNS[rng.integers(3)], bool(rng.random() < 0.85)
+    sign, samples = SIGNS[rng.integers(len(SIGNS))], bool(rng.random() < 0.85) or form is not None
     data = _Data(rng, arrival, sign)
-    streams = {name: data.stream() for name in names}
+    streams = {name: data.stream(name == names[-1]) for name in names}
     queries = {
-        f"q{i}": _windowed(rng, random_query(rng, names, samples)) for i in range(int(rng.integers(1, 7)))
+        f"q{i}": _windowed(rng, random_query(rng, names, samples, form))
+        for i in range(int(rng.integers(1, 7 if form is None else 4)))
     }
     explored = {}
-    if samples and rng.random() < 0.35:
+    if samples and form is None and rng.random() < 0.5:
         explored = {name: _some(rng, EXPLORABLE) for name in names}
         found = [
             ad_hoc_query(rng, names, list(queries.values()), explored) for _ in range(int(rng.integers(2, 7)))
@@ -155,7 +232,7 @@ def random_case(seed, arrival=None):
         streams=streams,
         queries=queries,
         interleaved=bool(rng.random() < 0.4),
-        budget=int(max(1500, size * 25 * 10 ** rng.uniform(-1.9, 0.1))),
+        budget=int(max(1500, size * 25 * 10 ** rng.uniform(-2, 0))),
         objective=("average", "largest")[int(rng.random() < 0.3)],
         samples=samples,
         informed=bool(rng.random() < 0.1),
@@ -179,7 +256,7 @@ class _Data:
 
     def __init__(self, rng, arrival, sign):
         self.rng, self.arrival, self.sign = rng, arrival, sign
-        self.domain = int(rng.choice([30, 300, 1000, 3000, 3000]))
+        self.domain = int(rng.choice([30, 300, 3000, 3000, 10_000]))
         self.late_key = int(rng.integers(self.domain))
         self.null_keys = float(rng.uniform(0.1, 0.6)) if rng.random() < 0.35 else 0.0
         self.null_measures = float(rng.choice([0, 0, 0.1, 0.9]))
@@ -188,22 +265,38 @@ class _Data:
             [c for c in SENTINELS if rng.random() < (0.1 if c in "vx" else 0.4)] if rng.random() < 0.4 else []
         )
 
-    def stream(self):
+    def stream(self, last):
+        """A random stream; last: no other comes after it."""
         rng = self.rng
-        n = int(rng.choice([300, 2000, 4000, 4000, 12_000]))
-        draw = zipf(rng, self.domain, float(rng.choice([0, 0.6, 1.0, 1.4])), int(rng.choice([0, 0, 7])))
-        more = {}
-        if self.arrival == "late":
+        n = int(rng.choice([300, 2000, 4000, 8000, 15_000]))
+        draw = zipf(
+            rng,
+            self.domain,
+            float(rng.choice([0, 0.6, 1.0, 1.4] if self.arrival != "late" else [0, 0, 0.6, 1.0])),
+            int(rng.choice([0, 0, 7])),
+        )
+        kind, more = self.arrival, {}
+        if kind == "late":
             own = rng.random() < 0.3
             more = {
-                "share": rng.uniform(0.05, 0.2),
+                "share": float(rng.choice([0.05, 0.1, 0.2, 0.2])),
                 "key": int(rng.integers(self.domain)) if own else self.late_key,
             }
-        if self.arrival == "growing":
+            if not last and rng.random() < 0.5:
+                kind, more = "stationary", {}  # the late key of one stream meets few rows of another
+        if kind == "growing":
             more = {"new": rng.uniform(0.05, 0.3), "recent": float(rng.choice([0.3, 1.0]))}
-        deleted = rng.uniform(0.6, 1) if self.arrival == "churning" else float(rng.choice([0, 0, 0.25]))
-        arrival = ARRIVALS[self.arrival](rng, n, draw, deleted, **more)
-        return Stream(self._rows(arrival.keys), arrival, int(rng.choice([1, 2, 3, 8, 8, 40])))
+        deleted = rng.uniform(0.6, 1) if kind == "churning" else float(rng.choice([0, 0, 0.25]))
+        arrival = ARRIVALS[kind](rng, n, draw, deleted, **more)
+        # an order of arrival shows only if batches end before it is over
+        shares = (
+            [0.25, 0.25, 0.2, 0.15, 0.1, 0.05]
+            if self.arrival == "stationary"
+            else [0.1, 0.1, 0.1, 0.3, 0.3, 0.1]
+        )
+        batches = int(rng.choice([1, 2, 3, 6, 15, 40], p=shares))
+        ends = np.linspace(0, len(arrival.rows), batches + 1).astype(int)
+        return Stream(self._rows(arrival.keys), arrival, tuple(ends[1:].tolist()))
 
     def _rows(self, keys):
         rng, n = self.rng, len(keys)

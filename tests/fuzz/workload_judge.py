@@ -128,8 +128,17 @@ def judge_value(asked, found, truth, most):
     verdict = Verdict()
     numbers = [_number(found.value), *_ends(_number(found.low), _number(found.high))]
     about = f"{asked.sql}: {found} for {value}"
-    _judge(verdict, numbers, found.exact, value, most if asked.counts else None, about, "SUM(" in asked.sql)
+    if value is not None and getattr(found, "is_null", False):
+        raise FaultError("said to be NULL and is not", about)
+    _judge(verdict, numbers, found.exact, value, _limits(asked, "value", most), about, "SUM(" in asked.sql)
     return verdict
+
+
+def _limits(asked, name, most):
+    """The least and the largest value that an aggregate can have: COUNT by the number of rows, variances from 0 on."""
+    if name in asked.counts:
+        return 0, most
+    return (0 if asked.function.endswith("variance") else -inf), inf
 
 
 def judge_groups(asked, groups, truth, most):
@@ -145,13 +154,12 @@ def judge_groups(asked, groups, truth, most):
         if group not in right and columns["exact"][i]:
             raise FaultError("a group that is not there is said to be exact", repr(group))
         for place, name in enumerate(groups.aggregates):
-            counted = name in asked.counts
-            if group not in right and not counted:
+            if group not in right and name not in asked.counts:
                 continue
             value = right[group][place] if group in right else 0
             numbers = [columns[name][i], *_ends(columns[f"{name}_low"][i], columns[f"{name}_high"][i])]
             about = f"{name} of group {group!r}: {asked.sql}"
-            _judge(verdict, numbers, columns["exact"][i], value, most if counted else None, about)
+            _judge(verdict, numbers, columns["exact"][i], value, _limits(asked, name, most), about)
     if " LIMIT " in asked.sql:
         return {"": verdict, **_judge_top(asked, groups, columns, right)}
     shown, rest = set(columns["g"]), Verdict()
@@ -164,7 +172,7 @@ def judge_groups(asked, groups, truth, most):
             values[groups.aggregates.index("n")] for group, values in right.items() if group not in shown
         )
         told = groups.rest["n"]
-        rest.count(told.value, told.low, told.high, unseen, f"rest of {asked.sql}")
+        _judge(rest, [told.value, told.low, told.high], False, unseen, (0, most), f"rest of {asked.sql}")
     return {"": verdict, "rest": rest}
 
 
@@ -188,7 +196,7 @@ def _judge_top(asked, groups, columns, right):
     return {"chosen": chosen, "recall": recall}
 
 
-def _judge(verdict, numbers, exact, value, most, about, null_is_zero=False):
+def _judge(verdict, numbers, exact, value, limits, about, null_is_zero=False):
     """Count one number with its ends."""
     found, low, high = numbers
     if exact:
@@ -204,9 +212,11 @@ def _judge(verdict, numbers, exact, value, most, about, null_is_zero=False):
     slack = 1e-9 * max(abs(found), 1) if isinstance(found, int | float) else 0
     if not low - slack <= found <= high + slack:
         verdict.fault = FaultError("an estimate outside its interval", f"{found} [{low} .. {high}]: {about}")
-    elif most is not None and (low < 0 or high > most * (1 + 1e-9)):
-        told = f"{found} [{low} .. {high}], at most {most}: {about}"
-        verdict.fault = FaultError("a COUNT beyond what the number of rows allows", told)
+    elif low < limits[0] - 1e-9:
+        verdict.fault = FaultError("an interval below 0", f"{found} [{low} .. {high}]: {about}")
+    elif high > limits[1] * (1 + 1e-9):
+        told = f"{found} [{low} .. {high}], at most {limits[1]}: {about}"
+        verdict.fault = FaultError("an interval beyond what the number of rows allows", told)
     verdict.count(float(found), float(low), float(high), float(value), about)
 
 

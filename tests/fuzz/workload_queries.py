@@ -7,7 +7,7 @@ LINKS = ("k", "j")
 FUNCTIONS = {
     "count": ("COUNT(*)", "COUNT({0}.v)", "COUNT(*)"),
     "sum": ("SUM({0}.v)", "SUM({0}.v)", "SUM({0}.v - 7)", "SUM(-{0}.v)"),
-    "avg": ("AVG({0}.v)",),
+    "avg": ("AVG({0}.v)", "AVG({0}.v)", "AVG({0}.x)"),
     "variance": ("VAR_POP({0}.v)", "STDDEV({0}.v)", "VARIANCE({0}.v)"),
 }
 GROUPS = (
@@ -36,10 +36,11 @@ COMPARISONS = (
     "{a}.v BETWEEN {b}.v AND {b}.v + {n}", "{a}.ts < {b}.ts", "{a}.d < {b}.d",
 )  # fmt: skip
 OUTER = ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
-FORMS = {
+JOIN_FORMS = {
     "JOIN": "join", "LEFT JOIN": "outer join", "RIGHT JOIN": "outer join", "FULL JOIN": "full join",
     "LEFT SEMI JOIN": "semi-join", "LEFT ANTI JOIN": "anti-join",
 }  # fmt: skip
+FORMS = ("stream", *dict.fromkeys(JOIN_FORMS.values()), "chain", "star", "comparison", "set expression")
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,15 @@ class Asked:
         return {"value"} if self.sql.startswith("SELECT COUNT(") else set()
 
 
-def random_query(rng, names, samples=True):
-    """A query of any kind; without samples one that sketches answer."""
+def random_query(rng, names, samples=True, form=None):
+    """A query of any kind, or of one form; without samples one that sketches answer."""
     simple = (_single, _joined, _joined, _long_chain, _set, _distinct, _join_distinct, _semi_distinct)
     sampled = (_single, _outer, _outer, _outer, _groups, _groups, _groups, _groups, _top, _value, _compared)
     makers = simple + sampled if samples else simple
-    return makers[rng.integers(len(makers))](rng, names)
+    while True:
+        asked = _one(rng, makers)(rng, names)
+        if form in (None, asked.form):
+            return asked
 
 
 def ad_hoc_query(rng, names, planned, explored):
@@ -121,6 +125,13 @@ def _one(rng, choices):
     return choices[rng.integers(len(choices))]
 
 
+def _several(rng, names, number):
+    """Streams to join: each another one while there are others, but for some self-joins."""
+    if rng.random() < 0.2:
+        return [_one(rng, names) for _ in range(number)]
+    return [names[i % len(names)] for i in range(rng.integers(len(names)), number + len(names))][:number]
+
+
 def _function(rng, alias):
     name = _one(rng, list(FUNCTIONS))
     return name, _one(rng, FUNCTIONS[name]).format(alias)
@@ -139,17 +150,18 @@ def _of_stream(rng, names):
 
 def _of_join(rng, names, joins=("JOIN",)):
     """(form, FROM clause, alias that is always there, alias of another relation that may be read, path)."""
-    join, one, other = _one(rng, joins), _one(rng, names), _one(rng, names)
-    # most joins are on k, so that several queries share it
-    links = tuple("k" if rng.random() < 0.7 else "j" for _ in range(2))
+    join, (one, other) = _one(rng, joins), _several(rng, names, 2)
+    links = tuple(_one(rng, "kkkj") for _ in range(2))  # most joins are on k, so that queries share it
+    if rng.random() < 0.1:
+        links = (_one(rng, "dm"),) * 2
     there = "b" if join == "RIGHT JOIN" else "a"
     both = there if "SEMI" in join or "ANTI" in join else "ab"[rng.integers(2)]
     source = f"{one} a {join} {other} b ON a.{links[0]} = b.{links[1]}"
-    return FORMS[join], source, there, both, Chain((one, other), (links,))
+    return JOIN_FORMS[join], source, there, both, Chain((one, other), (links,))
 
 
 def _of_chain(rng, names):
-    a, b, c = (_one(rng, names) for _ in range(3))
+    a, b, c = _several(rng, names, 3)
     link = _one(rng, LINKS)  # k makes it a star
     source = f"{a} a JOIN {b} b ON a.k = b.k JOIN {c} c ON b.{link} = c.{link}"
     return "chain", source, "a", "abc"[rng.integers(3)], Chain((a, b, c), (("k", "k"), (link, link)))
@@ -175,7 +187,7 @@ def _outer(rng, names):
 
 
 def _long_chain(rng, names):
-    streams = tuple(_one(rng, names) for _ in range(int(rng.integers(3, 6))))
+    streams = tuple(_several(rng, names, int(rng.integers(3, 6))))
     form = _one(rng, ("chain", "star"))
     columns = tuple(
         ("k", "k") if form == "star" else (_one(rng, LINKS), _one(rng, LINKS)) for _ in streams[1:]

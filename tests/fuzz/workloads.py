@@ -8,76 +8,18 @@ which keys arrive. `python -m tests.fuzz --workloads --minutes N` is the long ru
 import re
 import time
 import traceback
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections import defaultdict
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
-import numpy as np
-from scipy.stats import beta
-
 import eddyline as el
+from tests.fuzz.coverage import Cell, report, short
 from tests.fuzz.workload_cases import random_case
 from tests.fuzz.workload_judge import FaultError, exact_answer, judge_groups, judge_value, largest
 
-LEAST = 0.93
-"""A cell is short if its coverage is certainly below this, where 95% is claimed."""
-SURE = 0.95
-_TRIES = 40
-
-
-@dataclass
-class Cell:
-    """What was seen of one kind of query under one order of arrival: a verdict for each state."""
-
-    verdicts: list = field(default_factory=list)
-    refused: list = field(default_factory=list)
-
-    def total(self, name):
-        return sum(getattr(verdict, name) for verdict in self.verdicts)
-
-    @property
-    def shares(self):
-        """For each state with an interval the share of its intervals that hold."""
-        held, both = Counter(), Counter()
-        for verdict in self.verdicts:
-            held[verdict.seed] += verdict.held
-            both[verdict.seed] += verdict.held + verdict.missed
-        return np.array([held[seed] / number for seed, number in both.items() if number])
-
-    @property
-    def coverage(self):
-        """The mean share of intervals that hold: every state counts the same, however many groups it shows."""
-        return float(self.shares.mean()) if len(self.shares) else float("nan")
-
-    @property
-    def bounds(self):
-        """The Clopper-Pearson bounds of the coverage.
-
-        Intervals of one state go wrong together, so that they are worth fewer independent ones: as many as explain how
-        much the shares of states differ, at least one for each state.
-        """
-        shares = self.shares
-        if not len(shares):
-            return 0.0, 1.0
-        p, answers = self.coverage, self.total("held") + self.total("missed")
-        spread = shares.var(ddof=1) / len(shares) if len(shares) > 1 else 0
-        n = min(max(p * (1 - p) / spread, len(shares)), answers) if spread else len(shares)
-        held, tail = p * n, (1 - SURE) / 2
-        low = beta.ppf(tail, held, n - held + 1) if held > 0 else 0.0
-        high = beta.ppf(1 - tail, held + 1, n - held) if held < n - 1e-9 else 1.0
-        return float(low), float(high)
-
-    @property
-    def is_short(self):
-        return bool(self.bounds[1] < LEAST)
-
-    @property
-    def widths(self):
-        """(the error that 95% of answers do not exceed, the median half-width), both relative to the truth."""
-        errors = np.array([pair for verdict in self.verdicts for pair in verdict.errors])
-        return (np.quantile(errors[:, 0], 0.95), np.median(errors[:, 1])) if len(errors) else (np.nan, np.nan)
+SHRINKING = 20.0
+"""Seconds after which a case is small enough."""
 
 
 def run_case(case, cells):
@@ -225,20 +167,19 @@ def shrunk(case, fault):
     """The case with fewer queries, streams, batches and rows that shows the same fault, and that fault."""
     if fault.name is not None:
         case, fault = _smaller([replace(case, queries={fault.name: case.queries[fault.name]})], case, fault)
-    steps = 0
-    while steps < _TRIES:
+    end = time.monotonic() + SHRINKING
+    while time.monotonic() < end:
         before = case
         case, fault = _smaller(_candidates(case), case, fault)
-        steps += 1
         if case is before:
             break
     return case, fault
 
 
 def _candidates(case):
-    """Smaller cases, the smallest first."""
-    for name in case.queries:
-        if len(case.queries) > 1:
+    """Smaller cases: first with fewer queries and columns, then with fewer rows."""
+    if len(case.queries) > 1:
+        for name in case.queries:
             yield replace(case, queries={n: asked for n, asked in case.queries.items() if n != name})
     texts = " ".join(asked.sql for asked in case.queries.values())
     for name in [name for name in case.streams if not re.search(rf"\b{name}\b", texts)]:
@@ -248,13 +189,28 @@ def _candidates(case):
         yield replace(case, explored={n: c for n, c in case.explored.items() if n != name})
     if case.informed:
         yield replace(case, informed=False)
+    used = {
+        "ts",
+        *re.findall(r"\w+", texts),
+        *(column for columns in case.explored.values() for column in columns),
+    }
+    if any(stream.values - used for stream in case.streams.values()):
+        yield replace(case, streams={name: stream.only(used) for name, stream in case.streams.items()})
+    yield from _fewer_rows(case)
+
+
+def _fewer_rows(case):
+    """Cases with parts of the rows: of all streams at half of the budget, or of one."""
+    halves = {name: stream.cut(0, (stream.rows.num_rows + 1) // 2) for name, stream in case.streams.items()}
+    if case.budget > 1 and any(stream.rows.num_rows > 1 for stream in case.streams.values()):
+        yield replace(case, streams=halves, budget=case.budget // 2)
     for name, stream in case.streams.items():
         n = stream.rows.num_rows
         for start, stop in ((0, n // 2), (n // 2, n), (n // 4, n)):
             if 0 < stop - start < n:
                 yield replace(case, streams={**case.streams, name: stream.cut(start, stop)})
-        if stream.batches > 1:
-            yield replace(case, streams={**case.streams, name: replace(stream, batches=1)})
+        if len(stream.ends) > 1:
+            yield replace(case, streams={**case.streams, name: stream.at_once()})
 
 
 def _smaller(candidates, case, fault):
@@ -279,89 +235,23 @@ def run(seeds, arrival=None, seconds=None):
     return dict(cells)
 
 
-def with_margins(cells):
-    """The cells, and the same by function, by form and by order of arrival alone, and by two of them."""
-    merged = defaultdict(Cell)
-    for kind, cell in cells.items():
-        if "recall" in kind[0]:
-            continue
-        for whole in product((False, True), repeat=len(kind)):
-            total = merged[tuple("any" if each else name for each, name in zip(whole, kind, strict=True))]
-            total.verdicts += cell.verdicts
-            total.refused += cell.refused
-    return dict(merged)
+def long_run(minutes, seed, arrival=None, form=None, save=None):
+    """Run for so many minutes, print every new kind of fault made small, then the report; return 1 if one is wrong.
 
-
-def short(cells):
-    """Names of the cells and margins whose intervals hold too rarely, the worst first."""
-    every = with_margins(cells)
-    return sorted(
-        (kind for kind, cell in every.items() if cell.is_short), key=lambda kind: every[kind].bounds[1]
-    )
-
-
-def report(cells, least=30):
-    """The coverage by function, form and order of arrival as text: short cells first, then all with `least` states."""
-    head = (
-        "function",
-        "form",
-        "arrival",
-        "states",
-        "exact",
-        "held",
-        "missed",
-        "unbounded",
-        "unknown",
-        "refused",
-        "coverage",
-        "bounds",
-        "p95 error",
-        "half-width",
-    )
-    every, wrong = with_margins(cells), short(cells)
-    large = sorted(kind for kind, cell in every.items() if len(cell.shares) >= least and kind not in wrong)
-    recalls = sorted(kind for kind in cells if "recall" in kind[0])
-    parts = {
-        "Short cells": wrong,
-        f"Other cells of {least} states and more": large,
-        "Largest group shown (no claim)": recalls,
-    }
-    lines = []
-    for title, kinds in parts.items():
-        rows = [head, *(_line(kind, (every | cells)[kind]) for kind in kinds)]
-        lines += [
-            "",
-            f"{title}: {len(kinds)}",
-            *("  ".join(each.ljust(w) for each, w in zip(row, _WIDTHS, strict=True)) for row in rows),
-        ]
-    return "\n".join(lines)
-
-
-_WIDTHS = (18, 14, 14, 6, 6, 6, 6, 9, 7, 7, 8, 13, 9, 10)
-
-
-def _line(kind, cell):
-    low, high = cell.bounds
-    error, width = cell.widths
-    counts = [str(cell.total(name)) for name in ("exact", "held", "missed", "unbounded", "unknown")]
-    told = [f"{cell.coverage:.1%}", f"{low:.1%}-{high:.1%}", f"{error:.3g}", f"{width:.3g}"]
-    return [*kind, str(len(cell.shares)), *counts, str(len(cell.refused)), *told]
-
-
-def long_run(minutes, seed, arrival=None):
-    """Run for so many minutes, print every new kind of fault made small, then the report; return 1 if one is wrong."""
+    save: a directory in which the small cases are kept, as tests/fuzz/found has them.
+    """
     cells, faults, end, first = defaultdict(Cell), defaultdict(list), time.monotonic() + 60 * minutes, seed
     while time.monotonic() < end:
-        case = random_case(seed, arrival)
+        case = random_case(seed, arrival, form)
         for fault in run_case(case, cells):
             kind = (
-                " of ".join(_kind(case, case.queries[fault.name]))
-                if fault.name and " in " not in fault.what
-                else ""
+                case.queries[fault.name].function if fault.name and " in " not in fault.what else "any query"
             )
             if (fault.what, kind) not in faults:
                 small, shown = shrunk(case, fault)
                 print(f"\nFOUND (seed {seed}) {shown}\n  {small}", flush=True)
+                if save is not None:
+                    small.save(Path(save) / f"seed_{seed}_{len(faults)}.json")
             faults[fault.what, kind].append(seed)
         seed += 1
     print(f"\n{report(cells)}\n")
@@ -370,6 +260,6 @@ def long_run(minutes, seed, arrival=None):
             print(f"{' of '.join(kind[:2])}, {kind[2]}; for example:")
             print("\n".join(f"  {each}" for v in cells[kind].verdicts for each in v.examples[:1])[:2000])
     for (what, kind), seeds in sorted(faults.items(), key=lambda each: -len(each[1])):
-        print(f"{len(seeds):5} x {what} ({kind or 'a whole case'}): seeds {', '.join(map(str, seeds[:5]))}")
+        print(f"{len(seeds):5} x {what} ({kind}): seeds {', '.join(map(str, seeds[:5]))}")
     print(f"{seed - first:,} cases from seed {first} on")
     return 1 if faults or short(cells) else 0
