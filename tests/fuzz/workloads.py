@@ -88,7 +88,8 @@ def _ask(case, state, net, name, asked, cells):
 
 def _kind(case, asked):
     """(function, form) of a query, with what else decides how it is answered."""
-    function = asked.function.replace("sum", "sum" if case.sign == "positive" else "signed sum")
+    signed = case.sign != "positive" or re.search(r"SUM\((-|\w+\.v - )", asked.sql)
+    function = asked.function.replace("sum", "signed sum") if signed else asked.function
     form = (
         "ad hoc"
         if asked.ad_hoc
