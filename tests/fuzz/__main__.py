@@ -1,4 +1,7 @@
-"""The long run of the SQL fuzzer: `./scripts/fuzz --minutes N`, with random seeds or from `--seed S` on."""
+"""The long runs of the fuzzers: `./scripts/fuzz --minutes N` of SQL texts, `--workloads` of whole workloads.
+
+With random seeds, or from `--seed S` on.
+"""
 
 import argparse
 import random
@@ -7,9 +10,12 @@ import time
 from contextlib import nullcontext
 
 from eddyline.spark.session import local_session
-from tests.fuzz.reverts import REVERTS, reverted
+from tests.data.arrivals import ARRIVALS
+from tests.fuzz import workloads
+from tests.fuzz.reverts import OF_WORKLOADS, REVERTS, reverted
 from tests.fuzz.shrink import smallest
 from tests.fuzz.sql_fuzzer import Round
+from tests.fuzz.workload_queries import FORMS
 
 
 def main():
@@ -17,18 +23,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by default a random one")
-    parser.add_argument("--without", choices=REVERTS, help="leave a fix out, to see that its lack is found")
+    parser.add_argument("--workloads", action="store_true", help="whole workloads in place of SQL texts")
+    parser.add_argument("--arrival", choices=ARRIVALS, help="workloads whose keys arrive in this order only")
+    parser.add_argument("--form", choices=FORMS, help="workloads with queries of this form only")
+    parser.add_argument("--save", metavar="DIR", help="where to keep workloads that show a fault")
+    parser.add_argument(
+        "--without", choices=[*REVERTS, *OF_WORKLOADS], help="leave a fix out, to see that its lack is found"
+    )
     given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.randrange(10**9)
     with reverted(given.without) if given.without else nullcontext():
-        return run(given)
+        if given.workloads:
+            return workloads.long_run(given.minutes, seed, given.arrival, given.form, given.save)
+        return run(given.minutes, seed)
 
 
-def run(given):
-    """Run rounds for the minutes given and return 1 if one of them found something."""
+def run(minutes, seed):
+    """Run rounds of SQL texts for so many minutes and return 1 if one of them found something."""
     spark = local_session()
     spark.sparkContext.setLogLevel("OFF")
-    seed = given.seed if given.seed is not None else random.randrange(10**9)
-    end, rounds, found, counts = time.monotonic() + 60 * given.minutes, 0, 0, {}
+    end, rounds, found, counts = time.monotonic() + 60 * minutes, 0, 0, {}
     while time.monotonic() < end:
         fuzzed = Round(spark, seed)
         for finding in fuzzed.run():

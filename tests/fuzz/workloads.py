@@ -1,218 +1,266 @@
-"""The fuzzer of whole workloads: random plans at random budgets, held to the exact answers.
+"""The fuzzer of whole workloads: random plans, data and budgets, held to the exact answers.
 
-Checked: no exception but ours, each a whole sentence; what is said to be exact is; and, over a long run, that intervals
-hold the truth as often as they say, by kind of query. `main(minutes, seed)` is the long run.
+A fault is an exception that is not ours, a number that is called exact and is wrong, and an interval that the numbers of
+rows rule out. Beside that intervals have to hold the truth as often as they say, by kind of query and by the order in
+which keys arrive. `python -m tests.fuzz --workloads --minutes N` is the long run.
 """
 
 import re
 import time
+import traceback
 from collections import defaultdict
-from dataclasses import dataclass, field
-from math import isclose, isnan
-
-import numpy as np
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
 
 import eddyline as el
-from tests.fuzz.cross_cases import cross_query
-from tests.fuzz.faults import FaultError
-from tests.fuzz.group_cases import exact_rows, group_query, judge_groups
-from tests.fuzz.workload_cases import SCHEMA, WINDOW, exact_answer, random_case
+from tests.fuzz.coverage import Cell, report, short
+from tests.fuzz.workload_cases import random_case
+from tests.fuzz.workload_judge import FaultError, exact_answer, judge_groups, judge_value, largest
 
-WITH_GROUPS = 10_000_000
-"""From this seed on cases have queries of groups, single values and outer joins as well, and always keep samples."""
-WITH_CONDITIONS = 20_000_000
-"""From this seed on these are queries with conditions between relations."""
-LEAST, MOST = 0.93, 0.995
-"""Where the coverage of 95% intervals should lie, by kind of query."""
+SHRINKING = 20.0
+"""Seconds after which a case is small enough."""
 
 
-@dataclass
-class Tally:
-    """What was seen of one kind of query."""
+def run_case(case, cells):
+    """Plan, fill and ask one workload, count its answers in cells and return the faults."""
+    faults = []
 
-    exact: int = 0
-    held: int = 0
-    missed: int = 0
-    refused: int = 0
-    examples: list[str] = field(default_factory=list)
+    def attempt(step, name=None):
+        try:
+            return step()
+        except FaultError as fault:
+            faults.append(FaultError(fault.what, fault.detail, name))
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            faults.append(FaultError(f"{type(error).__name__} in {_place(error)}", str(error), name))
+        return None
 
-    @property
-    def coverage(self):
-        return self.held / max(self.held + self.missed, 1)
+    state = attempt(lambda: _filled(_planned(case), case, cells))
+    if state is None:
+        return faults
+    net = case.net
+    for name, asked in case.queries.items():
+        attempt(lambda name=name, asked=asked: _ask(case, state, net, name, asked, cells), name)
+    if not faults:
+        attempt(lambda: (state.answers(), state.explain()))
+    return faults
 
 
-def run_case(seed, tallies):
-    """Plan, fill and ask one random workload; raise FaultError with the seed and what was wrong."""
-    rng = np.random.default_rng(seed)
-    case = random_case(rng, 600 if seed >= WITH_GROUPS else None)
-    if seed >= WITH_GROUPS:
-        more = np.random.default_rng(seed + 1)
-        make = cross_query if seed >= WITH_CONDITIONS else group_query
-        case.queries |= {f"g{i}": make(more, list(case.net)) for i in range(int(more.integers(1, 5)))}
+def _place(error):
+    """The innermost function of ours that an exception came through."""
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if "eddyline" in f.filename or "fuzz" in f.filename
+    ]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
+
+
+def _ask(case, state, net, name, asked, cells):
+    function, form = _kind(case, asked)
     try:
-        plan = _planned(case, rng, samples=True if seed >= WITH_GROUPS else None)
-        if plan is None:
-            return
-        state = _filled(plan, case.batches)
-        for name, asked in case.queries.items():
-            panes = state.snapshot.panes_of(name)
-            bounds = panes.bounds if panes is not None else None
-            grouped = " GROUP BY " in asked.sql
-            truth = (
-                exact_rows(asked.sql, case.net)
-                if grouped or name.startswith("g")
-                else exact_answer(asked, case.net, bounds)
-            )
-            kind = f"sampled {asked.kind}" if plan.layout.samples else asked.kind
-            try:
-                found = state.answer(name)
-            except el.EddylineError as error:
-                _check_sentence(error)
-                tallies[kind].refused += 1
-                continue
-            if grouped:
-                judge_groups(found, truth, f"seed {seed}: {asked.sql}", tallies[kind])
-            else:
-                _judge(seed, asked, found, truth[0][0] if isinstance(truth, list) else truth, tallies[kind])
-    except (el.EddylineError, FaultError):
-        raise
-    except Exception as error:
-        raise FaultError(f"seed {seed}: {type(error).__name__}: {error}") from error
+        found = state.answer(asked.sql if asked.ad_hoc else name)
+    except el.EddylineError as error:
+        _check_sentence(error)
+        cells[function, form, case.arrival].refused.append(f"seed {case.seed}, {name}: {error}")
+        return
+    panes = state.snapshot.panes_of(name) if asked.windowed else None
+    tables = net if panes is None else {each: _within(table, *panes.bounds) for each, table in net.items()}
+    truth = exact_answer(asked, tables, case.timezone)
+    if truth is None:
+        return
+    most = largest(asked, tables)
+    if asked.grouped:
+        list(found)  # as a reader takes them
+        verdicts = judge_groups(asked, found, truth, most)
+    else:
+        verdicts = {"": judge_value(asked, found, truth, most)}
+    for part, verdict in verdicts.items():
+        verdict.examples = [f"seed {case.seed}, {name}: {each}" for each in verdict.examples[:2]]
+        verdict.seed = case.seed
+        cells[f"{function.split(':')[0]}: {part}" if part else function, form, case.arrival].verdicts.append(
+            verdict
+        )
+    for verdict in verdicts.values():
+        if verdict.fault is not None:
+            raise verdict.fault
 
 
-def _planned(case, rng, samples):
-    """The plan of a case at a random budget or at the least, with or without statistics; None if none fits."""
-    drawn = rng.random() < 0.6
-    samples = drawn if samples is None else samples
-    budget = int((1500 if samples else 20_000) * 200 ** rng.random())
-    objective = ("average", "largest")[int(rng.random() < 0.3)]
-    informed, least = rng.random() < 0.4, rng.random() < 0.2
-    seed = int(rng.integers(1 << 30))
-    if least:
-        budget = 1000
+def _kind(case, asked):
+    """(function, form) of a query, with what else decides how it is answered."""
+    signed = case.sign != "positive" or re.search(r"SUM\((-|\w+\.v - )", asked.sql)
+    function = asked.function.replace("sum", "signed sum") if signed else asked.function
+    form = (
+        "ad hoc"
+        if asked.ad_hoc
+        else "window"
+        if asked.windowed
+        else asked.form
+        if case.samples
+        else "sketches"
+    )
+    return function, form
+
+
+def _within(table, start, end):
+    times = table["ts"].cast("int64").to_numpy()
+    return table.filter((times >= start) & (times < end))
+
+
+def _planned(case):
+    """The plan of a case at its budget or, where that is too small, at the least; None if none is found."""
+    budget = case.budget
     for _ in range(4):
         try:
-            w = _workload(case, budget, seed, objective, samples)
-            statistics = _statistics(w, case) if informed else None
-            plan = w.plan(statistics=statistics)
+            w = case.workload(budget)
+            plan = w.plan(statistics=_statistics(w, case) if case.informed else None)
+        except el.UnsupportedQuery as error:
+            _check_sentence(error)
+            raise FaultError("a query of the grammar is refused", str(error)) from error
         except el.EddylineError as error:
             _check_sentence(error)
             if "budget" not in str(error):
-                raise FaultError(f"a plan fails for another reason than its budget: {error}") from error
+                raise FaultError("a plan fails for another reason than its budget", str(error)) from error
             needed = [int(each.replace(",", "")) for each in re.findall(r"([\d,]{4,}) bytes", str(error))]
             budget = max([*needed, 2 * budget])
         else:
-            _check_errors(plan)
+            for name, error in plan.expected_errors().items():
+                if isnan(error) or error < 0:
+                    raise FaultError("an expected error that is none", f"{error} of query {name}")
             assert plan.explain()
             return plan
     return None
 
 
-def _workload(case, budget, seed, objective, samples):
-    w = el.Workload(budget=budget, seed=seed, objective=objective, samples=samples)
-    for name in case.net:
-        w.stream(name, SCHEMA, event_time="ts")
-    for name, asked in case.queries.items():
-        w.query(name, asked.sql, **(WINDOW if asked.windowed else {}))
-    return w
-
-
 def _statistics(w, case):
     """Statistics of the case's own data; none where nothing can be analysed."""
     try:
-        plan = w.analysis(budget="4 MB")
+        return _filled(w.analysis(budget="4 MB"), case).statistics()
     except el.EddylineError as error:
         _check_sentence(error)
         return None
-    return _filled(plan, case.batches).statistics()
 
 
-def _filled(plan, batches):
+def _filled(plan, case, cells=None):
+    """The state of a plan after all batches; None without a plan, or where rows are refused."""
+    if plan is None:
+        return None
     state = plan.empty()
-    for stream, rows, weights in batches:
-        state.update(stream, rows, weights=weights)
+    try:
+        for stream, rows, weights in case.batches():
+            state.update(stream, rows, weights=weights)
+    except el.EddylineError as error:
+        if cells is None:
+            raise
+        _check_sentence(error)
+        cells["any", "rows", case.arrival].refused.append(f"seed {case.seed}: {error}")
+        return None
     return state
-
-
-def _check_errors(plan):
-    for name, error in plan.expected_errors().items():
-        if isnan(error) or error < 0:
-            raise FaultError(f"query {name} has an expected error of {error}")
 
 
 def _check_sentence(error):
     text = str(error).strip()
     if len(text) < 20 or text[-1] not in ".?`'\"":
-        raise FaultError(f"an error that is no sentence: {text!r}")
+        raise FaultError("an error that is no sentence", repr(text))
 
 
-def _judge(seed, asked, found, truth, tally):
-    """Count an answer as exact, held or missed; raise FaultError where it claims more than is so."""
-    about = f"seed {seed}: {asked.kind}: {asked.sql}: {found} for {truth}"
-    if found.exact:
-        if not _same(found.value, truth):
-            raise FaultError(f"said to be exact and is not: {about}")
-        tally.exact += 1
-        return
-    if truth is None or found.value is None:
-        truth = 0 if truth is None and "SUM(" in asked.sql else truth
-        if truth is None or found.value is None:
-            return
-    if not found.low <= found.value <= found.high:
-        raise FaultError(f"an estimate outside its interval: {about}")
-    slack = 1e-9 * max(abs(truth), 1)
-    if found.low - slack <= truth <= found.high + slack:
-        tally.held += 1
-    else:
-        tally.missed += 1
-        tally.examples.append(about)
+def shrunk(case, fault):
+    """The case with fewer queries, streams, batches and rows that shows the same fault, and that fault."""
+    if fault.name is not None:
+        case, fault = _smaller([replace(case, queries={fault.name: case.queries[fault.name]})], case, fault)
+    end = time.monotonic() + SHRINKING
+    while time.monotonic() < end:
+        before = case
+        case, fault = _smaller(_candidates(case), case, fault)
+        if case is before:
+            break
+    return case, fault
 
 
-def _same(value, truth):
-    if value is None or truth is None:
-        return (value or 0) == (truth or 0)
-    return isclose(float(value), float(truth), rel_tol=1e-9, abs_tol=1e-9)
+def _candidates(case):
+    """Smaller cases: first with fewer queries and columns, then with fewer rows."""
+    if len(case.queries) > 1:
+        for name in case.queries:
+            yield replace(case, queries={n: asked for n, asked in case.queries.items() if n != name})
+    texts = " ".join(asked.sql for asked in case.queries.values())
+    for name in [name for name in case.streams if not re.search(rf"\b{name}\b", texts)]:
+        rest = {n: stream for n, stream in case.streams.items() if n != name}
+        yield replace(case, streams=rest, explored={n: c for n, c in case.explored.items() if n in rest})
+    for name in case.explored:
+        yield replace(case, explored={n: c for n, c in case.explored.items() if n != name})
+    if case.informed:
+        yield replace(case, informed=False)
+    used = {
+        "ts",
+        *re.findall(r"\w+", texts),
+        *(column for columns in case.explored.values() for column in columns),
+    }
+    if any(stream.values - used for stream in case.streams.values()):
+        yield replace(case, streams={name: stream.only(used) for name, stream in case.streams.items()})
+    yield from _fewer_rows(case)
 
 
-def run(seeds, seconds=None):
-    """The tallies by kind of query of so many seeds, ended early after some seconds."""
-    tallies, start = defaultdict(Tally), time.monotonic()
+def _fewer_rows(case):
+    """Cases with parts of the rows: of all streams at half of the budget, or of one."""
+    halves = {name: stream.cut(0, (stream.rows.num_rows + 1) // 2) for name, stream in case.streams.items()}
+    if case.budget > 1 and any(stream.rows.num_rows > 1 for stream in case.streams.values()):
+        yield replace(case, streams=halves, budget=case.budget // 2)
+    for name, stream in case.streams.items():
+        n = stream.rows.num_rows
+        for start, stop in ((0, n // 2), (n // 2, n), (n // 4, n)):
+            if 0 < stop - start < n:
+                yield replace(case, streams={**case.streams, name: stream.cut(start, stop)})
+        if len(stream.ends) > 1:
+            yield replace(case, streams={**case.streams, name: stream.at_once()})
+
+
+def _smaller(candidates, case, fault):
+    """The first candidate with the same fault, else the case itself."""
+    for candidate in candidates:
+        same = [found for found in run_case(candidate, defaultdict(Cell)) if found.what == fault.what]
+        if same:
+            return candidate, same[0]
+    return case, fault
+
+
+def run(seeds, arrival=None, seconds=None):
+    """The cells of so many seeds, ended early after some seconds; the first fault is raised, as small as it gets."""
+    cells, start = defaultdict(Cell), time.monotonic()
     for seed in seeds:
-        run_case(seed, tallies)
+        case = random_case(seed, arrival)
+        for fault in run_case(case, cells):
+            small, shown = shrunk(case, fault)
+            raise FaultError(shown.what, f"{shown.detail}\nseed {seed}, made small:\n  {small}", shown.name)
         if seconds is not None and time.monotonic() - start > seconds:
             break
-    return dict(tallies)
+    return dict(cells)
 
 
-def report(tallies):
-    """The coverage by kind of query, as lines of text."""
-    lines = [f"{'kind of query':34} {'exact':>6} {'held':>6} {'missed':>6} {'refused':>7} {'coverage':>9}"]
-    for kind, tally in sorted(tallies.items()):
-        lines.append(
-            f"{kind:34} {tally.exact:6} {tally.held:6} {tally.missed:6} {tally.refused:7} {tally.coverage:9.1%}"
-        )
-    return "\n".join(lines)
+def long_run(minutes, seed, arrival=None, form=None, save=None):
+    """Run for so many minutes, print every new kind of fault made small, then the report; return 1 if one is wrong.
 
-
-def main(minutes, seed=0):
-    """Run for so many minutes; print coverage by kind, and return 1 where a kind with enough answers is off."""
-    tallies, faults, start = defaultdict(Tally), [], time.monotonic()
-    while time.monotonic() - start < 60 * minutes:
-        try:
-            run_case(seed, tallies)
-        except Exception as error:  # noqa: BLE001 - a fuzzer collects whatever comes
-            faults.append(
-                f"{type(error).__name__}: {error}" if not isinstance(error, FaultError) else str(error)
+    save: a directory in which the small cases are kept, as tests/fuzz/found has them.
+    """
+    cells, faults, end, first = defaultdict(Cell), defaultdict(list), time.monotonic() + 60 * minutes, seed
+    while time.monotonic() < end:
+        case = random_case(seed, arrival, form)
+        for fault in run_case(case, cells):
+            kind = (
+                case.queries[fault.name].function if fault.name and " in " not in fault.what else "any query"
             )
-            print(faults[-1], flush=True)
+            if (fault.what, kind) not in faults:
+                small, shown = shrunk(case, fault)
+                print(f"\nFOUND (seed {seed}) {shown}\n  {small}", flush=True)
+                if save is not None:
+                    small.save(Path(save) / f"seed_{seed}_{len(faults)}.json")
+            faults[fault.what, kind].append(seed)
         seed += 1
-    print(report(tallies))
-    off = [
-        kind
-        for kind, tally in tallies.items()
-        if tally.held + tally.missed >= 200 and not LEAST <= tally.coverage <= MOST
-    ]
-    for kind in off:
-        print(f"coverage of {kind!r} is not between {LEAST:.1%} and {MOST:.1%}; for example:")
-        print("\n".join(tallies[kind].examples[:5]))
-    return 1 if faults or off else 0
+    print(f"\n{report(cells)}\n")
+    for kind in short(cells):
+        if "any" not in kind:
+            print(f"{' of '.join(kind[:2])}, {kind[2]}; for example:")
+            print("\n".join(f"  {each}" for v in cells[kind].verdicts for each in v.examples[:1])[:2000])
+    for (what, kind), seeds in sorted(faults.items(), key=lambda each: -len(each[1])):
+        print(f"{len(seeds):5} x {what} ({kind}): seeds {', '.join(map(str, seeds[:5]))}")
+    print(f"{seed - first:,} cases from seed {first} on")
+    return 1 if faults or short(cells) else 0
