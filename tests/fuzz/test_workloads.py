@@ -18,17 +18,6 @@ from tests.fuzz.workloads import run, run_case
 
 SEEDS = range(4)
 FOUND = sorted(path.stem for path in (Path(__file__).parent / "found").glob("*.json"))
-BEYOND = "an interval beyond what the number of rows allows"
-OPEN = {
-    "average_of_no_sampled_row_that_counts": "ZeroDivisionError in jit.py:__call__",
-    "count_of_a_stream_beyond_its_rows": BEYOND,
-    "date_after_9999": "OverflowError in labels.py:<genexpr>",
-    "date_before_year_1": "OverflowError in table.py:__iter__",
-    "distinct_count_without_a_bound": BEYOND,
-    "negative_rest": "an interval below 0",
-    "null_group_said_to_be_exact": "said to be exact and is not",
-}
-"""Cases of `found` that still show a fault, and which; random workloads may show the same. Take out what is mended."""
 
 
 @pytest.mark.calibration
@@ -37,18 +26,11 @@ def test_random_workloads_answer_without_a_fault(arrival):
     cells = defaultdict(Cell)
     for seed in SEEDS:
         faults = run_case(random_case(seed, arrival), cells)
-        new = [str(fault) for fault in faults if fault.what not in OPEN.values()]
-        assert not new, f"seed {seed}: {new[0]}"
+        assert not faults, f"seed {seed}: {faults[0]}"
     assert sum(len(cell.verdicts) for cell in cells.values()) > 3
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=OPEN[name]) if name in OPEN else ())
-        for name in FOUND
-    ],
-)
+@pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once_stays_mended(name):
     cells = defaultdict(Cell)
     faults = run_case(_found(name), cells)

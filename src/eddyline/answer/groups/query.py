@@ -393,7 +393,7 @@ def _with_sampled_null(
             capped = _within_left(found, at, exact, positive=positive)
             ends = [exact - float(part[at]) for part in (capped.values, capped.highs, capped.lows)]
             unseen = Interval(*(max(end, 0.0) if positive else end for end in ends)).scaled(unit_of(single))
-            rest[each.name] = _rest(about, unseen, function, confidence)
+            rest[each.name] = _rest(about, unseen, function, confidence, inf)
         none = sampled.sums[quantities["count"]] <= 0 if function != "count" else ~shown
         cell = sampled_column(capped, function, unit_of(single), shown, none)
         cell = widened_column(single, cell, counted.highs[shown])
@@ -536,6 +536,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             whole,
             unseen_rows / np.maximum(sampled.sums[wanted.quantities["count"]], 1.0),
             missed=missed,
+            least=-inf if wanted.function == "avg" else 0.0,
         )
         for each, (wanted, whole) in zip(read, asked, strict=True)
     ]
@@ -562,7 +563,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
             unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))
-            rest[each.name] = _rest(about, unseen, function, confidence)
+            rest[each.name] = _rest(about, unseen, function, confidence, most)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
     few += [notes.HEAVY_TAIL] if any(tails) else []
@@ -605,30 +606,37 @@ def _at_most(read: GroupIntervals, most: float) -> GroupIntervals:
 
 
 def _open_to_missing(
-    read: GroupIntervals, whole: SampleEstimate | None, unseen: FloatArray, *, missed: bool
+    read: GroupIntervals,
+    whole: SampleEstimate | None,
+    unseen: FloatArray,
+    *,
+    missed: bool,
+    least: float = -inf,
 ) -> GroupIntervals:
     """Return the intervals of groups, each of which may hold what the whole join is missing.
 
     whole: of COUNT and SUM, over all groups. unseen: of ratios, the missing rows over those of each group. Where the
-    whole join may be missing most of its rows, ratios may be anything.
+    whole join may be missing most of its rows, ratios may be anything from `least` on.
     """
     if whole is not None:
         return replace(read, lows=read.lows - whole.missing[0], highs=read.highs + whole.missing[1])
     if missed:
-        return replace(read, lows=np.full_like(read.lows, -inf), highs=np.full_like(read.highs, inf))
-    below, above = (
-        np.sqrt(1.0 + unseen) * each for each in (read.values - read.lows, read.highs - read.values)
-    )
-    return replace(read, lows=read.values - below, highs=read.values + above)
+        return replace(read, lows=np.full_like(read.lows, least), highs=np.full_like(read.highs, inf))
+    with np.errstate(invalid="ignore"):
+        below, above = (
+            np.sqrt(1.0 + unseen) * each for each in (read.values - read.lows, read.highs - read.values)
+        )
+    return replace(read, lows=np.maximum(read.values - below, least), highs=read.values + above)
 
 
 def _ends(whole: SampleEstimate) -> tuple[float, float]:
     return whole.low, whole.high
 
 
-def _rest(name: str, unseen: Interval, function: str, confidence: float) -> Estimate:
-    """Return COUNT or SUM over the groups that are not seen."""
+def _rest(name: str, unseen: Interval, function: str, confidence: float, most: float) -> Estimate:
+    """Return COUNT or SUM over the groups that are not seen; most: the rows that there are at most."""
     value, low, high = unseen
     if function == "count":
+        value, low, high = (min(max(each, 0.0), most) for each in unseen)
         value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
     return Estimate(name, value, low, high, confidence, "sample")

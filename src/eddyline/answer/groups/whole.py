@@ -75,7 +75,9 @@ class WholeJoin:
         if function in ("count", "sum"):
             return found
         shown = self._messages is None or _shows_sampled(sampled["count"])
-        return found if shown and not self.misses_much else dataclasses.replace(found, low=-inf, high=inf)
+        if shown and not self.misses_much:
+            return found
+        return dataclasses.replace(found, low=-inf if function == "avg" else 0.0, high=inf)
 
     def differences(self, quantities: Mapping[str, str]) -> float:
         """Return the variance between rows of the measure of an average; quantities: as `read` has them."""
