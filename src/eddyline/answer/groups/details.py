@@ -6,6 +6,7 @@ from math import ceil, inf
 import numpy as np
 
 from eddyline.answer import notes
+from eddyline.answer.bounds import row_bound
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.columns import Value, not_known
 from eddyline.answer.groups.distinct import count_distinct
@@ -53,13 +54,14 @@ def read_details(
     any value.
     """
     limit = np.full(len(labels), inf) if most_rows is None else most_rows
+    limit = np.minimum(limit, row_bound(snapshot, query))
     found = {}
     for part, detail in zip(planned.details, query.details, strict=True):
         tuples = read_tuples(snapshot, part, query, detail, labels)
         values = _values(tuples, detail, limit, missing, confidence)
         note = None if tuples.exact or detail.function not in ("min", "max") else _not_held(detail)
         if missing > notes.MOSTLY_MISSED and not tuples.exact:
-            values = [_open_to_missed(detail, value) for value in values]
+            values = [_open_to_missed(detail, *each) for each in zip(values, limit.tolist(), strict=True)]
         rest = _rest(planned.name, detail, confidence, whole=whole)
         found[detail.name] = DetailColumn(values, detail.kind, tuples.exact, rest, tuples.negative, note)
     return found
@@ -88,13 +90,13 @@ def _values(
     return extremes(tuples, largest=detail.function == "max", is_number=detail.kind is None)
 
 
-def _open_to_missed(detail: Detail, value: Value) -> Value:
-    """Return a detail that unfollowed rows may change: more tuples, or any quantile."""
+def _open_to_missed(detail: Detail, value: Value, most: float) -> Value:
+    """Return a detail that unfollowed rows may change: more tuples, at most so many, or any quantile."""
     told, low, _ = value
     if told is None:
         return value
     if detail.function == "distinct":
-        return told, low, inf
+        return told, low, int(most) if most < inf else inf
     return (told, -inf, inf) if detail.kind is None else (told, None, None)
 
 
