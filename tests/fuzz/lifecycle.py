@@ -39,7 +39,6 @@ from eddyline.spark.batch import Sketched
 from eddyline.spark.checkpoint import Checkpoint, LocalFolder, plain_folder
 from eddyline.spark.stream import StreamFeed
 from eddyline.store import COMMIT_STEPS, Batch, Options, Reader, Store, position, store, verify
-from tests.fuzz.faults import FaultError
 
 STREAMS = ("r", "s")
 QUERIES = {
@@ -55,6 +54,10 @@ ADDED = {
     "a_texts": "SELECT COUNT(*) FROM r JOIN s ON r.t = s.t",
 }
 BUDGETS = ("32 KB", "48 KB", "64 KB")
+
+
+class FaultError(AssertionError):
+    """A store whose answer is not that of the rows that it was given."""
 
 
 class Killed(BaseException):

@@ -6,18 +6,26 @@
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import date, timedelta
+from math import inf
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from eddyline.answer import query
+from eddyline.answer.groups import entries, table_moments
+from eddyline.answer.joins import missing, sampled, sampled_ratios, sampled_values
 from eddyline.ingest import arrow_path
+from eddyline.sample.join import Join
 from eddyline.sql import (
     aggregates,
     arrow_eval,
     arrow_numbers,
     arrow_text,
+    arrow_types,
     conditions,
     semi_joins,
     subqueries,
@@ -79,7 +87,35 @@ REVERTS: dict[str, Callable[[], list]] = {
     ],
 }
 """By name what to put in place of what was mended in the SQL reader."""
-OF_WORKLOADS: dict[str, Callable[[], list]] = {}
+
+
+def _dividing(totals):
+    """One over each total, as a kernel divides: an error where one is 0."""
+    return np.array([1.0 / each for each in totals.tolist()])
+
+
+def _without_missing(*_):
+    """No row is missing, whatever exact totals say."""
+    return missing.Missing()
+
+
+OF_WORKLOADS: dict[str, Callable[[], list]] = {
+    "null_group_said_to_be_exact": lambda: [patch.object(Join, "samples_null", new=False)],
+    "average_of_no_sampled_row_that_counts": lambda: [
+        patch.object(room, "shares_of", _dividing) for room in (entries, table_moments)
+    ],
+    "date_after_9999": lambda: [
+        patch.object(arrow_types, "date_of", lambda day: date(1970, 1, 1) + timedelta(day))
+    ],
+    "count_of_a_stream_beyond_its_rows": lambda: [patch.object(query, "row_bound", lambda *_: inf)],
+    "negative_sums": lambda: [
+        patch.object(sampled_values.SampledQuantity, "signs", new=(0, 1)),
+        patch.object(sampled, "missing_of", _without_missing),
+    ],
+    "late_keys": lambda: [
+        patch.object(room, "missing_of", _without_missing) for room in (sampled, sampled_ratios)
+    ],
+}
 """The same for what the fuzzer of workloads found: by the name of the case in `found` that shows it, or of SHORT_WITHOUT."""
 SHORT_WITHOUT: dict[str, tuple[str, range, str, str | None]] = {
     "negative_sums": ("signed sum", range(300), "heavy to light", None),

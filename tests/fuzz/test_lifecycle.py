@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.fuzz.faults import FaultError
-from tests.fuzz.lifecycle import REVERTS, live, reverted
+from tests.fuzz.lifecycle import REVERTS, FaultError, live, reverted
 
 
 def lives(number):

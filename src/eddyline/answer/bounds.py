@@ -45,7 +45,9 @@ def _most(rows: float, roles: set[str]) -> float:
     """Return how often a row of the other relations counts at most for the rows of one."""
     if roles & _DECIDING:
         return 1.0
-    return rows + 1.0 if roles & {"outer", "full"} else rows
+    if "full" in roles:
+        return rows + 1.0
+    return max(rows, 1.0) if "outer" in roles else rows
 
 
 def _most_values(expression: SetExpression, rows: list[float]) -> float:

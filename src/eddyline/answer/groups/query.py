@@ -393,7 +393,7 @@ def _with_sampled_null(
             capped = _within_left(found, at, exact, positive=positive)
             ends = [exact - float(part[at]) for part in (capped.values, capped.highs, capped.lows)]
             unseen = Interval(*(max(end, 0.0) if positive else end for end in ends)).scaled(unit_of(single))
-            rest[each.name] = _rest(about, unseen, function, confidence, inf)
+            rest[each.name] = _rest(about, unseen, function, confidence, max(exact, 0.0))
         none = sampled.sums[quantities["count"]] <= 0 if function != "count" else ~shown
         cell = sampled_column(capped, function, unit_of(single), shown, none)
         cell = widened_column(single, cell, counted.highs[shown])
@@ -464,7 +464,8 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
         made = told(whole_join.planned, single, interval, confidence, "sample", [])
         made = within_rows(single, made, whole_join.most)
-        columns.append(column_of_values([(made.value, made.low, made.high)]))
+        value = (made.value, made.low, made.high) if made.known else not_known(is_number=True)
+        columns.append(column_of_values([value]))
     averages = {}
     for part in query.averages:
         found = whole_join.read("avg", _average_of(query, part))
