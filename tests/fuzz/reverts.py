@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from eddyline.answer import query
 from eddyline.answer.groups import entries, table_moments
-from eddyline.answer.joins import missing, sampled, sampled_ratios, sampled_values
+from eddyline.answer.joins import missing, sampled, sampled_values
 from eddyline.ingest import arrow_path
 from eddyline.sample.join import Join
 from eddyline.sql import (
@@ -112,14 +112,10 @@ OF_WORKLOADS: dict[str, Callable[[], list]] = {
         patch.object(sampled_values.SampledQuantity, "signs", new=(0, 1)),
         patch.object(sampled, "missing_of", _without_missing),
     ],
-    "late_keys": lambda: [
-        patch.object(room, "missing_of", _without_missing) for room in (sampled, sampled_ratios)
-    ],
 }
 """The same for what the fuzzer of workloads found: by the name of the case in `found` that shows it, or of SHORT_WITHOUT."""
 SHORT_WITHOUT: dict[str, tuple[str, range, str, str | None]] = {
     "negative_sums": ("signed sum", range(300), "heavy to light", None),
-    "late_keys": ("count", range(1000, 5300), "late", "outer join"),
 }
 """Which function has short cells without a fix of OF_WORKLOADS: over these seeds, order of arrival and form of queries."""
 
