@@ -50,6 +50,10 @@ SMOKE = {
         "--data-sets 1 --seeds 1",
         {"partitioning": {"BUCKETS": (25, 1024), "PARTITIONS": (1, 2)}},
     ),
+    "sample_core": (
+        "--seeds 1 --budgets 16KB --arrivals stationary,churning",
+        {"sample_core": {"ROWS": 3000}},
+    ),
     "sample_reading": (
         "--drawings 1 --seeds 2 --size 1500 --orders by_time --budgets 1/8 --datasets zipf_star_0.7,flights",
         {},

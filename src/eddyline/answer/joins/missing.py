@@ -8,7 +8,7 @@ What may be missing widens an interval where its sign points to, on both sides w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log, log1p, sqrt
+from math import inf, log, log1p, prod, sqrt
 
 import numpy as np
 
@@ -145,20 +145,27 @@ def _quantile(sizes: np.ndarray, weights: np.ndarray) -> float:
 def allowed_by_totals(quantity: SampledQuantity, totals: Sequence[float | None]) -> tuple[float, float]:
     """Return the least and the most that a quantity can be by the exact totals of its relations.
 
-    Nothing is known where a weight is negative. A row of a relation that stays without a match counts at least once.
+    Nothing is known where weights of both signs occur. A row of a relation that stays without a match counts at least
+    once.
     """
     relations = quantity.messages.relations
-    sizes = [totals[k] if k < len(totals) else None for k in range(len(relations))]
-    if quantity.signs[0] < 0 or any(bool(np.any(each.weights < 0)) for each in relations):
+    sizes = [
+        abs(totals[k] or 0.0) if k < len(totals) and totals[k] is not None else None
+        for k in range(len(relations))
+    ]
+    if quantity.signs == (-1, 1):
         return -inf, inf
-    least, most = 0.0, 1.0
+    least = 0.0
     needed = [k for k, each in enumerate(relations) if not each.only_decides and not each.may_be_missing]
-    for mine, size in zip(relations, sizes, strict=True):
-        if not mine.only_decides:
-            most *= inf if size is None else max(size, float(mine.may_be_missing), 0.0)
+    factors = [
+        inf if size is None else max(size, float(mine.may_be_missing))
+        for mine, size in zip(relations, sizes, strict=True)
+        if not mine.only_decides
+    ]
+    most = 0.0 if 0.0 in factors else prod(factors)
     if len(needed) == 1 and not any(each.only_decides for each in relations):
         least = sizes[needed[0]] or 0.0
-    return max(least, 0.0), most
+    return (least, most) if quantity.signs == (0, 1) else (-most, -least)
 
 
 def _partner_rows(quantity: SampledQuantity, relation: int, rows: float) -> float:

@@ -1,0 +1,186 @@
+"""Answers once sampled, by kind of answer and by how the data arrived: how often intervals hold, and how wide they are.
+
+    python figures/sample_core.py [--seeds 20] [--first 5000] [--budgets 16KB,64KB] [--arrivals late20,growing]
+
+prints for each kind and arrival how often 95% intervals hold, with the upper end of the binomial bound, the root mean
+square of the relative error, and the median half-width over the answer. A cell whose upper bound is below 93% is marked
+with "short". Constants were chosen on seeds below 5,000.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import scipy
+from bank.growth import attached
+
+import eddyline as el
+
+ROWS, KEYS = 12_000, 2_000
+LEAST = 0.93
+SCHEMAS = {
+    "r": "a BIGINT, x BIGINT, m BIGINT, d BIGINT, c BIGINT",
+    "s": "a BIGINT, x BIGINT, b BIGINT",
+    "t": "a BIGINT",
+    "u": "b BIGINT",
+}
+JOIN = "FROM r JOIN s ON r.a = s.a"
+WORKLOADS = (
+    {
+        "count": f"SELECT COUNT(*) {JOIN}",
+        "negative sum": f"SELECT SUM(r.m) {JOIN}",
+        "mixed sum": f"SELECT SUM(r.d) {JOIN}",
+        "average": f"SELECT AVG(r.x) {JOIN}",
+        "variance": f"SELECT VARIANCE(r.x) {JOIN}",
+    },
+    {
+        "left": "SELECT COUNT(*) FROM r LEFT JOIN s ON r.a = s.a",
+        "left negative": "SELECT SUM(r.m) FROM r LEFT JOIN s ON r.a = s.a",
+        "left average": "SELECT AVG(r.x) FROM r LEFT JOIN s ON r.a = s.a",
+        "full": "SELECT COUNT(*) FROM r FULL JOIN s ON r.a = s.a",
+        "anti": "SELECT COUNT(*) FROM r ANTI JOIN s ON r.a = s.a",
+        "anti average": "SELECT AVG(r.x) FROM r ANTI JOIN s ON r.a = s.a",
+        "semi": "SELECT COUNT(*) FROM r SEMI JOIN s ON r.a = s.a",
+        "semi negative": "SELECT SUM(r.m) FROM r SEMI JOIN s ON r.a = s.a",
+    },
+    {
+        "condition": f"SELECT COUNT(*) {JOIN} WHERE r.x < s.x",
+        "condition sum": f"SELECT SUM(r.m) {JOIN} WHERE r.x < s.x",
+        "condition average": f"SELECT AVG(r.x) {JOIN} WHERE r.x < s.x",
+    },
+    {
+        "groups": f"SELECT r.c AS g, COUNT(*) AS n, SUM(r.m) AS m, AVG(r.x) AS x {JOIN} GROUP BY r.c",
+        "median": f"SELECT MEDIAN(r.x) AS v, COUNT(*) AS n {JOIN}",
+    },
+    {"star": f"SELECT COUNT(*) {JOIN} JOIN t ON r.a = t.a"},
+    {"chain": f"SELECT COUNT(*) {JOIN} JOIN u ON s.b = u.b"},
+)
+ARRIVALS = ("stationary", "late5", "late20", "light to heavy", "heavy to light", "growing", "churning")
+Told = tuple[str, float, float, float, float]
+"""The kind of an answer, the truth, the estimate, and its ends."""
+
+
+def keys_of(arrival: str, rng: np.random.Generator) -> np.ndarray:
+    """Return the keys of r in the order of their arrival."""
+    share = 1.0 / np.arange(1, KEYS + 1)
+    keys = rng.permutation(KEYS)[rng.choice(KEYS, ROWS, p=share / share.sum())]
+    if arrival == "growing":
+        return attached(rng, ROWS, 0.15, 1.0)
+    if arrival.startswith("late"):
+        late = ROWS * int(arrival[4:]) // 100
+        keys[ROWS - late :] = rng.integers(0, KEYS)
+    if arrival.endswith(("heavy", "light")):
+        counts = np.bincount(keys, minlength=KEYS)[keys]
+        keys = keys[np.lexsort((keys, counts if arrival.endswith("heavy") else -counts))]
+    return keys
+
+
+def tables_of(arrival: str, rng: np.random.Generator) -> dict[str, pa.Table]:
+    """Return the net rows of all streams; where r is sorted or grows, s has the same heavy keys."""
+    keys = keys_of(arrival, rng)
+    most = max(KEYS, int(keys.max()) + 1)
+    alike = arrival.endswith(("heavy", "light", "growing"))
+    others = rng.permutation(keys)[: ROWS // 2] if alike else rng.integers(0, most, ROWS // 2)
+    x = rng.integers(0, 1000, ROWS) + keys % 7 * 30
+    return {
+        "r": pa.table({"a": keys, "x": x, "m": -10 * x, "d": x - 500, "c": keys % 5}),
+        "s": pa.table(
+            {"a": others, "x": rng.integers(0, 1200, ROWS // 2), "b": rng.integers(0, 300, ROWS // 2)}
+        ),
+        "t": pa.table({"a": rng.integers(0, most, ROWS // 4)}),
+        "u": pa.table({"b": rng.integers(0, 300, ROWS // 8)}),
+    }
+
+
+def fed(state: el.State, tables: dict[str, pa.Table], arrival: str, rng: np.random.Generator) -> None:
+    """Feed all rows in twelve batches; s before r, unless both are sorted or grow together."""
+    together = ("r", "s") if arrival.endswith(("heavy", "light", "growing")) else ("r",)
+    for name in SCHEMAS.keys() - set(together):
+        state.update(name, tables[name])
+    for batch in range(12):
+        for name in together:
+            size = len(tables[name]) // 12
+            state.update(name, tables[name].slice(batch * size, size if batch < 11 else None))
+        if arrival == "churning" and batch in (3, 6, 9):
+            burst = tables["r"].take(rng.integers(0, ROWS, ROWS // 4))
+            burst = burst.set_column(0, "a", pa.array(np.full(ROWS // 4, rng.integers(0, KEYS))))
+            state.update("r", burst)
+            state.update("r", burst, weights=np.full(ROWS // 4, -1))
+
+
+def answers(arrival: str, budget: str, seed: int) -> Iterator[Told]:
+    """Yield every answer of all workloads, with its truth."""
+    tables = tables_of(arrival, np.random.default_rng(seed))
+    connection = duckdb.connect()
+    for name, table in tables.items():
+        connection.register(name, table)
+    for queries in WORKLOADS:
+        w = el.Workload(budget=budget, seed=seed)
+        for name, schema in SCHEMAS.items():
+            w.stream(name, schema)
+        for kind, text in queries.items():
+            w.query(
+                kind.replace(" ", "_"), text.replace(" ANTI", " LEFT ANTI").replace(" SEMI", " LEFT SEMI")
+            )
+        state = w.plan().empty()
+        fed(state, tables, arrival, np.random.default_rng(seed + 1))
+        for kind, text in queries.items():
+            yield from told(kind, state.answer(kind.replace(" ", "_")), connection.sql(text).fetchall())
+
+
+def told(kind: str, found: el.Estimate | el.Groups, truth: list[tuple[float, ...]]) -> Iterator[Told]:
+    """Yield the numbers of one answer; ends that are not known are infinite."""
+    if isinstance(found, el.Estimate):
+        rows = [{"v": found.value, "v_low": found.low, "v_high": found.high}]
+    else:
+        rows = found.to_arrow().to_pylist()
+    exact = {row[0]: row[1:] for row in truth} if kind == "groups" else {None: truth[0]}
+    for row in rows:
+        names = [name for name in row if name + "_low" in row]
+        for name, right in zip(names, exact.get(row.get("g"), ()), strict=False):
+            if row[name] is not None:
+                low, high = row[name + "_low"], row[name + "_high"]
+                ends = (-np.inf if low is None else low, np.inf if high is None else high)
+                label = f"{kind} {name}" if kind == "groups" else kind
+                if kind != "median" or name == "v":
+                    yield label, float(right), float(row[name]), *map(float, ends)
+
+
+def cell(found: list[Told]) -> str:
+    """Return how often intervals hold, its bound, the error and the width."""
+    _, truth, value, low, high = (np.array(part) for part in zip(*found, strict=True))
+    slack = 1e-6 * np.abs(truth) + 1e-9
+    held = int(((low <= truth + slack) & (truth <= high + slack)).sum())
+    most = 1.0 if held == len(truth) else float(scipy.stats.beta.ppf(0.975, held + 1, len(truth) - held))
+    size = np.maximum(np.abs(truth), 1e-9)
+    error = np.sqrt(np.mean(((value - truth) / size) ** 2))
+    width = np.median((high - low) / 2 / size)
+    return (
+        f"{held / len(truth):4.0%} (<{most:4.0%}) {error:7.4f} {width:7.3f}{' short' if most < LEAST else ''}"
+    )
+
+
+def main() -> None:
+    """Print the table of each budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=5000)
+    parser.add_argument("--budgets", default="16KB,64KB")
+    parser.add_argument("--arrivals", default=",".join(ARRIVALS))
+    options = parser.parse_args()
+    for budget in options.budgets.split(","):
+        for arrival in options.arrivals.split(","):
+            cells = defaultdict[str, list[Told]](list)
+            for seed in range(options.first, options.first + options.seeds):
+                for each in answers(arrival, budget, seed):
+                    cells[each[0]].append(each)
+            print(f"\n{budget}, {arrival}: held (upper bound), error, half-width")
+            for kind, found in cells.items():
+                print(f"  {kind:18} {cell(found)}")
+
+
+if __name__ == "__main__":
+    main()
