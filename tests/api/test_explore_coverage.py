@@ -94,7 +94,7 @@ def test_intervals_of_unplanned_queries_hold(planned):
                     held["groups"].append((text, low - 1e-9 <= truths[group][place] <= high + 1e-9))
     for kind, answers in held.items():
         share = np.mean([inside for _, inside in answers])
-        assert 0.93 <= share, kind
+        assert share >= 0.93, kind
         assert share < 1.0 or len(answers) < 300, kind  # a hundred intervals may all hold by chance
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
     assert np.std(errors) < 0.2
