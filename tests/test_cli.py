@@ -86,7 +86,7 @@ def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, mo
     again = run("ask", pipeline, "--query", "kept", "--query", "SELECT COUNT(*) FROM visits")
     assert again.exit_code == 0, again.output
     assert re.search(r"query\s+3\s+3\s+3\s+exact", again.output)
-    pipeline.write_text(PIPELINE.replace("[workload]", "[workload]\nseed = 9"))
+    pipeline.write_text(PIPELINE.replace("[workload]", "[workload]\nconfidence = 0.9"))
     changed = run("ask", pipeline)
     assert changed.exit_code == 1
     assert "--refresh" in changed.output

@@ -14,6 +14,7 @@ from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.cli import app
 from eddyline.errors import ChangeError
 from eddyline.spark.awaited import AwaitedFrame
+from eddyline.spark.checkpoint import Checkpoint, LocalFolder
 from eddyline.spark.stream import StreamFeed
 from eddyline.store import Store
 
@@ -74,12 +75,13 @@ def test_a_run_starts_before_its_first_file_and_says_what_it_waits_for(tmp_path,
 
 
 @pytest.mark.spark
-def test_a_stream_that_fails_while_it_waits_says_so():
+def test_a_stream_that_fails_while_it_waits_says_so(tmp_path):
     def read():
         raise RuntimeError("the disk is on fire")
 
-    feed = StreamFeed("s", lambda *_: None)
-    feed.start(AwaitedFrame(read, "s"), "checkpoint", None)
+    checkpoint = Checkpoint(LocalFolder(tmp_path), str(tmp_path))
+    feed = StreamFeed("s", lambda *_: None, checkpoint)
+    feed.start(AwaitedFrame(read, "s"), None)
     assert feed.await_end(10)
     assert str(feed.error()) == "stream 's' cannot be started: the disk is on fire."
 

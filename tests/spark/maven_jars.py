@@ -1,5 +1,6 @@
 """Jars of Maven Central for tests, fetched once by mvn into a folder outside the repository."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -48,9 +49,11 @@ def fetched(*coordinates, without=None, complete=lambda folder: None):
     try:
         _fetch(making, coordinates, WITHOUT.format(*without.split(":")) if without else "")
         complete(making / "jars")
-        (making / "jars").rename(folder)
+        with contextlib.suppress(OSError):  # another worker was quicker
+            (making / "jars").rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
+    assert folder.is_dir()
     return folder
 
 
