@@ -56,6 +56,9 @@ GROUPS_NOT_SEEN = (
 DIVIDED_BY_ZERO = (
     "a divisor is 0, where Spark raises an error: this is NULL; write NULLIF(divisor, 0) if NULL is meant."
 )
+NULL_GROUP_LEFT_OUT = (
+    "the NULL group is not shown, because its rows do not all fit the memory: `rest` has it."
+)
 NULL_GROUP_SAMPLED = "the NULL group is estimated from a sample of its rows: they do not all fit the memory."
 UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not seen."
 UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."

@@ -142,13 +142,21 @@ class GroupedJoin:
     def sampled(self, own_rate: Sequence[bool]) -> GroupedMessages:
         """Return the messages in which each sampled value counts 1/pi times.
 
-        own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once.
+        own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once. Where rows
+        with NULL are sampled, the group of NULL is not seen whole, and is left out.
         """
         factors = [
-            np.ones((len(rates), 1)) if own else 1.0 / rates[:, None]
-            for rates, own in zip(self.join.probabilities, own_rate, strict=True)
+            self._counted_once(link) if own else 1.0 / rates[:, None]
+            for link, (rates, own) in enumerate(zip(self.join.probabilities, own_rate, strict=True))
         ]
         return self._messages(self._weights, factors, self._ordered)
+
+    def _counted_once(self, link: int) -> np.ndarray:
+        """Return 1 for each place of a link, 0 for NULLs that are sampled."""
+        factors = np.ones((self.sizes[link], 1))
+        if self.join.samples_single_nulls(link):
+            factors[len(self.join.values[link]) :] = 0.0
+        return factors
 
     def _messages(
         self, weights: list[np.ndarray], factors: list[np.ndarray], known: Ordered | None = None

@@ -367,7 +367,7 @@ class Join:
         alike = [
             self.shape.classes[relation.variables[j]] == self.shape.classes[variable] for j in range(position)
         ]
-        apart = [self._is_apart(relation.variables[j]) for j in range(position + 1)]
+        apart = [self.samples_single_nulls(relation.variables[j]) for j in range(position + 1)]
         if not any(alike) and not (apart[-1] and any(apart[:-1])):
             return None
         mine, is_value = self._values_of(relation, position)
@@ -380,8 +380,8 @@ class Join:
                 again |= ~is_value & ~other_is_value
         return again
 
-    def _is_apart(self, variable: int) -> bool:
-        """Return whether a link has places of single elements."""
+    def samples_single_nulls(self, variable: int) -> bool:
+        """Return whether a link has places of single elements, because rows with NULL there are sampled."""
         return any(each.elements is not None for each in self.null_elements[variable])
 
     def _values_of(self, relation: Relation, position: int) -> tuple[IntArray, BoolArray]:

@@ -568,10 +568,15 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
     few += [notes.HEAVY_TAIL] if any(tails) else []
+    few += [notes.NULL_GROUP_LEFT_OUT] if sampled.leaves_null_out else []
     groups, exact, unrounded = sampled.groups[shown], sampled.whole_groups, {}
     if exact:
         groups, known, totals, _ = _exact_rows(whole_join.grouped, names, query)
-        columns, unrounded = list(known), _unrounded(query, totals)
+        whole_groups = np.isin(groups, sampled.groups[shown])  # the group of NULL may be left out
+        groups, totals = groups[whole_groups], {name: each[whole_groups] for name, each in totals.items()}
+        mask = pa.array(whole_groups)
+        columns = [(value.filter(mask), low.filter(mask), high.filter(mask)) for value, low, high in known]
+        unrounded = _unrounded(query, totals)
         exact = not whole_join.grouped.is_rounded
     return Answered(
         groups,

@@ -229,6 +229,12 @@ class SampledGroups:
         return any(self.own)
 
     @property
+    def leaves_null_out(self) -> bool:
+        """Whether the group of NULL is not shown, because its rows are sampled and those of other groups are whole."""
+        join = self.grouped.join
+        return any(own and join.samples_single_nulls(link) for link, own in enumerate(self.own))
+
+    @property
     def whole_groups(self) -> bool:
         """Whether the groups that are shown are known whole: nothing is sampled but which of them are shown."""
         return self.has_own_links and not np.any(self.entries.moments(Asked({}))[0].sampled > 0)

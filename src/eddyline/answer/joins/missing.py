@@ -45,10 +45,13 @@ def missing_of(
     quantity: SampledQuantity,
     gaps: Sequence[RelationGap | None],
     rows: Sequence[RelationGap | None] | None = None,
+    *,
+    of_rows: bool = False,
 ) -> Missing:
     """Return what the rows that exact totals show to be missing may add to a quantity; gaps: of its relations.
 
-    rows: the gaps of their numbers of rows, which say whether rows are missing where weights may cancel.
+    rows: the gaps of their numbers of rows, which say whether rows are missing where weights may cancel. of_rows: the
+    gaps are those of all rows, because totals of what an ad hoc query weighs are not known.
 
     They are taken to be rows of one value, which is not followed, and to meet as many rows of the other relations as
     unfollowed values have there, or as these miss themselves. A relation that may be missing counts at least once, one
@@ -58,7 +61,7 @@ def missing_of(
     rates, counted = quantity.values.probabilities, gaps if rows is None else rows
     for variable in range(len(quantity.messages.factors)):
         members = quantity.messages.members(variable)
-        short = {k: _short(quantity, k, variable, gaps[k], counted[k]) for k in members}
+        short = {k: _short(quantity, k, variable, gaps[k], counted[k], of_rows=of_rows) for k in members}
         for relation in members:
             gap = counted[relation]
             certainty = 0.0 if gap is None or gap.short <= 0.0 else certainty_of(gap.surprise(rates))
@@ -99,18 +102,30 @@ def _short(
     variable: int,
     gap: RelationGap | None,
     rows: RelationGap | None,
+    *,
+    of_rows: bool,
 ) -> tuple[float, float]:
-    """Return from what to what a relation may fall short, as what it sends to a link; rows: the gap of its rows."""
+    """Return from what to what a relation may fall short, as what it sends to a link.
+
+    rows: the gap of its rows. of_rows: the other gap is one of rows, too, whatever the quantity weighs.
+    """
     if gap is None or rows is None or rows.short <= 0.0:
         return 0.0, 0.0
     error = _ERRORS * sqrt(gap.variance(quantity.values.probabilities)) * abs(gap.exact)
     weights = quantity.scaled_weights[relation]
-    low, high = gap.short * gap.exact - error, gap.short * gap.exact + error
-    if not np.any(weights < 0.0):
-        low, high = max(low, 0.0), min(high, gap.exact)
-    elif not np.any(weights > 0.0):
-        low, high = max(low, gap.exact), min(high, 0.0)
     sent = np.abs(quantity.messages.own(relation, variable) * quantity.messages.factors[variable])
+    low, high = gap.short * gap.exact - error, gap.short * gap.exact + error
+    signs = (-1.0 if np.any(weights < 0.0) else 0.0), (1.0 if np.any(weights > 0.0) else 0.0)
+    if (
+        of_rows
+    ):  # only the number of missing rows is known: they weigh what rows do on average, of either sign
+        scale = float(sent.sum()) / (abs(gap.exact * (1.0 - gap.short)) or 1.0)
+        most = min(high, abs(gap.exact))
+        return scale * signs[0] * most, scale * signs[1] * most
+    if signs == (0.0, 1.0):
+        low, high = max(low, 0.0), min(high, gap.exact)
+    elif signs == (-1.0, 0.0):
+        low, high = max(low, gap.exact), min(high, 0.0)
     scale = float(sent.sum()) / (float(np.abs(weights).sum()) or 1.0)
     return scale * low, scale * high
 
