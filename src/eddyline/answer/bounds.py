@@ -29,6 +29,8 @@ def row_bound(snapshot: Snapshot, query: AnyQuery) -> float:
     rows = {stream: _rows(snapshot, stream) for stream in streams}
     if isinstance(query, SetQuery):
         return _most_values(query.expression, [rows[member.stream] for member in query.members])
+    if isinstance(query, JoinDistinctQuery) and query.form == "semi":
+        return rows[query.relations[0].stream]
     roles: list[set[str]] = [set() for _ in query.relations]
     for link in () if isinstance(query, JoinDistinctQuery) else query.links:
         for member in link.members:
