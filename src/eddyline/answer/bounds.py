@@ -60,7 +60,7 @@ def _most_values(expression: SetExpression, rows: list[float]) -> float:
 
 
 def within_rows(query: AnyQuery, estimate: Estimate, most: float) -> Estimate:
-    """Return an estimate, of a number of rows or values at most so many; most: as `row_bound` has it."""
+    """Return an estimate that does not exceed `most`, if it counts rows or values; most: as `row_bound` returns it."""
     counts = isinstance(query, SetQuery | JoinDistinctQuery) or (
         isinstance(query, Query) and query.aggregate.function == "count"
     )

@@ -76,7 +76,7 @@ def from_epoch(epoch: Epoch) -> Snapshot:
         counts = (position.rows, position.deletes, position.bad, position.late)
         if min(counts) < 0 or not 0 <= position.last_commit_time < _YEAR_10000:
             raise CorruptState(
-                f"epoch {epoch.number}: the position of stream {name!r} is none that a run reaches."
+                f"epoch {epoch.number}: the position of stream {name!r} is not one that a run can reach."
             )
         tallies[name] = Tally(position.rows, position.deletes)
     try:

@@ -12,7 +12,7 @@ from eddyline.sample.state import SampleState
 
 _LEAST_ROOM = 64 << 20
 _BUDGETS = 4
-"""A pass nets its own rows, and lowers rates by itself only where these outgrow so many budgets, and 64 MB."""
+"""A pass nets its own rows. It lowers rates by itself only if they exceed this many budgets and 64 MB."""
 
 
 class RosterSpec(msgspec.Struct, frozen=True):

@@ -168,7 +168,7 @@ class HadoopFolder:
 
 
 class Checkpoint:
-    """What Spark remembers of one streaming query; location: what Spark is told as its checkpointLocation."""
+    """What Spark remembers of one streaming query; location: the checkpointLocation that Spark gets."""
 
     def __init__(self, folder: Folder, location: str) -> None:
         self._folder = folder
@@ -230,7 +230,7 @@ class Checkpoint:
         return found
 
     def rewind(self, batch: int) -> None:
-        """Go back to where a batch was done, or to before the first one (-1); where none was done, start anew.
+        """Go back to where a batch was done, or to before the first one (-1); where none was done, start again.
 
         Killed on the way, it leaves a checkpoint that is still ahead, or where it should be.
         """
@@ -244,7 +244,7 @@ class Checkpoint:
         self._folder.sync()
 
     def clear(self) -> None:
-        """Remove the checkpoint: the next query starts anew."""
+        """Remove the checkpoint: the next query starts from the beginning."""
         self._folder.remove("")
 
     def sync(self) -> None:

@@ -22,7 +22,7 @@ from eddyline.sample.state import Record
 _CHANCE, _CONVINCING = 4.0, 12.0
 """Up to two standard errors chance explains that rows are missing; from 3.5 on it does not. In squares."""
 _MOST_SHORT = 0.9
-"""Reductions leave at least a tenth of an answer, or the sample tells nothing of it."""
+"""Reductions are assumed to leave at least a tenth of an answer."""
 _ERRORS = 2.0
 """Standard errors by which more may be missing than the totals say: what is seen is scaled up, and may be too much."""
 _PARTNERS = 0.975
@@ -148,7 +148,7 @@ def _partners_at(
 
 
 def _quantile(sizes: np.ndarray, weights: np.ndarray) -> float:
-    """Return the size below which nearly all rows are, each size there so many times; 0 where there are none."""
+    """Return the weighted 97.5% quantile of sizes; 0 where there are none."""
     rows = sizes * weights
     if not rows.any():
         return float(sizes.max(initial=0.0))
