@@ -1,6 +1,6 @@
 """Hooks of the docs site: pages and files of the repository outside docs/ become part of it, and links follow them.
 
-The pages are written to be read in the repository: README.md links to docs/tutorial.md, and docs/reference to
+The pages are written to be read in the repository: README.md links to docs/quick-start.md, and docs/reference to
 ../../figures/data. Here every relative link is resolved as the repository has it, and written again as the site has
 it. A file that a page links to, and that is not a page itself, is copied into the site under its own path. A link
 that leads nowhere stays as it is, and `mkdocs build --strict` refuses it.
@@ -21,6 +21,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "figures/README.md": "figures/index.md",
+    "benchmarks/README.md": "benchmarks/index.md",
 }
 """Pages outside docs/, and where the site has them."""
 

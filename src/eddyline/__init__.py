@@ -1,4 +1,4 @@
-"""SQL aggregates over streams of inserts and deletes, from kilobytes of sketch state, with honest intervals.
+"""SQL aggregates over streams of inserts and deletes, from a fixed memory budget, with honest intervals.
 
 Importing eddyline imports nothing but the standard library; each name below loads what it needs when it is first
 touched. numba is loaded by the first row that is counted, pyspark by `Plan.sketch`, `Plan.start` and `register`.
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from eddyline.answer.estimate import Estimate
     from eddyline.answer.freshness import Freshness
     from eddyline.answer.groups.table import Groups
-    from eddyline.api.batch_job import open_state as open  # noqa: A004 - the word that users expect
+    from eddyline.api.jobs import open_state as open  # noqa: A004 - the word that users expect
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
+    from eddyline.api.sizing import Sizing
     from eddyline.api.state import State
     from eddyline.api.store_tables import register
     from eddyline.api.workload import Workload
@@ -54,6 +55,7 @@ __all__ = [
     "RelationStatistics",
     "RowFailure",
     "Run",
+    "Sizing",
     "SketchError",
     "SqlError",
     "State",
@@ -73,6 +75,7 @@ _HOMES = {
     "Plan": "eddyline.api.plan",
     "RelationStatistics": "eddyline.plan.statistics",
     "Run": "eddyline.api.run",
+    "Sizing": "eddyline.api.sizing",
     "State": "eddyline.api.state",
     "Statistics": "eddyline.plan.statistics",
     "Workload": "eddyline.api.workload",
@@ -86,7 +89,7 @@ if not TYPE_CHECKING:  # type checkers see the imports above
         if name == "__version__":
             return import_module("importlib.metadata").version("eddyline")
         if name == "open":
-            return import_module("eddyline.api.batch_job").open_state
+            return import_module("eddyline.api.jobs").open_state
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

@@ -1,10 +1,10 @@
 """Every exception that eddyline raises on purpose.
 
 EddylineError
-├── SqlError                  the text is not a query that can be read
-│   └── UnsupportedQuery      it can be read, and lies outside the class that we answer
+├── SqlError                  the SQL cannot be read
+│   └── UnsupportedQuery      the SQL is valid, and eddyline does not answer such queries
 ├── PlanError                 the workload cannot be planned
-├── SketchError               a synopsis cannot do what was asked
+├── SketchError               a synopsis cannot take these rows or operations
 │   └── IncompatibleSpecs     two synopses of different spec were combined
 ├── StoreError                durable state
 │   ├── CorruptState          bytes are damaged
@@ -24,11 +24,11 @@ class EddylineError(Exception):
 
 
 class SqlError(EddylineError):
-    """The text is not a query that can be read."""
+    """The SQL cannot be read."""
 
 
 class UnsupportedQuery(SqlError):  # noqa: N818 - a fixed public name
-    """The query can be read but lies outside the class that eddyline answers."""
+    """The SQL is valid, and eddyline does not answer such queries."""
 
 
 class PlanError(EddylineError):
@@ -36,7 +36,7 @@ class PlanError(EddylineError):
 
 
 class SketchError(EddylineError):
-    """A synopsis cannot do what was asked of it."""
+    """A synopsis cannot take these rows or operations."""
 
 
 class IncompatibleSpecs(SketchError):  # noqa: N818 - a fixed public name

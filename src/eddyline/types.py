@@ -81,3 +81,9 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     type: SqlType
+
+
+class DerivedColumn(Column, frozen=True):
+    """A column that is computed from others of its stream's row; text: the expression, over bare column names."""
+
+    text: str

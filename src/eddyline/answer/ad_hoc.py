@@ -1,8 +1,8 @@
 """Ad hoc queries: the dictionaries of one query, derived from those that a stream sample holds.
 
-The columns of the held elements are decoded to a table, what the query reads is evaluated on it as on rows of the
-stream, and elements are added up that the query cannot tell apart. What follows reads the derived dictionaries as if
-they had been planned.
+The columns of the held elements are decoded to a table. What the query reads is evaluated on this table as on rows
+of the stream, and elements that the query cannot distinguish are added up. Later steps read the derived
+dictionaries as if they had been planned.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from eddyline.ingest.arrow_path import project_table, referenced
-from eddyline.ingest.elements import element_flag
 from eddyline.ingest.projection import Prepared, Projection, prepare
+from eddyline.ingest.sample_pass import element_flag
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery, Derived, loosened, readable_columns
 from eddyline.plan.layout import Elements, Flag, Measure, PlannedQuery, Stream
 from eddyline.sample.dictionary import Builder, Dictionary, flag_words
 from eddyline.sample.labels import Labels
-from eddyline.sample.roster import Roster
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sample.spec import COUNT, DictionarySpec
+from eddyline.sample.state import Roster
 from eddyline.sketch.counters import multiply
 from eddyline.sketch.keys import NULL_KEY, values_of_keys
-from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import Key
 from eddyline.types import SqlType
 
@@ -50,16 +50,19 @@ def with_derived(snapshot: Snapshot, planned: PlannedQuery) -> Snapshot:
         nulls.append(own)
         for link, (values, rates) in evaluated.loose_nulls(spec).items():
             links[link] = links[link].with_rates(values, rates)
-    derived = replace(state, spec=planned.spec, dictionaries=tuple(made), rosters=(*links, *nulls))
+    records = {} if planned.shape is None else {planned.shape.name: state.record_of(planned.shape)}
+    derived = replace(
+        state, spec=planned.spec, dictionaries=tuple(made), rosters=(*links, *nulls), records=records
+    )
     return replace(snapshot, samples={**snapshot.samples, planned.sample: derived})
 
 
 class _Evaluated:
-    """The elements of a held dictionary, and what a query reads of them beyond what they hold as it is.
+    """The elements of a held dictionary, and what a query reads of them that is not held and must be evaluated.
 
-    nulls: the roster of the elements with a NULL link. Where they are sampled, each is an event of its own. A link that
-    the query does not join on then has the element's code in the place of NULL; where a link that it joins on is NULL,
-    the code is one key more, so that two such elements are not added up.
+    nulls: the roster of the elements with a NULL link. Where they are sampled, each is a separate event. A link
+    that the query does not join on then has the element's code in place of NULL. Where a link that it joins on is
+    NULL, the code is an additional key, so that two such elements are not added up.
     """
 
     def __init__(
@@ -106,14 +109,14 @@ class _Evaluated:
 
     @cached_property
     def _codes(self) -> IntArray:
-        """The code of each element with a NULL link, 0 of others."""
+        """The code of each element with a NULL link, 0 for the others."""
         codes, null = np.zeros(len(self.source), dtype=np.int64), self.source.null_links()
         codes[null] = self.source.codes(null)
         return codes
 
     @cached_property
     def _null_joined(self) -> BoolArray:
-        """Which elements are sampled by themselves, and NULL in a link that the query joins on."""
+        """Which elements are sampled individually, and are NULL in a link that the query joins on."""
         found = np.zeros(len(self.source), dtype=np.bool_)
         for position, key in enumerate(self.held.keys) if not self.nulls.follows_all else ():
             if self.source.spec.classes[position] >= 0 and key in self.wanted.keys:
@@ -121,7 +124,7 @@ class _Evaluated:
         return found
 
     def _loose(self) -> Iterator[tuple[int, Key, BoolArray]]:
-        """Yield each link that the query does not join on: (position, key, where its NULL stands for the element)."""
+        """Yield links that the query does not join on: (position, key, where its NULL stands for the element)."""
         left = ~self._null_joined
         for position, held in enumerate(self.held.keys):
             if self.source.spec.classes[position] >= 0 and loosened(held) in self.wanted.keys:
@@ -130,7 +133,7 @@ class _Evaluated:
                 left = left & ~null
 
     def loose_nulls(self, spec: DictionarySpec) -> dict[int, tuple[IntArray, np.ndarray]]:
-        """Return for links that the query does not join on the values that stand for NULL, and their rates."""
+        """Return the values that stand for NULL, and their rates, for links that the query does not join on."""
         found = dict[int, tuple[IntArray, np.ndarray]]()
         for _, key, alone in self._loose():
             values = np.append(np.unique(self._codes[alone]), NULL_KEY)
@@ -177,7 +180,7 @@ class _Evaluated:
 
 
 def _unheld(part: Derived) -> Projection:
-    """Return what is evaluated on the elements: all that is wanted of them and not held."""
+    """Return what must be evaluated on the elements: everything that is wanted and not held."""
     held, wanted = part.held, part.wanted
     keys = tuple(key for key in wanted.groups if not _is_there(held, wanted, key))
     flags = [flag for flag in wanted.flags if not _holds_flag(held, wanted, flag)]
@@ -189,12 +192,12 @@ def _unheld(part: Derived) -> Projection:
         presence=tuple(dict.fromkeys(each for flag in flags for each in flag.presence)),
         labelled=tuple(key for key in keys if key in wanted.labelled),
         guards=guards,
-        measured={m: wanted.guard(m.expression.text, m.power) for m in wanted.measures},
+        measured={m: wanted.guard(m.text, m.power) for m in wanted.measures},
     )
 
 
 def _is_there(held: Elements, wanted: Elements, key: Key) -> bool:
-    """Return whether a dictionary tells the values of a group column wherever they are wanted."""
+    """Return whether a dictionary holds the values of a group column wherever they are wanted."""
     return key in (held.labelled if key in wanted.labelled else held.keys) and _knows(held, wanted, key)
 
 
@@ -207,11 +210,11 @@ def _holds_flag(held: Elements, wanted: Elements, flag: Flag) -> bool:
 
 
 def _holds_measure(held: Elements, wanted: Elements, measure: Measure) -> bool:
-    return measure in held.measures and held.knows_for(measure.expression.text, measure.power, wanted)
+    return measure in held.measures and held.knows_for(measure.text, measure.power, wanted)
 
 
 def _column(dictionary: Dictionary, held: Elements, position: int, kind: SqlType) -> pa.Array:
-    """Return the values of a column of all elements, also of a DECIMAL that is held times a power of ten."""
+    """Return the values of a column for all elements; a DECIMAL may be held multiplied by a power of ten."""
     part = held.keys[position].columns[0]
     values = _decoded(dictionary, position, to_arrow(part.type))
     if part.type == kind:
@@ -222,7 +225,7 @@ def _column(dictionary: Dictionary, held: Elements, position: int, kind: SqlType
 
 
 def _decoded(dictionary: Dictionary, position: int, kind: pa.DataType) -> pa.Array:
-    """Return the values of a key of all elements."""
+    """Return the values of a key for all elements."""
     null = dictionary.is_null(position)
     if position not in dictionary.labels:
         return values_of_keys(dictionary.key(position), ~null, kind)

@@ -1,10 +1,10 @@
-"""What the exact numbers of rows of its streams allow an answer to be: no interval goes beyond it."""
+"""Bounds on an answer from the exact numbers of rows of its streams: no interval goes beyond them."""
 
 from dataclasses import replace
 from math import inf, prod
 
 from eddyline.answer.estimate import Estimate, Number
-from eddyline.answer.unseen_deletes import noted_deletes
+from eddyline.answer.input_check import noted_deletes
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand
 from eddyline.sql.query import (
@@ -21,7 +21,7 @@ _DECIDING = {"semi", "anti", "not in"}
 
 
 def row_bound(snapshot: Snapshot, query: AnyQuery) -> float:
-    """Return how many rows, or distinct values, a query can count at most; infinite where rows were deleted unseen."""
+    """Return how many rows or distinct values a query can count at most; infinite after deletes of unseen rows."""
     members = query.members if isinstance(query, SetQuery) else query.relations
     streams = {each.stream for each in members}
     if any(noted_deletes(snapshot, stream) is not None for stream in streams):
@@ -35,7 +35,10 @@ def row_bound(snapshot: Snapshot, query: AnyQuery) -> float:
     for link in () if isinstance(query, JoinDistinctQuery) else query.links:
         for member in link.members:
             roles[member.relation].add(member.role)
-    return prod(_most(rows[each.stream], mine) for each, mine in zip(query.relations, roles, strict=True))
+    most = prod(_most(rows[each.stream], mine) for each, mine in zip(query.relations, roles, strict=True))
+    return (
+        most - 1.0 if all("full" in mine for mine in roles) else most
+    )  # no row lacks a match in every relation
 
 
 def _rows(snapshot: Snapshot, stream: str) -> float:
@@ -44,7 +47,7 @@ def _rows(snapshot: Snapshot, stream: str) -> float:
 
 
 def _most(rows: float, roles: set[str]) -> float:
-    """Return how often a row of the other relations counts at most for the rows of one."""
+    """Return how often a row of the other relations counts at most, given the rows of one relation."""
     if roles & _DECIDING:
         return 1.0
     if "full" in roles:
@@ -60,9 +63,9 @@ def _most_values(expression: SetExpression, rows: list[float]) -> float:
 
 
 def within_rows(query: AnyQuery, estimate: Estimate, most: float) -> Estimate:
-    """Return an estimate that does not exceed `most`, if it counts rows or values; most: as `row_bound` returns it."""
+    """Return an estimate limited to `most` if it counts rows or values; most: as `row_bound` returns it."""
     counts = isinstance(query, SetQuery | JoinDistinctQuery) or (
-        isinstance(query, Query) and query.aggregate.function == "count"
+        isinstance(query, Query) and query.aggregate.moment.is_count
     )
     if (
         not counts

@@ -1,16 +1,105 @@
-"""Small drawings for notebooks, in SVG: an interval around its value, the bar of a group, a bar of shares.
+"""Answers in notebooks: HTML with every string escaped, and small SVG drawings of intervals and groups."""
 
-They use the colour of the text around them, in several strengths, so that light and dark pages both show them.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from html import escape
 from math import inf, isfinite, isinf, nan
 from typing import TypeGuard
 
-from eddyline.answer.markup import Markup, escaped
+# The HTML with which answers show themselves in a notebook. Every string is escaped here, whatever its source.
+#
+# Nothing sets a color: less important parts are paler, so that light and dark pages both show them.
+
+
+_CELL = "padding:.15em .8em .15em 0;border:0;vertical-align:middle;background:none"
+
+
+class Markup(str):
+    """A string that is HTML already; any other string is escaped."""
+
+    __slots__ = ()
+
+
+def escaped(text: str) -> Markup:
+    """Return a string escaped for HTML."""
+    return text if isinstance(text, Markup) else Markup(escape(text))
+
+
+def block(*parts: str) -> Markup:
+    """Return the parts below each other, without the empty ones."""
+    lines = "".join(f"<div>{escaped(part)}</div>" for part in parts if part)
+    return Markup(f"<div style='overflow-wrap:break-word'>{lines}</div>")
+
+
+def heading(text: str) -> Markup:
+    """Return a heading, large and bold."""
+    return Markup(f"<b style='font-size:1.4em'>{escaped(text)}</b>")
+
+
+def bold(text: str) -> Markup:
+    """Return a string in bold, such as a name."""
+    return Markup(f"<b>{escaped(text)}</b>")
+
+
+def muted(text: str) -> Markup:
+    """Return a less important string in a paler shade; nothing if it is empty."""
+    return Markup(f"<span style='opacity:.75'>{escaped(text)}</span>") if text else Markup()
+
+
+def code(text: str) -> Markup:
+    """Return a string as code, as it was typed."""
+    return Markup(f"<code style='background:none;color:inherit'>{escaped(text)}</code>")
+
+
+def listed(notes: Iterable[str]) -> Markup:
+    """Return notes below each other; nothing if there are no notes."""
+    return Markup("".join(f"<div style='opacity:.85'>note: {escaped(note)}</div>" for note in notes))
+
+
+def folded(summary: str, text: str) -> Markup:
+    """Return a long string that opens at a click."""
+    return Markup(f"<details><summary>{escaped(summary)}</summary>{escaped(text)}</details>")
+
+
+def preformatted(text: str) -> Markup:
+    """Return lines as a terminal shows them."""
+    return Markup(f"<pre style='background:none;color:inherit;overflow-x:auto'>{escaped(text)}</pre>")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()) -> Markup:
+    """Return a table whose first column names its rows. numbers: the columns that are aligned to the right.
+
+    In a row that is shorter than the head, the last cell reaches to the end.
+    """
+    titles = "".join(_cell("th", text, "col", place in numbers) for place, text in enumerate(head))
+    lines = "".join(f"<tr>{_row(row, len(head), numbers)}</tr>" for row in rows)
+    style = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.3em 0"
+    return Markup(f"<table style='{style}'><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table>")
+
+
+def _row(row: Sequence[str], width: int, numbers: Collection[int]) -> str:
+    first, *others = row
+    cells = [_cell("th", first, "row", 0 in numbers)]
+    for place, text in enumerate(others, 1):
+        last = place == len(row) - 1
+        cells.append(_cell("td", text, "", place in numbers, width - place if last else 1))
+    return "".join(cells)
+
+
+def _cell(tag: str, text: str, scope: str, right: bool, span: int = 1) -> str:
+    align = "right" if right else "left"
+    weight = ";font-weight:normal" if scope == "row" else ""
+    told = f" scope='{scope}'" if scope else ""
+    wide = f" colspan='{span}'" if span > 1 else ""
+    return f"<{tag}{told}{wide} style='{_CELL};text-align:{align}{weight}'>{escaped(text)}</{tag}>"
+
+
+# Small drawings for notebooks, in SVG: an interval around its value, the bar of a group, a bar of shares.
+#
+# They use the color of the text around them, in several strengths, so that light and dark pages both show them.
+
 
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _LARGEST = 1e300
@@ -31,7 +120,7 @@ class Span:
 
     @classmethod
     def of(cls, value: object, low: object, high: object) -> "Span | None":
-        """Return the places of a value and its interval; None for a value that has none: a text, NULL, NaN."""
+        """Return the places of a value and its interval; None for a value without a place: a string, NULL, NaN."""
         place = place_of(value)
         if not isfinite(place):
             return None
@@ -40,11 +129,11 @@ class Span:
 
     @property
     def finite(self) -> tuple[float, ...]:
-        """The places that have a number."""
+        """The places that are finite."""
         return tuple(place for place in (self.low, self.value, self.high) if isfinite(place))
 
     def relative(self) -> "Span | None":
-        """Return the same around 0, in units of the value; None where that is 0."""
+        """Return the same span around 0, in units of the value; None where the value is 0."""
         if not self.value:
             return None
         size = abs(self.value)
@@ -52,9 +141,9 @@ class Span:
 
 
 def place_of(value: object) -> float:
-    """Return where a value stands on an axis: a number as it is, a date by its seconds, anything else NaN.
+    """Return the place of a value on an axis: a number unchanged, a date in seconds, anything else NaN.
 
-    Infinities stand where they are; finite numbers whose differences may have no float stand nowhere.
+    Infinities stay infinite. Finite numbers whose differences may overflow a float have no place: NaN.
     """
     if is_number(value):
         try:
@@ -75,14 +164,14 @@ def is_number(value: object) -> TypeGuard[int | float | Decimal]:
 
 
 def relative_axis(spans: Iterable[Span]) -> Axis:
-    """Return an axis around 0 that has room for relative spans, with ends that read well: at most -1 to 1."""
+    """Return an axis around 0 that covers relative spans, with round ends: at most -1 to 1."""
     widest = max((abs(place) for span in spans for place in span.finite), default=0.0)
     end = next((step for step in _STEPS if step >= widest), _STEPS[-1])
     return -end, end
 
 
 def axis_of(spans: Iterable[Span], *, zero: bool = False) -> Axis:
-    """Return an axis with room for all places that have a number, and for 0 if that is wanted."""
+    """Return an axis that covers all finite places, and 0 if that is wanted."""
     places = [place for span in spans for place in span.finite] + ([0.0] if zero else [])
     low, high = min(places), max(places)
     if zero:
@@ -92,9 +181,10 @@ def axis_of(spans: Iterable[Span], *, zero: bool = False) -> Axis:
 
 
 def draw_answer(value: object, low: object, high: object, label: str) -> Markup:
-    """Return the drawing of one answer: relative to the value where that says something, else on its own axis.
+    """Return the drawing of one answer: relative to the value where that is meaningful, else on its own axis.
 
-    Nothing is drawn of what has no place on an axis, or has no interval, or one that is open at both ends.
+    Nothing is drawn for a value without a place on an axis, without an interval, or with one that is open at both
+    ends.
     """
     span = Span.of(value, low, high)
     if span is None or len(set(span.finite)) < 2:
@@ -106,7 +196,7 @@ def draw_answer(value: object, low: object, high: object, label: str) -> Markup:
 
 
 def draw_column(answers: Sequence[tuple[object, object, object]], labels: Sequence[str]) -> list[Markup]:
-    """Return drawings of values with their lows and highs on one axis: bars from 0 of numbers, bands of dates."""
+    """Return drawings of values with their lows and highs on one axis: bars from 0 for numbers, bands for dates."""
     spans = [Span.of(*answer) for answer in answers]
     known = [span for span in spans if span is not None]
     if not known:
@@ -141,11 +231,11 @@ def draw_bar(span: Span, axis: Axis, label: str, *, width: int = 160) -> Markup:
 
 
 def draw_shares(shares: Sequence[tuple[str, int]], label: str, *, width: int = 640) -> Markup:
-    """Return a bar of segments as long as their numbers, each with its name as a tooltip."""
+    """Return a bar whose segments are as long as their numbers, each with its name as a tooltip."""
     whole, parts, at = sum(number for _, number in shares) or 1, [], 0.0
     for place, (name, number) in enumerate(shares):
         end = at + number / whole * width
-        drawn = _rectangle(at, end - 1, 1, 18, shade(place))  # a gap between neighbours
+        drawn = _rectangle(at, end - 1, 1, 18, shade(place))  # a gap between neighbors
         parts.append(f"<g><title>{escaped(name)}</title>{drawn}</g>")
         at = end
     return _picture(parts, width, 20, label)
@@ -157,13 +247,13 @@ def draw_swatch(place: int) -> Markup:
 
 
 def shade(place: int) -> float:
-    """Return how strong the segment at a place is drawn, so that neighbours differ."""
+    """Return how dark the segment at a place is drawn, so that neighbors differ."""
     return _SHADES[place % len(_SHADES)]
 
 
 @dataclass(frozen=True)
 class _Across:
-    """From places on an axis to pixels; what is beyond the axis stands at its end."""
+    """Maps places on an axis to pixels; a place beyond the axis maps to its end."""
 
     axis: Axis
     width: int
@@ -181,7 +271,7 @@ def _band(span: Span, across: _Across) -> list[str]:
 
 
 def _arrows(span: Span, axis: Axis, width: int) -> list[str]:
-    """Return arrows where an interval goes on beyond the axis."""
+    """Return arrows where an interval continues beyond the axis."""
     arrows = [(span.low < axis[0], _ROOM, -_ROOM + 1), (span.high > axis[1], width - _ROOM, _ROOM - 1)]
     return [
         f'<path d="M{at} 3 l{out} 5 l{-out} 5 z" fill="currentColor" opacity="0.8"/>'
@@ -212,7 +302,7 @@ def _percent(end: float, x: float, anchor: str) -> str:
 
 
 def _picture(parts: Sequence[str], width: int, height: int, label: str) -> Markup:
-    """Return the drawing, with its label for those who hear it and as a tooltip; without one it is decoration."""
+    """Return the drawing, with its label for screen readers and as a tooltip; without a label it is decoration."""
     told = f'role="img" aria-label="{escaped(label)}"' if label else 'aria-hidden="true"'
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     title = f"<title>{escaped(label)}</title>" if label else ""

@@ -1,37 +1,42 @@
-"""The estimate: what a reader is told, and nothing that was not earned."""
+"""An estimate with its interval, and how far FLOAT and DOUBLE sums may be off by rounding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
-from math import floor, inf, isfinite, isnan, log10
+from math import floor, inf, isfinite, isnan, log10, prod
 
-from eddyline.answer.drawing import draw_answer
-from eddyline.answer.freshness import Freshness
-from eddyline.answer.markup import Markup, block, heading, listed, muted
-from eddyline.answer.plain import Plain, finite, plain, plain_end
+import numpy as np
+
+from eddyline.answer.drawing import Markup, block, draw_answer, heading, listed, muted
+from eddyline.answer.freshness import Freshness, Plain, finite, plain, plain_end
+from eddyline.answer.interval import FloatArray, Interval
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.kernels.doubles import LOWEST
+from eddyline.plan.layout import Demand
+from eddyline.sql.query import Query
 
 Number = int | float
 Scalar = Number | Decimal | date | str | bytes
-"""What an answer may be: a number (BOOLEAN among them), or a value of a column that MIN, MAX or a quantile tells."""
+"""What an answer may be: a number (including BOOLEAN), or a column's value that MIN, MAX or a quantile returns."""
 
 
 _WHOLE = 1e16  # from here on floats are written with an exponent
 _TINY = -7  # decimals below ten to this power, too
 _NO_GAP = 1e-6
-"""The part of an interval's width below which an end counts as the value itself: chosen, to bound the digits shown."""
+"""An end nearer to the value than this share of the width counts as the value: chosen, to limit the digits."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """An answer with its interval.
 
-    value is None where SQL's answer is NULL (a SUM or AVG over no rows, a STDDEV over one), and where it is not known
-    because what is kept cannot tell it: `known` is False then, and a note says why. `exact` answers have
-    low = value = high. An end without a bound is an infinity, and None for types that have none: dates, times, DECIMAL.
-    is_null: a NULL is certain although other answers of its group are not exact.
-    `notes` tell what a careful reader should know. `freshness` is there for answers
-    from a store: how far the streams behind them had come.
+    value is None where SQL's answer is NULL (a SUM or AVG over no rows, a STDDEV over one), and where it is not
+    known because the kept state cannot answer it: `known` is False then, and a note says why. `exact` answers have
+    low = value = high. An end without a bound is an infinity, and None for types without infinities: dates, times,
+    DECIMAL. is_null: a NULL is certain although other answers of its group are not exact. `notes` are caveats about
+    the answer. Answers from a store have a `freshness`: how far the streams behind them had come.
     """
 
     query: str
@@ -47,12 +52,12 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Whether what is kept tells the answer, be it NULL; where it does not, value is None, too."""
+        """Whether the kept state gives the answer, which may be NULL; where it does not, value is None, too."""
         return self.value is not None or self.exact or self.is_null
 
     @classmethod
     def unknown(cls, query: str, confidence: float, method: str, notes: Sequence[str]) -> "Estimate":
-        """Return an answer that what is kept cannot tell, with the reason among its notes."""
+        """Return an answer that the kept state cannot give, with the reason among its notes."""
         return cls(query, None, None, None, confidence, method, notes=tuple(notes))
 
     @classmethod
@@ -64,7 +69,7 @@ class Estimate:
 
     @property
     def relative_error(self) -> float:
-        """Half the interval's width relative to the value: 0.03 reads "within 3%". Of what is no number infinite."""
+        """Half the interval's width relative to the value: 0.03 means "within 3%". Infinite for non-numbers."""
         if self.exact:
             return 0.0
         if not isinstance(self.value, Number | Decimal) or not self.value:
@@ -74,9 +79,9 @@ class Estimate:
         return (float(self.high) - float(self.low)) / 2 / abs(float(self.value))
 
     def numbers(self) -> dict[str, Plain]:
-        """Return value, low, high, whether they are exact and known, as JSON has them; an end without a bound is None.
+        """Return value, low, high, exact and known as JSON values; an end without a bound is None.
 
-        Beside them the same as people read it: `shown`, and `shown_interval` where it is not exact.
+        Also the same values formatted for people: `shown`, and `shown_interval` where the answer is not exact.
         """
         value, low, high = self.shown
         return {
@@ -101,14 +106,14 @@ class Estimate:
         }
 
     def __float__(self) -> float:
-        """Return the value as a float, or raise TypeError where it is no number."""
+        """Return the value as a float, or raise TypeError where it is not a number."""
         if not isinstance(self.value, Number | Decimal):
             raise TypeError(f"the answer of {self.query} is no number: {self}.")
         return float(self.value)
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """Value, low and high as people read them: exact ones in full, others to the digits that the interval supports.
+        """Value, low and high for people: exact ones in full, others to the digits that the interval supports.
 
         The ends are rounded outwards.
         """
@@ -147,7 +152,7 @@ class Estimate:
 
 
 def show(value: Scalar | None) -> str:
-    """Return a value as people read it: in full, thousands grouped; what is no number as SQL writes it."""
+    """Return a value as people read it: in full, thousands grouped; a non-number as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -162,7 +167,7 @@ def show(value: Scalar | None) -> str:
 
 
 def show_key(value: Scalar | None) -> str:
-    """Return a value that names a group: numbers are years and ids there, and their thousands are not set apart."""
+    """Return a value that names a group: numbers are often years and ids there, so thousands are not grouped."""
     return show(value).replace(",", "") if isinstance(value, Number | Decimal) else show(value)
 
 
@@ -172,7 +177,7 @@ def show_share(share: float) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text with what a terminal would obey, and lines would break at, written out."""
+    """Return a string with control characters and line breaks written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -194,9 +199,9 @@ def _show_number(number: Number) -> str:
 
 
 def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | None:
-    """Return how many places behind the point an interval supports, None for no numbers.
+    """Return how many decimal places an interval supports, None for non-numbers.
 
-    They are two digits of how far the nearer of its ends lies from the value, so that all three are told apart.
+    They give two digits of the distance from the value to its nearer end, so that value and both ends differ.
     """
     middle = finite(value)
     ends = [end for end in (finite(low), finite(high)) if end is not None]
@@ -210,7 +215,7 @@ def _places(value: Scalar, low: Scalar | None, high: Scalar | None) -> int | Non
 
 
 def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> Scalar | None:
-    """Return a number with so many places behind the point; what is none stays as it is."""
+    """Return a number rounded to `places` decimal places; a non-number is returned unchanged."""
     if isinstance(number, int) or not isinstance(number, float | Decimal) or not isfinite(number):
         return number
     with localcontext(prec=400):
@@ -218,3 +223,100 @@ def _rounded(number: Scalar | None, places: int, how: str = ROUND_HALF_EVEN) -> 
             Decimal(1).scaleb(-places), how
         )
         return abs(rounded) if rounded == 0 else rounded
+
+
+def difference_of(now: object, then: object, confidence: float) -> Estimate:
+    """Return how much a number has changed, with an interval from the ends of both answers; PlanError for groups.
+
+    Each answer may fail with at most half of 1 - confidence, so that both hold together at the confidence.
+    """
+    if not isinstance(now, Estimate) or not isinstance(then, Estimate):
+        raise PlanError("a change is that of one number: ask for one group by a condition in WHERE.")
+    notes = tuple(dict.fromkeys([*now.notes, *then.notes]))
+    values = (now.value, then.value)
+    if not all(isinstance(value, Number | Decimal) for value in values):
+        return Estimate.unknown(
+            now.query, confidence, "difference", (*notes, "one of the two answers is not a number.")
+        )
+    if now.exact and then.exact:
+        return Estimate.exactly(now.query, _minus(now.value, then.value), confidence, notes)
+    low, high = _minus(now.low, then.high), _minus(now.high, then.low)
+    value = _minus(now.value, then.value)
+    return Estimate(
+        now.query,
+        value,
+        -inf if low is None else low,
+        inf if high is None else high,
+        confidence,
+        "difference",
+        notes=notes,
+        freshness=now.freshness,
+    )
+
+
+def _minus(one: Scalar | None, other: Scalar | None) -> Number | Decimal | None:
+    """Return a difference of numbers; None where one of them is not known."""
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return one - other
+    if isinstance(one, int) and isinstance(other, int):
+        return one - other
+    if isinstance(one, Number | Decimal) and isinstance(other, Number | Decimal):
+        return float(one) - float(other)
+    return None
+
+
+# How far FLOAT and DOUBLE may be off because only some of their digits are held: `kernels.doubles` says which.
+#
+# Numbers are cut off below 2^-120. That matters only for numbers that are nearly as small themselves. An exact
+# answer knows whether any digit was cut off; estimates always allow for it.
+
+
+_LARGEST_FACTOR = 2.0**63
+"""No measure is larger, whatever its type."""
+
+
+def widened(query: Query, interval: Interval, rows: float) -> Interval:
+    """Return an interval of an aggregate that allows for digits cut off; rows: at most this many are aggregated."""
+    if not may_be_cut_off(query):
+        return interval
+    low, high = widened_ends(query, np.array([interval.low]), np.array([interval.high]), np.array([rows]))
+    return Interval(interval.value, float(low[0]), float(high[0]))
+
+
+def widened_ends(
+    query: Query, lows: FloatArray, highs: FloatArray, rows: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of an aggregate for many groups, allowing for digits cut off."""
+    moment = query.aggregate.moment
+    half = moment.cut_off(_cut_off(query), highs, rows)
+    if half is None:
+        return lows, highs
+    lows, highs = np.nextafter(lows - half, -np.inf), np.nextafter(highs + half, np.inf)
+    return np.maximum(lows, moment.least), np.minimum(highs, moment.most)
+
+
+def may_be_cut_off(query: Query) -> bool:
+    """Return whether an aggregate adds up FLOAT or DOUBLE."""
+    return not query.aggregate.moment.is_count and _cut_off(query) > 0.0
+
+
+def open_ends(query: Query, interval: Interval) -> Interval:
+    """Return an interval without bounds where digits cut off may move an aggregate by any amount."""
+    moment, nothing = query.aggregate.moment, np.empty(0)
+    if moment.cut_off(0.0, nothing, nothing) is not None:
+        return interval
+    return Interval(interval.value, moment.least, moment.most)
+
+
+def _cut_off(query: Query) -> float:
+    """Return the most that is cut off a joined row's measure: the error of each FLOAT factor, times the others."""
+    factors = query.aggregate.factors
+    wide = sum(factor.expression.type.is_float for factor in factors)
+    return float(wide * 2.0**LOWEST * _LARGEST_FACTOR ** (len(factors) - 1))
+
+
+def most_rows(snapshot: Snapshot, query: Query) -> float:
+    """Return how many rows a join has at most, by the exact numbers of rows of its streams."""
+    by_demand = {kept.demand: kept.id for kept in snapshot.layout.kept}
+    names = [by_demand[Demand(relation.stream, "total")] for relation in query.relations]
+    return prod(1.0 + abs(snapshot.total(name)) for name in names)

@@ -1,26 +1,34 @@
-"""A state as text: how full its stream samples are, whom they follow, and how sure each answer is."""
+"""Describes a state as text: how full its stream samples are, what they hold and miss, how sure each answer is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from math import isfinite
+from math import isfinite, sqrt
+
+import numpy as np
 
 from eddyline.answer.estimate import Estimate, Number, show_end
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_stream
 from eddyline.errors import EddylineError
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.plan.layout import PlannedSample
-from eddyline.plan.show.asking import askable
+from eddyline.plan.decide.ad_hoc import readable_columns
+from eddyline.plan.decide.elements import explores
+from eddyline.plan.decide.facets import flags_of
+from eddyline.plan.layout import Demand, Elements, PlannedSample
+from eddyline.plan.show.explain import askable
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.packing import distinct
 from eddyline.sample.reduction import bytes_of
-from eddyline.sample.state import SampleState
+from eddyline.sample.spec import COUNT
+from eddyline.sample.state import Record, SampleState
 
 
 def explain_state(
     snapshot: Snapshot, answers: Mapping[str, Estimate | Groups | EddylineError], ways: Mapping[str, str]
 ) -> str:
-    """Return what a state holds, as a text that fits a terminal.
+    """Return what a state holds, as text that fits a terminal.
 
-    answers: of every query, or why it has none. ways: how the rows of streams came, if known.
+    answers: for every query, or why it has none. ways: how the rows of streams arrived, if known.
     """
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     lines = [f"state of plan {snapshot.layout.digest[:12]}: {rows}; {snapshot.nbytes:,} bytes"]
@@ -28,38 +36,142 @@ def explain_state(
     lines += [
         f"input check: {note}" for stream in snapshot.tallies for note in check_stream(snapshot, stream)
     ]
+    costs: dict[str, Record] = {}
     for planned in snapshot.layout.samples:
-        lines += list(_sample(planned, [snapshot.samples[planned.id]]))
+        lines += _sample(planned, [snapshot])
         lines += [f"  {line}" for line in askable(planned, snapshot.layout)]
+        lines += [f"  {line}" for line in _column_bytes(planned, snapshot)]
+        costs |= snapshot.samples[planned.id].records
     for panes in snapshot.windows.values():
         for planned in panes.group.layout.samples:
-            states = [pane.samples[planned.id] for pane in panes.panes.values()]
-            lines += list(_sample(planned, states)) if states else []
+            filled = list(panes.panes.values())
+            lines += _sample(planned, filled) if filled else []
             lines += [f"  in its window, {line}" for line in askable(planned, panes.group.layout)]
+            costs |= filled[0].samples[planned.id].records if filled else {}
     lines.append("queries")
-    lines += [f"  {name}: {_sureness(estimate)}" for name, estimate in answers.items()]
+    for name, estimate in answers.items():
+        lines.append(f"  {name}: {_sureness(estimate)}{_cost(costs.get(name))}")
     return "\n".join(lines)
 
 
-def _sample(planned: PlannedSample, states: list[SampleState]) -> Iterator[str]:
-    """Yield how full a sample is, all panes together, and the rates of its links."""
+def _sample(planned: PlannedSample, panes: Sequence[Snapshot]) -> Iterator[str]:
+    """Yield how full a sample is over all panes, its rates once it is sampled, and which rows it holds."""
+    states = [pane.samples[planned.id] for pane in panes]
     held, first = bytes_of(states), states[0]
     budget = planned.spec.kept_budget if first.grouped else planned.spec.budget
     stage = "second stage" if first.grouped else "first stage, everything is held and exact"
-    if first.grouped and first.follows_all:
-        stage = "second stage, everything is still followed and exact"
+    if first.grouped:
+        stage += (
+            ", everything is still followed and exact"
+            if first.follows_all
+            else ", a sample of the keys is held"
+        )
     yield f"{planned.id}: {held:,} of {budget:,} bytes ({held / budget:.0%}), {stage}"
-    for link, roster in enumerate(first.rosters[: len(planned.spec.seeds)]):
-        if not roster.follows_all:
-            names = ", ".join(dict.fromkeys(_members(planned, link)))
-            yield (
-                f"  {names}: {len(roster.values):,} values followed by their weight, all others at a rate of "
-                f"{roster.base:.3g}"
-            )
+    if not first.grouped or first.follows_all:
+        return
+    for link in range(len(planned.spec.seeds)):
+        yield from (f"  {line}" for line in _link(planned, states, link))
     for place, elements in enumerate(planned.kept):
-        if first.grouped and not first.nulls(place).follows_all:
-            links = ", ".join(str(key) for key in sorted(elements.links))
-            yield f"  {elements.stream}: rows with NULL in {links} at a rate of {first.nulls(place).base:.3g}"
+        yield f"  {_rows(planned, panes, place)}"
+        if not first.nulls(place).follows_all:
+            yield (
+                f"  {elements.stream}: rows with NULL in {_links(elements)} at a rate of "
+                f"{first.nulls(place).base:.3g}"
+            )
+
+
+def _column_bytes(planned: PlannedSample, snapshot: Snapshot) -> Iterator[str]:
+    """Yield how many bytes the columns of each explored stream take now, in all dictionaries together."""
+    state = snapshot.samples[planned.id]
+    parts = planned.kept if state.grouped else planned.exact
+    for stream in snapshot.layout.streams:
+        if not explores(planned, stream.name):
+            continue
+        taken: dict[str, int] = {}
+        for elements, dictionary in zip(parts, state.dictionaries, strict=True):
+            for name, place in (
+                readable_columns(elements, stream).items() if elements.stream == stream.name else ()
+            ):
+                labels = dictionary.labels[place].nbytes if place in dictionary.labels else 0
+                taken[name] = taken.get(name, 0) + dictionary.elements[place].nbytes + labels
+        told = ", ".join(f"{name} {taken[name]:,}" for name in sorted(taken, key=lambda name: -taken[name]))
+        yield f"bytes of the columns of {stream.name}: {told}"
+
+
+def _link(planned: PlannedSample, states: Sequence[SampleState], link: int) -> Iterator[str]:
+    """Yield how many keys of a link are held, of about how many, and at which rates."""
+    names = ", ".join(dict.fromkeys(_members(planned, link)))
+    roster = states[0].rosters[link]
+    found = [
+        dictionary.key(key)[~dictionary.is_null(key)]
+        for state in states
+        for dictionary in state.dictionaries
+        for key, own in enumerate(dictionary.spec.classes)
+        if own == link
+    ]
+    values = distinct(found)
+    if roster.follows_all:
+        yield f"{names}: every key is followed, {len(values):,} are in the rows that are held"
+        return
+    about = round(float((1.0 / roster.rates_of_held(values)).sum()))
+    yield (
+        f"{names}: {len(values):,} of about {about:,} keys are held: {len(roster.values):,} have rates of their own, "
+        f"all others are followed at a rate of {roster.base:.3g}"
+    )
+
+
+def _rows(planned: PlannedSample, panes: Sequence[Snapshot], place: int) -> str:
+    """Return how many rows one dictionary of a sample holds, and how many an exact total shows to be missing."""
+    elements = planned.kept[place]
+    dictionaries = [pane.samples[planned.id].dictionaries[place] for pane in panes]
+    counted = max(
+        (kept for kept in panes[0].layout.kept_for(elements.stream) if _counts(kept.demand, elements)),
+        key=lambda kept: (sum(pane.total(kept.id) for pane in panes), not _condition(kept.demand), kept.id),
+        default=None,
+    )
+    told = f"{elements.stream} by {_links(elements)}, {sum(map(len, dictionaries)):,} elements"
+    if counted is not None:
+        total = sum(pane.total(counted.id) for pane in panes)
+        own = sum(_held(counted.demand, elements, dictionary) for dictionary in dictionaries)
+        if own <= total:
+            rows = f"{own:,} of {total:,} rows{_condition(counted.demand)}"
+            return f"{told}: {rows} are held, {total - own:,} are missing"
+    rows = f"{sum(int(each.total(COUNT).sum()) for each in dictionaries):,} rows"
+    return f"{told}: {rows} are held, how many are missing is not known"
+
+
+def _condition(demand: Demand) -> str:
+    """Return which rows a synopsis counts; empty where it counts all of them."""
+    met = [f"{key} is not NULL" for key in demand.keys] + [
+        f"{each.text} is not NULL" for each in demand.presence
+    ]
+    conditions = " and ".join([*met, *demand.predicates])
+    return f" where {conditions}" if conditions else ""
+
+
+def _counts(demand: Demand, elements: Elements) -> bool:
+    """Return whether a dictionary would hold all rows that a synopsis counts, and could distinguish them."""
+    return (
+        demand.kind == "total"
+        and demand.measure is None
+        and elements.holds_rows_of(flags_of(demand))
+        and set(flags_of(demand)) <= set(elements.flags)
+        and set(demand.keys) <= set(elements.keys)
+    )
+
+
+def _held(demand: Demand, elements: Elements, dictionary: Dictionary) -> int:
+    """Return how many of the rows that a synopsis counts a dictionary holds."""
+    chosen = np.ones(len(dictionary), dtype=np.bool_)
+    for flag in flags_of(demand):
+        chosen &= dictionary.flag(elements.flags.index(flag))
+    for key in demand.keys:
+        chosen &= ~dictionary.is_null(elements.keys.index(key))
+    return int(dictionary.total(COUNT)[chosen].sum())
+
+
+def _links(elements: Elements) -> str:
+    return ", ".join(str(key) for key in sorted(elements.links))
 
 
 def _members(planned: PlannedSample, link: int) -> Iterator[str]:
@@ -69,8 +181,19 @@ def _members(planned: PlannedSample, link: int) -> Iterator[str]:
                 yield f"{elements.stream}{key}"
 
 
+def _cost(record: Record | None) -> str:
+    """Return what reductions of the sample may have cost an answer, as a further clause."""
+    if record is None or record.variance <= 0.0:
+        return ""
+    keys = "1 key" if round(record.carriers) == 1 else f"{record.carriers:,.0f} keys"
+    return (
+        f"; reductions of the sample may have cost it {sqrt(record.variance):.2g} of the answer (a standard error), "
+        f"most of it by about {keys}"
+    )
+
+
 def _sureness(estimate: Estimate | Groups | EddylineError) -> str:
-    """Return how sure an answer is, and by what it was read."""
+    """Return how sure an answer is, and what it was read from."""
     if isinstance(estimate, EddylineError):
         return f"not answered: {estimate}"
     if estimate.exact:

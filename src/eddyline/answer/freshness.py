@@ -1,22 +1,77 @@
-"""Freshness: how far the streams behind an answer have come."""
+"""Freshness: how far the streams behind an answer have come; answers as plain values for JSON and CSV."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from math import inf
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import inf, isfinite, isnan
 from typing import Self
 
 from eddyline.answer import notes
-from eddyline.answer.plain import plain_time
+
+# Answers as plain values: what `to_dict` returns, and what JSON and CSV can hold.
+#
+# Numbers keep all their digits: a DECIMAL that no float holds is a string. What JSON has no number for is a string,
+# too: "NaN", "Infinity", "-Infinity". An end of an interval without a bound is None.
+
+
+Plain = bool | int | float | str | None
+
+
+def plain(value: object) -> Plain:
+    """Return a value as a JSON value."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Decimal):
+        return _plain_decimal(value)
+    if isinstance(value, float):
+        return (
+            value if isfinite(value) else "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.hex().upper() if isinstance(value, bytes) else str(value)
+
+
+def plain_end(end: object) -> Plain:
+    """Return an end of an interval as a JSON value, None where it has no bound."""
+    return None if isinstance(end, float) and end in (inf, -inf) else plain(end)
+
+
+def finite(value: object) -> float | None:
+    """Return a number as a float to draw, None for all else: strings, dates, BOOLEAN, ends without a bound."""
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def plain_time(seconds: float | None) -> str | None:
+    """Return a moment, in seconds since 1970, as ISO 8601 in UTC."""
+    return (
+        None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    )
+
+
+def _plain_decimal(value: Decimal) -> Plain:
+    if value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else str(value)
 
 
 @dataclass(frozen=True)
 class StreamFreshness:
     """How far one stream has come: totals over all its batches, and its last batch.
 
-    `bad` rows were skipped because their change could not be read, `late` ones because the panes of every
-    window had moved past them. once: its rows were taken in one pass, and no more will come. Times are seconds since
-    1970, for people to read: nothing is ordered by them.
+    `bad` rows were skipped because their change could not be read, `late` ones because the panes of every window
+    had moved past them. once: its rows were read in one pass, and no more will come. Times are seconds since 1970,
+    for people to read: nothing is ordered by them.
     """
 
     stream: str
@@ -49,12 +104,12 @@ class Freshness:
 
     @property
     def rows(self) -> int:
-        """Rows applied, deletes among them."""
+        """Rows applied, including deletes."""
         return sum(each.rows for each in self.streams)
 
     @property
     def deletes(self) -> int:
-        """Rows applied that took rows away."""
+        """Rows applied that are deletes."""
         return sum(each.deletes for each in self.streams)
 
     @property
@@ -77,7 +132,7 @@ class Freshness:
     def lag(self) -> float | None:
         """Seconds since the last batch of the stream that is furthest behind, None before its first.
 
-        Streams that were taken once are not behind.
+        Streams that were read once are not behind.
         """
         time = self._furthest_behind.last_batch_time if self._furthest_behind else None
         return None if time is None else max(self.read_at - time, 0.0)
@@ -88,9 +143,9 @@ class Freshness:
         return min(going_on, key=lambda each: each.last_batch_time or -inf, default=None)
 
     def notes(self, *, is_windowed: bool) -> tuple[str, ...]:
-        """Return what a careful reader should know of rows that are not in the answer.
+        """Return notes about rows that are not in the answer.
 
-        Rows that were late for every window are missing from answers over a window alone.
+        Rows that were late for every window are missing only from answers over a window.
         """
         told = []
         for each in self.streams:
@@ -123,7 +178,7 @@ class Freshness:
         return f"{rows}, last batch {moment}{self._shown_lag()}"
 
     def _shown_lag(self) -> str:
-        """Return how long ago the last batch was; of several streams, that of the one that is furthest behind."""
+        """Return how long ago the last batch was; for several streams, that of the stream furthest behind."""
         behind = self._furthest_behind
         if behind is None or self.last_batch_time is None:
             return ""

@@ -1,34 +1,89 @@
-"""The input check: what is striking about the rows of a stream, told with every answer that it touches.
-
-It looks at what tallies remember of all rows so far: columns that never had a value, columns that seem to say what a
-row changes and that nothing reads, event times that cannot be meant, deletes of rows that never came, and a stream
-without a row beside others that have some.
-"""
+"""The input check: notes about rows that look wrong, and about deletes of unseen rows."""
 
 import time
 from collections.abc import Iterator
 
+import numpy as np
+
 from eddyline.answer import notes
-from eddyline.answer.unseen_deletes import unseen_deletes
-from eddyline.ingest.change_columns import spelling_of
+from eddyline.ingest.changes import spelling_of
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import PlannedQuery
-from eddyline.sql.columns import names_in
+from eddyline.ingest.watch import Tally
+from eddyline.plan.layout import Demand, PlannedQuery
+from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.state import HASH_STEP, SampleState
+from eddyline.sql.expressions import names_in
+
+# Deletes of unseen rows: they occur when a stream is followed from the middle of a table's life.
+#
+# No table has a net count below zero. The dictionaries of stream samples show such elements; those that are not
+# followed are estimated from those that are. Deletes on keys with as many inserts of other rows are not detected.
+
+
+_COUNT = -1  # where a dictionary has net counts
+
+
+def noted_deletes(snapshot: Snapshot, stream: str) -> str | None:
+    """Return the note on a stream with deletes of unseen rows; it is computed once."""
+    return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+
+
+def unseen_deletes(snapshot: Snapshot, stream: str) -> str | None:
+    """Return the note on a stream with deletes of unseen rows, None where no such deletes show."""
+    rows = next(k for k in snapshot.layout.kept_for(stream) if k.demand == Demand(stream, "total"))
+    net = snapshot.total(rows.id)
+    if net < 0:
+        return notes.negative_stream(stream, net)
+    found, exact = 0.0, True
+    for planned in snapshot.layout.samples:
+        state = snapshot.samples[planned.id]
+        held = planned.kept if state.grouped else planned.exact
+        for place, (elements, dictionary) in enumerate(zip(held, state.dictionaries, strict=True)):
+            nulls = state.nulls(place).base if state.grouped else 1.0
+            missing = _missing(dictionary, state, nulls) if elements.stream == stream else 0.0
+            if missing > found:
+                found, exact = missing, state.follows_all
+    return notes.unseen_deletes(stream, round(found), exact=exact) if found >= 1 else None
+
+
+def _missing(dictionary: Dictionary, state: SampleState, nulls: float) -> float:
+    """Return how far net counts are below zero in total; elements that are not followed are estimated.
+
+    nulls: the rate of elements with a NULL link.
+    """
+    below = np.minimum(dictionary.total(_COUNT), 0)
+    if not below.any():
+        return 0.0
+    elements = dictionary.where(below < 0)
+    rates = np.where(elements.null_links(), max(nulls, HASH_STEP), 1.0)
+    for key, link in enumerate(elements.spec.classes):
+        if link >= 0 and not state.rosters[link].follows_all:
+            values, places = elements.index(key)
+            own = state.rosters[link].rates_of_held(values)[places]
+            rates *= np.where(elements.is_null(key), 1.0, own)
+    return float(-(elements.total(_COUNT) / rates).sum())
+
+
+# Every answer that depends on a stream has notes on what looks wrong in its rows.
+#
+# The check reads the tallies of all rows so far: columns that never had a value, unread columns that seem to hold
+# the change type of a row, implausible event times, deletes of unseen rows, and a stream without rows while others
+# have some.
+
 
 _DAY = 86_400_000_000
 _YEAR_1990 = 631_152_000_000_000
 
 
 def check_stream(snapshot: Snapshot, stream: str) -> list[str]:
-    """Return a sentence for each thing that is striking about the rows of a stream."""
+    """Return a sentence for each thing that looks wrong in the rows of a stream."""
     told = [*_rows(snapshot, stream), *_columns(snapshot, stream, None), *_times(snapshot, stream)]
     unseen = snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
     return [*told, *([unseen] if unseen is not None else [])]
 
 
 def check_answer(snapshot: Snapshot, planned: PlannedQuery, *, windowed: bool) -> tuple[str, ...]:
-    """Return a sentence for each thing that is striking about the rows behind an answer, deletes apart."""
+    """Return a sentence for each thing that looks wrong in the rows behind an answer, except deletes."""
     told: list[str] = []
     for stream in planned.streams:
         told += _rows(snapshot, stream)
@@ -45,7 +100,7 @@ def _rows(snapshot: Snapshot, stream: str) -> Iterator[str]:
 
 
 def _columns(snapshot: Snapshot, stream: str, read: frozenset[str] | None) -> Iterator[str]:
-    """Yield what is told of columns that never had a value; read: only of these, in lower case."""
+    """Yield notes on columns that never had a value; read: only these columns, in lower case."""
     tally = snapshot.tallies[stream]
     for column in tally.empty if tally.rows else ():
         if read is None or column.lower() in read:

@@ -1,7 +1,7 @@
-"""Intervals: every interval of the product is made here, from what the readings know of their own errors.
+"""Intervals: every interval of the product is computed here, from the errors that the readings report.
 
     of rows               a join by sketches: rows are independent estimates of one quantity
-    of sampled values     a join by a stream sample: what each followed value adds, and how surprising its totals are
+    of sampled values     a join by a stream sample: what each followed value adds, and how surprising totals are
     of groups             the same for many groups at once
     of both               a two-way join by sample and sketch together
     of a followed count   distinct values by a stream sample
@@ -9,7 +9,7 @@
     of a factor           distinct pairs over a join, known to within a factor
     of a frequency        one key's frequency by a sketch
 
-Factors beside the quantiles were measured: figures/ has the scripts, docs/concepts/intervals.md the reasons.
+Factors next to the quantiles were measured: figures/ has the scripts, docs/internals/intervals.md the reasons.
 """
 
 from dataclasses import dataclass, replace
@@ -28,37 +28,41 @@ _SAFETY_ABOVE, _SAFETY_BELOW, _HEAVIEST = 1.15, 0.9, 4.0
 _CALIBRATED = 0.95
 """The confidence at which the factors above were measured."""
 _TYPICAL_VALUES = 2.0
-"""Values of the typical group that each group has room for, over those that carry its own variance."""
+"""How many values of the typical group each group allows for, divided by those that carry its own variance."""
 _FEW = 30
 """Sampled values whose own spread is not trusted at higher confidence."""
 _TAIL_SHARE, _LEAST_TAIL, _LARGEST_TAIL = 10, 20, 400
-"""The tail of a sample: a tenth of its values, at least and at most so many. A twentieth and a fifth do
-about as well."""
+"""The tail of a sample: a tenth of its values, within these limits. A twentieth and a fifth do about as well."""
 _LIGHT = 4.0
-"""Values of a tail have rates of at most so many times the base: others are followed because they are heavy."""
+"""Values of a tail have rates of at most this multiple of the base; others are followed because they are heavy."""
 _ALIKE_SIZES = 1 - 1e-9
 _NO_MEAN, _HEAVIEST_SHAPE = 1.1, 5.0
-"""Shapes from which on a sum has no bound, and that are not exceeded when they are drawn."""
+"""The shape from which on a sum has no bound, and the largest shape that is drawn."""
 TAIL_OF_SUM, TAIL_OF_SQUARES = 1.5, 0.0
 """How many standard errors of a tail's shape count. Chosen for 95% over Pareto, lognormal and log-logistic values,
-1,000 to 40,000 of them at rates of .03 to .2; squares have room by their variance as well."""
+1,000 to 40,000 of them at rates of .03 to .2; the variance of squares leaves a margin as well."""
+_SHAPE_OF_GROUPS = 0.75
+"""The shape of a tail that groups share: between .5, below which variances are enough, and 1, from which on a sum
+has no mean. Without it, intervals of groups of Pareto (1.3) values held in 84% of cases; with .5 they were twice as
+wide."""
 _TINY = 1e-300
 _LEAST_GROUPS = 10
-"""Groups whose variances tell how alike they are."""
+"""The fewest groups whose variances show how alike groups are."""
 _LEAST_DEGREES = 0.1
-"""Degrees of freedom of a variance that hardly more than one value carries."""
+"""The degrees of freedom of a variance that is carried by hardly more than one value."""
 _RATES_CHOSEN = 1.1
 """Rates of a sample were chosen by looking at it: the variance at fixed rates is a little too small."""
 _VARIANCE_ESTIMATED = 1.03
 """The variance of a set expression is itself estimated: this keeps every setting of the figure above 93%."""
 _NOISE_MEASURED = 1.1
 _SMALLEST_CHOSEN, _WIDEST_FACTOR = 1.25, 8.0
-"""Of several estimates of distinct pairs the one of the smallest variance is taken, and variances are estimated."""
+"""Allowances for choosing the distinct-pairs estimate of smallest variance: variances are estimated, too.
+"""
 _NEAREST_ONE = 1 - 1e-15
 ALIKE, ALIKE_IN_GROUPS = 0.3, 0.1
-"""The share of what rows differ by in a measure that all rows of a join value are taken to have in common."""
+"""The share of a measure's variation between rows that all rows of a join value are assumed to have in common."""
 _FILTERS_COLLIDE = 1.05
-"""The variance by filters is that of their counters, not of the values in them."""
+"""The variance from filters is that of their counters, not of the values in them."""
 
 
 class Interval(NamedTuple):
@@ -74,7 +78,7 @@ class Interval(NamedTuple):
         return cls(value, value - half, value + half)
 
     def scaled(self, factor: float) -> "Interval":
-        """Return the interval of so many times the quantity; the factor is positive."""
+        """Return the interval scaled by `factor`, which is positive."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
 
@@ -91,7 +95,7 @@ def student(confidence: float, degrees: float) -> float:
 def half_width_of_rows(rows: FloatArray, row_variance: float, confidence: float) -> float:
     """Return half the width of the interval of a mean of rows: 2.3 standard errors at 95%.
 
-    By the larger of the measured spread of the rows and of 1.5 times the variance that theory expects of one.
+    It uses the larger of the measured spread of the rows and 1.5 times the variance that theory expects of one row.
     """
     depth = len(rows)
     spread = float(rows.var(ddof=1)) if depth > 1 else 0.0
@@ -104,7 +108,7 @@ class Spread:
     """The variance of an estimate, by value: its sum, its largest part, how many values carry it, the skewness.
 
     skewness: the third moment over the variance, in the units of the estimate. heavier: the variance that values
-    heavier than all seen may add, where there is room for them: (below the estimate, above it).
+    heavier than all seen may add, where they are allowed for: (below the estimate, above it).
     """
 
     variance: float
@@ -115,7 +119,7 @@ class Spread:
 
     @classmethod
     def of(cls, added: FloatArray, probabilities: FloatArray) -> "Spread":
-        """Return the spread of an estimate to which each value adds so much."""
+        """Return the spread of an estimate to which the values add `added`."""
         chance = 1.0 - probabilities
         parts = added**2 * chance
         variance = float(parts.sum())
@@ -125,13 +129,13 @@ class Spread:
         return cls(variance, float(parts.max()), carriers, float((parts * added * chance).sum()) / variance)
 
     def with_hidden(self, variance: float, carriers: float) -> "Spread":
-        """Return the spread with variance that few witnesses hide, carried by at most so many values."""
+        """Return the spread plus variance that few witnesses hide, carried by at most `carriers` values."""
         return replace(self, variance=self.variance + variance, carriers=min(self.carriers, carriers))
 
     def with_heavier(
         self, added: FloatArray, probabilities: FloatArray, base: float, most: float
     ) -> "Spread":
-        """Return the spread with room for values heavier than all seen: at most so many times its variance."""
+        """Return the spread with an allowance for heavier values than seen: at most `most` times its variance."""
         if most <= 0.0:
             return self
         own = added * probabilities
@@ -143,10 +147,10 @@ class Spread:
 
 
 def hidden_by_few(alike: float, counted: Number, carriers: Number) -> Number:
-    """Return the variance of a sum of deviations from an average that the values carrying it hide.
+    """Return the variance of a sum of deviations from an average that stays hidden in the values carrying it.
 
-    They make the average, so that they agree with it. alike: the variance of the measure that rows of one value have in
-    common. counted, carriers: the variance of the number of rows, and how many values carry it.
+    These values determine the average, so they agree with it. alike: the variance of the measure that rows of one
+    value have in common. counted, carriers: the variance of the number of rows, and how many values carry it.
     """
     return alike * counted / carriers
 
@@ -155,7 +159,7 @@ def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
     """Return the variance that values larger than all seen would add, if sizes have a power tail.
 
     parts: what each value adds, before scaling up, and its rate. Hill's estimator over the largest fifth of the
-    values at the base rate; infinite where the tail is too heavy to have a variance, or too few values tell it.
+    values at the base rate; infinite where the tail is too heavy to have a variance, or too few values show it.
     """
     light = np.sort(np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)]))[::-1]
     if len(light) < 5:
@@ -173,7 +177,7 @@ def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
 
 @dataclass(frozen=True)
 class Tail:
-    """How the largest parts of an estimate fall off: the sizes of those that the sample shows, the largest first.
+    """How the largest parts of an estimate decrease: the sizes of those in the sample, the largest first.
 
     shape: by the moment estimator of Dekkers, Einmahl and de Haan. 1/a for a power tail with exponent a, 0 for an
     exponential one; from 1/2 on there is no variance, from 1 on no mean.
@@ -204,11 +208,11 @@ class Tail:
         )
 
     def more_unseen(self, caution: float, confidence: float) -> float:
-        """Return how much more than estimated the values of the tail may add that the sample does not hold.
+        """Return how much more than estimated the tail values outside the sample may add.
 
-        By a generalized Pareto tail whose shape is as unsure as so many (`caution`) of its standard errors: the
-        quantile of what the largest unseen values would add, less what the estimate has for as many of them. Infinite
-        where the tail has no mean. Beyond 95% it grows as quantiles of such a tail do.
+        It assumes a generalized Pareto tail whose shape is uncertain by `caution` of its standard errors: the
+        quantile of what the largest unseen values would add, minus what the estimate includes for as many of them.
+        Infinite where the tail has no mean. Beyond 95% it grows as quantiles of such a tail do.
         """
         if self.shape > _NO_MEAN:
             return inf
@@ -234,7 +238,7 @@ class Tail:
 
 @cache
 def _tail_draws() -> tuple[FloatArray, FloatArray]:
-    """Return (times of the first arrivals of a Poisson process, normal scores), a row and a number for each draw.
+    """Return (times of the first arrivals of a Poisson process, normal scores): a row and a number per draw.
 
     Always the same, so that equal states give equal answers.
     """
@@ -245,16 +249,24 @@ def _tail_draws() -> tuple[FloatArray, FloatArray]:
     return np.cumsum(gaps, axis=1), rng.permutation(scipy.special.ndtri(places))
 
 
+def tail_share(share: FloatArray) -> FloatArray:
+    """Return which part of what a tail may add to all rows it may add to a share of the rows.
+
+    The largest of n values with a power tail grows as n to the power of its shape.
+    """
+    return np.asarray(share**_SHAPE_OF_GROUPS)
+
+
 def ends_of_sampled_values(
     spread: Spread, below: float, above: float, confidence: float
 ) -> tuple[float, float]:
     """Return how far the ends lie from an estimate by sampled values: (below it, above it).
 
-    Few values carry most of a skewed join, and the sample tells nothing of heavy values that it does not follow. So
-    the quantile is Student's with as many degrees of freedom as values carry the variance, the heaviest value
-    counts twice, skewness moves the ends, and totals that the sample misses (below, above: how surprising they are)
-    widen the side that they point to. Beyond 95% either end is at least as much further out as Student's quantile is:
-    skewness grows with its square, is badly known where few values tell it, and would hold one end back.
+    Few values carry most of a skewed join, and the sample shows nothing of heavy values that it does not follow.
+    Therefore the quantile is Student's with as many degrees of freedom as values carry the variance, the heaviest
+    value counts twice, skewness moves the ends, and totals that the sample misses (below, above: how surprising
+    they are) widen the side that they point to. Beyond 95% each end moves out at least in proportion to Student's
+    quantile: the skewness term grows with its square, is badly known from few values, and would hold one end back.
     """
     if spread.variance == 0.0:
         return 0.0, 0.0
@@ -280,16 +292,16 @@ def _ends_of_values(spread: Spread, below: float, above: float, confidence: floa
 
 
 def _widened(surprise: float) -> float:
-    """Return how many times the variance counts where exact totals differ so surprisingly from the sample's.
+    """Return the factor of the variance where exact totals differ from the sample's; surprise: how surprisingly.
 
-    From one standard error on: what totals fall short by is in values that are not followed.
+    It applies from one standard error on: the missing part of the totals is in values that are not followed.
     """
     return max(1.0, min(surprise, max(2.0, surprise / 2.0)))
 
 
 @dataclass(frozen=True)
 class GroupSpread:
-    """The spread of many groups' estimates, as `Spread` has it of one: an entry of each array for each group."""
+    """The spread of many groups' estimates, as `Spread` has it for one: each array has an entry per group."""
 
     variance: FloatArray
     largest: FloatArray
@@ -298,7 +310,7 @@ class GroupSpread:
 
     @classmethod
     def of(cls, added: FloatArray, probabilities: FloatArray, groups: np.ndarray, size: int) -> "GroupSpread":
-        """Return the spread of estimates to which values add so much; groups: which of so many each is of."""
+        """Return the spread of estimates to which the values add `added`; groups: the group of each value."""
         chance = 1.0 - probabilities
         parts = added**2 * chance
         largest = np.zeros(size)
@@ -313,20 +325,20 @@ class GroupSpread:
     def of_moments(
         cls, variance: FloatArray, squares: FloatArray, third: FloatArray, largest: FloatArray
     ) -> "GroupSpread":
-        """Return the spread by the sums of its parts, of their squares and third moments, and the largest part."""
+        """Return the spread from the sums of its parts, their squares and third moments, and the largest part."""
         with np.errstate(divide="ignore", invalid="ignore"):
             carriers = np.where(squares > 0.0, variance**2 / squares, 1.0)
             skewness = np.where(variance > 0.0, third / variance, 0.0)
         return cls(variance, largest, np.maximum(carriers, 1.0), skewness)
 
     def with_hidden(self, variance: FloatArray) -> "GroupSpread":
-        """Return the spread with variance that few witnesses hide."""
+        """Return the spread plus variance that few witnesses hide."""
         return replace(self, variance=self.variance + variance)
 
     def of_values_with(self, entries: int) -> "GroupSpread":
-        """Return the spread of values that have at most so many parts each, of which it knows the parts alone.
+        """Return the spread of values with at most `entries` parts each, where only the parts are known.
 
-        The square of a sum is at most so many times the sum of the squares.
+        The square of a sum of n numbers is at most n times the sum of their squares.
         """
         if entries == 1:
             return self
@@ -336,10 +348,11 @@ class GroupSpread:
         )
 
     def with_typical(self, sampled: FloatArray) -> "GroupSpread":
-        """Return the spread with room for what values add to other groups; sampled: the sampled values of each group.
+        """Return the spread with an allowance from other groups' values; sampled: sampled values of each group.
 
-        The few values of a small group tell little of heavier ones. What a value adds to the variance of a typical
-        group, by the geometric mean, is added to each: the more, the fewer values carry its own.
+        The few values of a small group say little about heavier ones. What a value adds to the variance of a
+        typical group, by the geometric mean, is added to each group: the fewer values carry its own variance, the
+        more is added.
         """
         told = (self.variance > 0.0) & (sampled > 0.0)
         if not np.any(told):
@@ -349,12 +362,13 @@ class GroupSpread:
         return replace(self, variance=self.variance + more)
 
     def with_others(self, sampled: FloatArray) -> "GroupSpread":
-        """Return the spread in which each group's own variance is moved towards that of values of all groups.
+        """Return the spread with each group's own variance moved towards the variance over all groups.
 
-        Two or three values of a group know its variance badly, and hundreds of groups know what values differ by well.
-        How far groups may be trusted to be alike is told by how much more their variances differ than chance explains
-        (Smyth's moderated variances). carriers: then those of both. Where values have heavy tails, sums of few of them
-        do, too: Student's distribution with the kurtosis of such a sum. sampled: the sampled values of each group.
+        Two or three values of a group estimate its variance badly, while hundreds of groups together estimate well
+        how much values differ. How alike the groups may be taken to be follows from how much more their variances
+        differ than chance explains (Smyth's moderated variances). carriers: then those of both. Where values have
+        heavy tails, sums of a few of them do, too: they get Student's distribution with the kurtosis of such a sum.
+        sampled: the sampled values of each group.
         """
         told = (self.variance > 0.0) & (sampled > 0.0)
         if int(told.sum()) < _LEAST_GROUPS:
@@ -386,7 +400,7 @@ class GroupSpread:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Return where the trigamma function has a value, by Newton's method; 1,000 where the value is hardly positive."""
+    """Return the inverse of the trigamma function, by Newton's method; 1,000 where the value is hardly positive."""
     if value <= 1e-3:
         return 1e3
     found = 0.5 + 1.0 / value
@@ -401,9 +415,9 @@ def ends_of_unseen_groups(
 ) -> tuple[float, float]:
     """Return how far the ends lie from Good and Turing's estimate of unseen groups: (below it, above it).
 
-    rare: what each value adds to groups that at most two values show; typical: what a sampled value adds by itself;
-    base: the rate of those that are not followed. Few values tell little: Student's quantile, and the largest counts
-    twice.
+    rare: what each value adds to groups that at most two values show; typical: what a sampled value adds alone;
+    base: the rate of those that are not followed. A few values say little: the quantile is Student's, and the
+    largest value counts twice.
     """
     squares = rare**2
     variance = float(squares.sum())
@@ -422,9 +436,9 @@ def ends_of_groups(
     above: float = 0.0,
     sampled: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how far the ends of each group lie from its estimate: (below it, above it), as of sampled values.
+    """Return how far the ends of each group lie from its estimate by sampled values: (below it, above it).
 
-    sampled: the sampled values of each group, where what all of them show tells of each beyond 95%.
+    sampled: the sampled values of each group, given where the values of all groups inform each group beyond 95%.
     """
     ends = _ends_of_groups(spread, below, above, min(confidence, _CALIBRATED))
     if confidence <= _CALIBRATED:
@@ -454,10 +468,10 @@ def _ends_of_groups(
 
 
 def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: float) -> FloatArray:
-    """Return how far the ends of each group's ratio lie at least, beyond 95%: sampled: its sampled values.
+    """Return the least distance of the ends of each group's ratio, beyond 95%; sampled: its sampled values.
 
-    Few values may happen to agree. Among many groups some do, and their own spread says too little: a group of few
-    values has at least the spread that as many values have on the average of all groups.
+    Few values may happen to agree. Among many groups some do, and their own spread is too small: a group of few
+    values gets at least the average spread, over all groups, of that number of values.
     """
     total = float(sampled.sum())
     if confidence <= _CALIBRATED or total == 0.0:
@@ -467,9 +481,9 @@ def least_ends_of_few(variances: FloatArray, sampled: FloatArray, confidence: fl
 
 
 def highest_variance_of_few(variance: FloatArray, carriers: FloatArray, confidence: float) -> FloatArray:
-    """Return how large a variance may be that so few values show: by the chi-square distribution; 0 of many values.
+    """Return how large a variance known from few values may be, by the chi-square distribution; 0 for many values.
 
-    Two or three values may happen to agree, and what they differ by then says that they differ little.
+    Two or three values may happen to agree, and then their differences are too small.
     """
     degrees = np.maximum(carriers - 1.0, _LEAST_DEGREES)
     least = 2.0 * scipy.special.gammaincinv(degrees / 2.0, (1.0 - confidence) / 2.0) / degrees
@@ -480,7 +494,7 @@ def highest_variance_of_few(variance: FloatArray, carriers: FloatArray, confiden
 def half_width_of_both(
     weight: float, variance: float, carriers: float, residual: float, confidence: float
 ) -> float:
-    """Return half the width for a sample with so much weight and a sketch with the rest, which are uncorrelated.
+    """Return half the width for a sample with weight `weight` and an uncorrelated sketch with the rest.
 
     variance, carriers: of the sample's part. residual: half the width for the sketch alone.
     """
@@ -489,10 +503,10 @@ def half_width_of_both(
 
 
 def of_followed_count(value: float, variance: float, base: float, confidence: float) -> Interval:
-    """Return the interval of a number of values, each seen with a known rate: the sum of 1/rate is the value.
+    """Return the interval of a number of values, each seen at a known rate: the sum of 1/rate is the value.
 
-    The ends are Wilson's, solved for the number of values: n with (n - value)^2 = z^2 n (1 - rate)/rate, so that few
-    witnesses, or none, give honest ends. Unseen values are taken to be followed at the base rate.
+    The ends are Wilson's, solved for the number of values: n with (n - value)^2 = z^2 n (1 - rate)/rate, so that
+    the ends are also valid for few witnesses or none. Unseen values are assumed to be followed at the base rate.
     """
     z = _RATES_CHOSEN * two_sided_z(confidence)
     lower_shift = z * z * (variance / value if value else 0.0) / 2.0
@@ -513,7 +527,7 @@ def of_relative_error(value: float, variance: float, confidence: float) -> Inter
 
 
 def most_unseen(total: float, seen: float, confidence: float) -> float:
-    """Return how many of a total may be of a kind that none of so many seen elements is of."""
+    """Return how many of a total may be of a kind that does not occur among the `seen` elements."""
     z = two_sided_z(confidence)
     return total * z**2 / (seen + z**2)
 
@@ -521,8 +535,8 @@ def most_unseen(total: float, seen: float, confidence: float) -> float:
 def wilson_ends(share: float, parts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how far Wilson's ends lie from a share: (below it, above it).
 
-    parts: z^2 over the number of equal values that would know shares as well as the sample does. Close to 0 and 1 the
-    sample's own spread says too little, because hardly any value lies on the other side.
+    parts: z^2 over the number of equal values that would estimate shares as well as the sample does. Close to 0 and
+    1 the sample's own spread is too small, because hardly any value lies on the other side.
     """
     half = np.sqrt(parts * share * (1.0 - share) + parts**2 / 4.0)
     low, high = ((share + parts / 2.0 + sign * half) / (1.0 + parts) for sign in (-1.0, 1.0))
@@ -530,14 +544,14 @@ def wilson_ends(share: float, parts: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def most_unsampled(rate: float, confidence: float) -> float:
-    """Return how many there may be of what a sample at a rate shows none of."""
+    """Return how many elements of a kind there may be if a sample at a rate shows none of them."""
     return two_sided_z(confidence) ** 2 / rate if rate > 0 else inf
 
 
 def of_factor(value: float, error: float, noise: float, confidence: float) -> Interval:
-    """Return the interval of a count that samples know to within a factor, and filters to within a difference.
+    """Return the interval of a count that samples give to within a factor, and filters to within a difference.
 
-    error: of its logarithm; noise: relative to the value. The two are independent.
+    error: the standard error of its logarithm; noise: relative to the value. The two are independent.
     """
     z = two_sided_z(confidence)
     half, noise = min(_SMALLEST_CHOSEN * z * error, _WIDEST_FACTOR), _FILTERS_COLLIDE * z * noise
@@ -546,10 +560,15 @@ def of_factor(value: float, error: float, noise: float, confidence: float) -> In
 
 
 def of_each(confidence: float, compared: int) -> float:
-    """Return the confidence that each of so many needs for all to hold together (Bonferroni)."""
+    """Return the confidence that each of `compared` intervals needs for all to hold together (Bonferroni)."""
     return min(1.0 - (1.0 - confidence) / max(compared, 1), _NEAREST_ONE)
 
 
 def half_width_of_frequency(noise: float, confidence: float) -> float:
-    """Return half the width for a median over rows of so much noise, which is measured, too."""
+    """Return half the width for a median over rows with noise `noise`, which is itself measured."""
     return _NOISE_MEASURED * two_sided_z(confidence) * sqrt(pi / 2) * noise
+
+
+def half_width_of_key(errors: FloatArray, confidence: float) -> FloatArray:
+    """Return half the widths for frequencies of keys fitted together, whose errors are themselves measured."""
+    return _NOISE_MEASURED * two_sided_z(confidence) * errors

@@ -1,4 +1,4 @@
-"""What a careful reader should know of an answer: every note of the product, in its own words."""
+"""The notes of answers: every note of the product, with its wording."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from eddyline.ingest.stream_pass import FIRST_TIME, LAST_TIME, MILLISECONDS, yea
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FEW_WITNESSES = 30
-"""Fewer sampled values than this are few to rest an answer on."""
+"""Fewer sampled values than this are few to base an answer on."""
 
 TINY_VALUES = "digits below 2^-120 were cut off some numbers: the interval says how far that may matter."
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
@@ -21,10 +21,8 @@ HEAVY_TAIL = (
     "interval is unbounded there; planned, the query is calibrated by exact totals."
 )
 MOSTLY_MISSED = 1 / 2
-"""The share of a join in an unfollowed value above which what is seen of other values does not stand for it."""
+"""The share of a join in an unfollowed value above which the seen values do not represent it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
-ONE_ROW = "a sample of one row has no variance: VARIANCE and STDDEV take two, VAR_POP and STDDEV_POP one."
-TOO_FEW_ROWS_SEEN = "fewer than two rows of the join are seen, and VARIANCE and STDDEV of a sample take two."
 HEAVY_VALUE_MISSED = (
     "exact totals tell that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
     "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."
@@ -65,7 +63,7 @@ UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen.
 
 
 def nothing_counted(stream: str) -> str:
-    """Return the note on a stream of which no batch was committed."""
+    """Return the note on a stream without a committed batch."""
     return f"nothing of stream {stream} was counted yet: no batch of it was committed."
 
 
@@ -87,6 +85,11 @@ def groups_not_followed(followed: int, rows: int) -> str:
     )
 
 
+def heavy_groups(number: int) -> str:
+    """Return the note on groups found by sketches."""
+    return f"{number:,} heavy groups did not fit the memory when they came; they are estimated from sketches."
+
+
 def groups_near_the_limit(number: int) -> str:
     """Return the note on groups outside the LIMIT that may belong inside."""
     return f"{number:,} groups beyond the LIMIT may belong among the first: their intervals overlap."
@@ -98,7 +101,7 @@ def negative_stream(stream: str, net: int) -> str:
 
 
 def unseen_deletes(stream: str, rows: int, *, exact: bool) -> str:
-    """Return the note on a stream that deletes rows which never came."""
+    """Return the note on a stream with deletes of unseen rows."""
     number = f"{rows:,}" if exact else f"about {rows:,}"
     return f"{number} rows of stream {stream!r} were deleted whose inserts are not in it. {_SNAPSHOT}"
 
@@ -109,7 +112,7 @@ def negative_elements(number: int) -> str:
 
 
 def error_not_reached(wanted: float) -> str:
-    """Return the note on an answer that is less sure than the workload asks for."""
+    """Return the note on an answer that is less precise than the workload requests."""
     return (
         f"the error of {wanted:.2g} that the workload asks for is not reached here: plan with a larger error, or give "
         "a budget."
@@ -117,7 +120,7 @@ def error_not_reached(wanted: float) -> str:
 
 
 def few_joined_values(number: int, base: float) -> list[str]:
-    """Return the note on a sampled answer that rests on few values, with what to do; none if they are enough."""
+    """Return the note on a sampled answer that is based on few values, with what to do; None if they are enough."""
     if number >= FEW_WITNESSES:
         return []
     note = (
@@ -128,7 +131,7 @@ def few_joined_values(number: int, base: float) -> list[str]:
 
 
 def few_witnesses(number: int) -> str | None:
-    """Return the note on a set expression of which distinct sketches show few elements; None if they are enough."""
+    """Return the note on a set expression with few elements in distinct sketches; None if they are enough."""
     if number >= FEW_WITNESSES:
         return None
     return (
@@ -137,8 +140,43 @@ def few_witnesses(number: int) -> str | None:
     )
 
 
+def site_gone(site: str, since: str, epoch: int | None) -> str:
+    """Return the note on a site that cannot be read; epoch: the last one that was read, None if there was none."""
+    counted = "its rows are missing" if epoch is None else f"its rows count up to epoch {epoch}"
+    return f"site {site} cannot be read since {since}: {counted}."
+
+
+def site_late(site: str, last: str) -> str:
+    """Return the note on a site that has sent nothing for long while others have."""
+    return f"site {site} is late: its last batch is of {last}."
+
+
+def site_without_rows(site: str) -> str:
+    """Return the note on a site that has no epoch yet."""
+    return f"site {site} has no epoch yet: its rows are missing."
+
+
+def other_plan(site: str) -> str:
+    """Return the note on a site whose state cannot be merged with those of the others."""
+    return f"site {site} has another plan: its rows are missing; run all sites with one plan."
+
+
+def no_singleton(level: int) -> str:
+    """Return the note on a set expression for which the document's estimator returns noEstimate."""
+    return (
+        f"not known: no bucket of level {level} holds a single element of the union, where the document's estimator "
+        "looks for witnesses; give the query more memory."
+    )
+
+
+NO_INDEX_OF_PAIRS = (
+    "not known: the document's estimator fails, because no index has a share of set bits in its range; give the query "
+    "more memory."
+)
+
+
 def few_sampled_joins(number: int) -> str | None:
-    """Return the note on distinct pairs of which the samples show few; None if they are enough."""
+    """Return the note on distinct pairs when the samples show few; None if they are enough."""
     if number >= FEW_WITNESSES:
         return None
     return f"this estimate rests on {number} sampled joins; more memory narrows the interval."
@@ -153,7 +191,7 @@ def from_difference(cells: int) -> str:
 
 
 def wide_interval(value: float, low: float, high: float) -> list[str]:
-    """Return the note on an interval that is wider than its estimate; none if it is not."""
+    """Return the note on an interval that is wider than its estimate; None if it is not."""
     half = (high - low) / 2
     if half <= abs(value):
         return []
@@ -168,14 +206,14 @@ def wide_interval(value: float, low: float, high: float) -> list[str]:
 
 
 def no_row(stream: str) -> str:
-    """Return the note on a stream without a row, beside others that have some."""
+    """Return the note on a stream without rows while others have some."""
     return (
         f"no row of stream {stream!r} has come, while other streams have rows: is its source the right one?"
     )
 
 
 def never_a_value(stream: str, column: str, rows: int, similar: Sequence[str]) -> str:
-    """Return the note on a column that is NULL in all rows, with columns that may be meant instead."""
+    """Return the note on a column that is NULL in all rows, with columns that may have been meant."""
     told = f"column {column!r} of stream {stream!r} is NULL in all {rows:,} rows"
     if not similar:
         return f"{told}: is it spelt in the schema as it is in the data?"
@@ -183,7 +221,7 @@ def never_a_value(stream: str, column: str, rows: int, similar: Sequence[str]) -
 
 
 def unread_change(stream: str, column: str, spelling: str | None) -> str:
-    """Return the note on a column that seems to say what a row changes; spelling: how `changes=` would name it."""
+    """Return the note on a column that seems to hold the change type; spelling: how `changes=` would name it."""
     say = f'say changes="{spelling}" if it does, and ' if spelling is not None else ""
     return (
         f"stream {stream!r} has a column {column!r} that seems to say what a row changes, and all rows were counted as "
@@ -208,7 +246,7 @@ def times_long_ago(stream: str, earliest: int) -> str:
 
 
 def moment(time: int) -> str:
-    """Return a time in microseconds since 1970 as people read it; of one beyond the calendar the year."""
+    """Return a time in microseconds since 1970 formatted for people; only the year if it is beyond the calendar."""
     if FIRST_TIME <= time <= LAST_TIME:
         return (_EPOCH + timedelta(microseconds=time)).isoformat(" ")
     return f"the year {year_of(time)}"

@@ -1,7 +1,7 @@
-"""Statistics read off a state: what a plan's own synopses tell about its streams and queries.
+"""Statistics read from a state: what a plan's own synopses show about its streams and queries.
 
-Self-join sizes and join sizes come from the sketches, numbers of rows from exact counters, of different values from
-distinct counts, histograms from samples of keys. What is not kept is not known.
+Self-join sizes and join sizes come from the sketches, numbers of rows from exact counters, numbers of different
+values from distinct counts, and histograms from samples of keys. What is not kept is unknown.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from eddyline.answer.joins.quantities import read_quantities, self_join
-from eddyline.answer.lookups.key_values import holds_value, value_of
-from eddyline.answer.sets.condition import Member
-from eddyline.answer.sets.expression import set_cardinality
+from eddyline.answer.lookups import holds_value, value_of
+from eddyline.answer.sets.expression import Member, set_cardinality
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, KeptSynopsis, PlannedQuery
@@ -22,6 +21,7 @@ from eddyline.sample.join import Join
 from eddyline.sample.messages import sampled_messages
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sql.query import Query
@@ -39,14 +39,14 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
         if kept.demand.kind == "total"
     }
     for kept in _fed(snapshot):
-        if isinstance(kept.spec, HashSketchSpec | AgmsSpec):
+        if isinstance(kept.spec, HashSketchSpec | AgmsSpec | DyadicSpec):
             name = relation_name(kept.demand)
             distinct = [counts.get(_single(kept.demand, index)) for index in range(len(kept.demand.keys))]
             known = tuple(each for each in distinct if each is not None)
             relations[name] = RelationStatistics(
                 self_join(snapshot, kept.id),
                 known if len(known) == len(distinct) else (),
-                totals.get(replace(kept.demand, kind="total", keys=(), places=())),
+                totals.get(replace(kept.demand, kind="total", keys=(), places=(), domain_bits=0)),
             )
         elif isinstance(kept.spec, PeelingSpec):
             histogram = _histogram(snapshot, kept)
@@ -67,7 +67,7 @@ def _fed(snapshot: Snapshot) -> list[KeptSynopsis]:
 
 
 def _single(demand: Demand, key: int) -> str:
-    """Return the name of a relation's single key, as a distinct count has it."""
+    """Return the name of a relation's single key, as a distinct count spells it."""
     return relation_name(Demand(demand.stream, "distinct", (demand.keys[key],), demand.predicates))
 
 
@@ -82,7 +82,7 @@ def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
 
 
 def _sizes(snapshot: Snapshot, planned: PlannedQuery) -> Iterator[tuple[str, float]]:
-    """Yield the size of each quantity of a join, as its sketches tell it; none where it is noise."""
+    """Yield the size of each quantity of a join, as its sketches estimate it; nothing where it is noise."""
     query = planned.query
     assert isinstance(query, Query)
     if planned.sample is not None and planned.shape is not None:
@@ -104,7 +104,7 @@ def _histogram(snapshot: Snapshot, kept: KeptSynopsis) -> Histogram | None:
     values = [value_of(key, int(word)) for word in sample.keys.view(np.int64)]
     held = [place for place, each in enumerate(values) if not isinstance(each, bool | str | None)]
     if not held:
-        return None  # dates beyond Python's calendar are texts, which do not sort as the others do
+        return None  # dates beyond Python's calendar are strings, which sort differently
     written = [each if isinstance(each, int) else each.isoformat() for each in map(values.__getitem__, held)]
     found = equi_depth(np.array(written), sample.counts[held], BUCKETS)
     scale = 1 / sample.rate

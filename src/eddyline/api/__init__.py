@@ -1,1 +1,1 @@
-"""The public face: workload, plan and state, thin fronts over the rooms below."""
+"""The public API: workload, plan and state, thin layers over the packages below."""

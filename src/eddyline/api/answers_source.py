@@ -1,6 +1,6 @@
-"""The data source "eddyline": the Spark side of spark/answers_source.py with the questions of api/store_tables.py.
+"""The data source "eddyline": the Spark side in spark/answers_source.py with the questions of api/store_tables.py.
 
-Spark loads this module in every session that looks for Python data sources, so it loads little before it is asked.
+Spark loads this module in every session that looks for Python data sources, so it imports little until it is used.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ class EddylineAnswers(AnswersSource):
     """Answers of an eddyline store: options path, query, confidence, form."""
 
     def question(self) -> "StoreQuestion":
-        """Return what the options ask, or raise PipelineError."""
+        """Return the question that the options ask, or raise PipelineError."""
         from eddyline.api.store_tables import StoreQuestion  # noqa: PLC0415 - see above
 
         return StoreQuestion.from_options(self.options)

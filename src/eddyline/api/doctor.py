@@ -1,4 +1,4 @@
-"""The doctor: whether this machine can run eddyline, and what to do where it cannot."""
+"""The doctor: whether this machine can run eddyline, and what to do if it cannot."""
 
 import sys
 import tempfile
@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from eddyline.api.jobs import POSTGRES, logins
 from eddyline.api.pipeline import Pipeline, SparkSettings
-from eddyline.api.source_checks import POSTGRES, logins
 from eddyline.errors import PipelineError, StoreError
-from eddyline.ingest.source_files import lacks_files
+from eddyline.ingest.files import lacks_files
 from eddyline.store import Reader
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: its name, whether it is fine, and what was found or is to be done."""
+    """One check: its name, whether it passed, and what was found or what to do."""
 
     name: str
     fine: bool
@@ -25,8 +25,8 @@ class Check:
 def checks(folder: Path, pipeline: Pipeline | None = None, *, start_spark: bool = False) -> Iterator[Check]:
     """Yield the checks of this machine; with a pipeline, also of what its sources and its store need.
 
-    Servers are asked side by side. Spark, which takes half a minute to start and to run, is started where that is asked
-    for, and where the pipeline names packages, which Spark fetches.
+    Servers are checked in parallel. Spark, which takes half a minute to start and to run, is started only if
+    requested, or if the pipeline names packages, which Spark fetches.
     """
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
@@ -70,7 +70,7 @@ def _store(where: str) -> Check:
 
 
 def _sources(pipeline: Pipeline) -> Iterator[Check]:
-    """Yield whether files are there, and whether the servers of tables let us in and have what a stream needs."""
+    """Yield whether files exist, and whether servers of tables accept the login and have what a stream needs."""
     for name, error in logins(pipeline):
         table = pipeline.streams[name].options.get("table")
         yield Check(
@@ -86,8 +86,8 @@ def _sources(pipeline: Pipeline) -> Iterator[Check]:
 
 
 def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
-    """Yield each format that needs a connector, and whether it is there."""
-    from eddyline.spark.connectors import find_connector  # noqa: PLC0415 - Spark only where it is used
+    """Yield each format that needs a connector, and whether it is installed."""
+    from eddyline.spark.sources.connectors import find_connector  # noqa: PLC0415 - Spark only where it is used
 
     given = pipeline.spark
     for name, source in pipeline.streams.items():

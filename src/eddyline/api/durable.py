@@ -1,34 +1,38 @@
-"""Snapshots in stores: one section per synopsis, the plan beside them.
+"""Snapshots in stores: one section per synopsis, with the plan alongside them.
 
-A synopsis that was added to a store with rows has a section `<id>/since` that says where it began.
+A synopsis that was added to a store with rows has a section `<id>/since`, which records where it began.
 """
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from eddyline.answer.freshness import Freshness, StreamFreshness
-from eddyline.answer.origin import Origin, Since
-from eddyline.errors import CorruptState
+from eddyline.answer.query import Origin, Since
+from eddyline.errors import CorruptState, WrongRun
 from eddyline.ingest.sections import (
     INPUT_CHECK,
     from_sections,
     pane_sections,
     sample_sections,
     synopsis_sections,
+    to_sections,
 )
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.tally import Tally
-from eddyline.plan.layout import KeptSynopsis, Layout, Stream
-from eddyline.plan.layout_check import check_layout
-from eddyline.plan.show.explain import describe, describe_sample
+from eddyline.ingest.watch import Tally
+from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, Stream, as_first_written, layout_hash
+from eddyline.plan.layout_check import check_layout, plan_that_was_read
+from eddyline.plan.show.explain import describe as describe_demand
+from eddyline.plan.show.explain import describe_sample
 from eddyline.sketch import codec
-from eddyline.store import Epoch, PlanStamp, unchanged_names
+from eddyline.store import Epoch, PlanStamp, Reader, SourcePosition, Store, unchanged_names
 
 BATCH_QUERY = "batch"
-"""The query id under which a batch frame is taken, once, as batch 0."""
+"""The query id under which a batch frame is committed, once, as batch 0."""
+SAVED = "saved"
+"""The run id of a store that `State.save` writes, and the query id of its streams."""
 BATCH_RUN = "batch"
 """The run id of a store that one pass over the sources made: `eddyline ask` on a pipeline file."""
 _SINCE = "/since"
@@ -36,39 +40,55 @@ _YEAR_10000 = 253_402_300_800.0  # seconds since 1970: later times cannot be sho
 
 
 def stamp(layout: Layout) -> PlanStamp:
-    """Return what a store knows of a plan: what each synopsis holds, in words that can be compared."""
-    described = {
-        kept.id: f"{describe(kept.demand)}; {_written(kept)}; {kept.candidates}" for kept in layout.kept
-    }
+    """Return what a store keeps of a plan: a digest of each part, and words that describe the part."""
+    describe, identity = {}, {}
+    for kept in layout.kept:
+        describe[kept.id] = f"{describe_demand(kept.demand)}; {_written(kept)}; {kept.candidates}"
+        identity[kept.id] = _digest(kept.demand, kept.spec, kept.candidates)
     for planned_sample in layout.samples:
-        described[planned_sample.id] = describe_sample(planned_sample)
+        describe[planned_sample.id] = describe_sample(planned_sample)
+        identity[planned_sample.id] = _digest_of_sample(planned_sample)
     for group in layout.windows:
-        described[group.id] = (
-            f"{group.window.panes} panes of {group.window.slide} us; plan {group.layout.digest}"
-        )
+        panes = f"{group.window.panes} panes of {group.window.slide} us"
+        describe[group.id] = f"{panes}; plan {group.layout.digest}"
+        identity[group.id] = _digest(group.window, group.layout.digest)
     for planned in [*layout.queries, *(q for group in layout.windows for q in group.layout.queries)]:
-        described[planned.name] = f"{' '.join(planned.query.text.split())} [{planned.method}]"
+        text = " ".join(planned.query.text.split())
+        describe[planned.name] = f"{text} [{planned.method}]"
+        identity[planned.name] = _digest(text, planned.method)
     settings = {f"stream {each.name}": _columns(each) for each in layout.streams}
     settings |= {"seed": str(layout.seed), "confidence": str(layout.confidence)}
     settings |= {} if layout.budget is None else {"budget": f"{layout.budget:,} bytes"}
-    return PlanStamp(layout.digest, msgspec.json.encode(layout).decode(), described, settings)
+    header = msgspec.json.encode(layout).decode()
+    return PlanStamp(layout.digest, header, describe, settings, identity)
+
+
+def _digest(*parts: object) -> str:
+    """Return a hash of structures as JSON, which does not change if later versions add fields with defaults."""
+    return layout_hash(as_first_written(msgspec.json.decode(msgspec.json.encode(parts))))
+
+
+def _digest_of_sample(planned: PlannedSample) -> str:
+    """Return a hash of what a stream sample holds. Its budget and the queries that read it may change."""
+    sketches = [(kept.id, kept.demand, kept.spec, kept.candidates) for kept in planned.sketches]
+    return _digest(planned.exact, planned.kept, planned.spec.regrouped, planned.spec.seeds, sketches)
 
 
 def _columns(stream: Stream) -> str:
-    """Return a stream's columns, and how its rows say what they change and when, as people compare them."""
+    """Return a stream's columns, and how its rows carry their change and time, in a form for people to compare."""
     columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
     return f"{columns}; changes {stream.changes}; event time {stream.event_time}"
 
 
 def _written(kept: KeptSynopsis) -> str:
-    """Return a spec in words, without what came later and is not used: stores of before read the same."""
+    """Return a spec in words, without unused fields of later versions: older stores stay readable."""
     return re.sub(r"(, )?number_words=1\b", "", str(kept.spec))
 
 
 def from_epoch(epoch: Epoch) -> Snapshot:
-    """Return the snapshot of an epoch, or raise CorruptState where its sections do not fit its plan.
+    """Return the snapshot of an epoch, or raise CorruptState if its sections do not fit its plan.
 
-    Where the plan has changed to a smaller budget, its samples are brought down to it.
+    If the plan has changed to a smaller budget, its samples are reduced to it.
     """
     layout = _layout_of(epoch)
     tallies = {stream.name: Tally() for stream in layout.streams}
@@ -80,7 +100,8 @@ def from_epoch(epoch: Epoch) -> Snapshot:
             )
         tallies[name] = Tally(position.rows, position.deletes)
     try:
-        return from_sections(layout, epoch.sections, tallies).settled()
+        with plan_that_was_read(decoded=True):
+            return from_sections(layout, epoch.sections, tallies).settled()
     except CorruptState as error:
         raise CorruptState(f"epoch {epoch.number}: {error}") from error
 
@@ -88,16 +109,17 @@ def from_epoch(epoch: Epoch) -> Snapshot:
 def _layout_of(epoch: Epoch) -> Layout:
     written, what = epoch.commit.plan, f"the plan of epoch {epoch.number}"
     layout = codec.read_json(what, written.header, Layout)
-    check_layout(layout, codec.read_json(what, written.header, object), written.hash)
+    with plan_that_was_read(decoded=True):
+        check_layout(layout, codec.read_json(what, written.header, object), written.hash)
     return layout
 
 
 def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
     """Return empty sections for what a layout adds to an epoch or changes, and for whole streams to refresh.
 
-    What is added to a stream that goes on says since when it counts.
+    What is added to a stream that continues records since when it counts.
     """
-    _layout_of(epoch)  # raises where a part of it would be of numbers that this version does not read
+    _layout_of(epoch)  # raises if a part of it has a format that this version does not read
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
     names = [INPUT_CHECK + stream.name for stream in layout.streams if stream.name not in refresh]
     sections = {name: epoch.sections[name] for name in names if name in epoch.sections}
@@ -123,11 +145,36 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
 
 
 def _since(epoch: Epoch, name: str, stream: str, refresh: Collection[str]) -> dict[str, bytes]:
-    """Return the section that says where something new on a stream begins to count, empty at its first row."""
+    """Return the section that records where something new on a stream begins to count, empty at its first row."""
     position = epoch.commit.sources.get(stream)
     begun = position is not None and position.rows > 0 and stream not in refresh
     rows = position.rows if position is not None else 0
     return {name + _SINCE: msgspec.json.encode(Since(epoch.number, rows)) if begun else b""}
+
+
+def save_snapshot(where: str, snapshot: Snapshot) -> int:
+    """Write a snapshot to a store, replacing what was saved there before, and return its epoch."""
+    batch = 0
+    exists = Store.exists(where)
+    if exists:
+        commit = Reader(where).latest().commit
+        if commit.run_id != SAVED:
+            raise WrongRun(
+                f"the store {where} was not written by save(), which would replace it: name another directory."
+            )
+        batch = commit.epoch + 1
+    sources = {
+        name: SourcePosition(SAVED, batch, tally.rows, tally.deletes, 0, time.time())
+        for name, tally in snapshot.tallies.items()
+    }
+    write = Store.replace_plan if exists else Store.create
+    with write(where, stamp(snapshot.layout), SAVED, to_sections(snapshot), sources=sources) as store:
+        return store.current.number
+
+
+def since_sections(since: Mapping[str, Since]) -> dict[str, bytes]:
+    """Return the sections that record where synopses begin to count."""
+    return {name + _SINCE: msgspec.json.encode(each) for name, each in since.items()}
 
 
 def origin_of(epoch: Epoch, layout: Layout) -> Origin:

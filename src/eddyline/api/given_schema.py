@@ -1,6 +1,7 @@
-"""The columns of a stream, from whatever has them: a DDL text, an Arrow schema or table, a frame, a Parquet file."""
+"""The columns of a stream, from DDL, an Arrow schema or table, a frame or a file."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.errors import PlanError
 from eddyline.ingest.changes import ChangeFormat
-from eddyline.sql.arrow_types import from_arrow
+from eddyline.sql.arrow_values import from_arrow
 from eddyline.sql.schema import parse_schema
 from eddyline.types import Column
 
@@ -26,8 +27,8 @@ _FORMATS = {
 def columns_of_stream(stream: str, given: Any, changes: ChangeFormat) -> tuple[Column, ...]:
     """Return the columns that a stream is declared with, or raise PlanError.
 
-    Of what is not a DDL text, columns of types that no query reads are left out, and so is the one that carries the
-    change.
+    Unless the columns are given as DDL, those of types that no query reads are left out, and so is the change
+    column.
     """
     if isinstance(given, str) and not _is_path(given):
         return parse_schema(stream, given)
@@ -49,7 +50,7 @@ def _is_path(text: str) -> bool:
 
 
 def _arrow_schema(stream: str, given: Any) -> pa.Schema:
-    """Return the schema of an Arrow schema, a table, a frame that gives itself as Arrow does, or a file."""
+    """Return the schema of an Arrow schema, a table, a frame that exports Arrow data, or a file."""
     if isinstance(given, pa.Schema):
         return given
     if isinstance(given, pa.Table | pa.RecordBatch):
@@ -80,7 +81,7 @@ def _readable(schema: pa.Schema, changes: ChangeFormat) -> Iterator[Column]:
 
 
 def _scalars(stream: str, frame: Any, changes: ChangeFormat) -> tuple[Column, ...]:
-    """Return the columns of a Spark frame, by their DDL."""
+    """Return the columns of a Spark frame, from its DDL."""
     fields = [
         f"`{field.name}` {field.dataType.simpleString()}"
         for field in frame.schema.fields
@@ -88,3 +89,15 @@ def _scalars(stream: str, frame: Any, changes: ChangeFormat) -> tuple[Column, ..
         and field.name.lower() != changes.column.lower()
     ]
     return parse_schema(stream, ", ".join(fields))
+
+
+# The time zone of the active Spark session, if there is one.
+
+
+def session_zone() -> str | None:
+    """Return the active session's zone, None without a session; Spark is asked only if it is already imported."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from eddyline.spark.session import active_zone  # noqa: PLC0415 - Spark only where it is used
+
+    return active_zone()

@@ -1,32 +1,36 @@
-"""A state and a plan as HTML, which a notebook shows in place of their one line of text."""
+"""A state and a plan as HTML, which a notebook shows instead of their one line of text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from eddyline.answer.drawing import Span, draw_interval, draw_shares, draw_swatch, is_number, relative_axis
-from eddyline.answer.estimate import Estimate
-from eddyline.answer.freshness import Freshness
-from eddyline.answer.groups.table import Groups
-from eddyline.answer.markup import (
+from eddyline.answer.drawing import (
     Markup,
+    Span,
     block,
     bold,
     code,
+    draw_interval,
+    draw_shares,
+    draw_swatch,
     escaped,
     folded,
+    is_number,
     listed,
     muted,
     preformatted,
+    relative_axis,
     table,
 )
+from eddyline.answer.estimate import Estimate
+from eddyline.answer.freshness import Freshness
+from eddyline.answer.groups.table import Groups
 from eddyline.errors import EddylineError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout, PlannedQuery
-from eddyline.plan.show.explain import sureness_of
-from eddyline.plan.show.memory import Share, memory_of
+from eddyline.plan.show.explain import Share, memory_of, sureness_of
 
 Answers = Mapping[str, Estimate | Groups | EddylineError]
 _SHARES, _SMALL = 8, 0.01
-"""Shares of memory that are listed one by one, the largest ones, and the part of the whole below which none is."""
+"""The most shares of memory that are listed one by one, and the smallest part of the whole that is listed."""
 
 
 def state_html(snapshot: Snapshot, answers: Answers, freshness: Freshness | None) -> Markup:
@@ -46,7 +50,7 @@ def state_html(snapshot: Snapshot, answers: Answers, freshness: Freshness | None
 
 
 def span_of(answer: Estimate | Groups | EddylineError) -> Span | None:
-    """Return the interval of a number around its value, in units of it; None for anything else."""
+    """Return the interval of a number relative to its value; None for anything else."""
     if not isinstance(answer, Estimate) or not is_number(answer.value):
         return None
     span = Span.of(answer.value, answer.low, answer.high)
@@ -76,7 +80,7 @@ def _answer_line(
 
 
 def _notes(answers: Answers) -> Markup:
-    """Return what a careful reader should know of all answers, to open at a click."""
+    """Return what a careful reader should know about all answers, shown at a click."""
     told = [
         f"{name}: {note}"
         for name, answer in answers.items()
@@ -88,7 +92,7 @@ def _notes(answers: Answers) -> Markup:
 
 
 def plan_html(layout: Layout, explained: str) -> Markup:
-    """Return a plan as HTML: who holds its memory and shares it, which errors are expected, and the text of explain."""
+    """Return a plan as HTML: which queries hold and share memory, the expected errors, and the text of explain."""
     counts = f"{len(layout.query_names)} queries on {len(layout.streams)} streams, {layout.nbytes:,} bytes"
     shares = _largest(memory_of(layout))
     named = [(f"{each.stream}: {each.holds}, {each.nbytes:,} bytes", each.nbytes) for each in shares]

@@ -9,22 +9,28 @@ statistics = "statistics.json"   # optional: what `eddyline analyze` wrote
 schema = "o_orderkey BIGINT, o_custkey BIGINT"
 changes = "change_type"          # optional
 event_time = "o_time"            # optional: the TIMESTAMP column that windows go by
-explore = ["o_custkey"]          # optional: columns that SQL may ask for that nobody planned
+derive = { day = "to_date(o_time)" }   # optional: columns computed from the row, for all queries
+explore = ["o_custkey"]          # optional: columns that ad hoc SQL may ask for; ["*"] for all
 format = "parquet"               # any format that Spark reads
 path = "data/orders"             # optional, relative to this file
 options = { mergeSchema = "true" }
 batch = false                    # true: `eddyline run` reads it once, not as a stream
 may_lose_rows = false            # true: a Kafka topic or a table may drop what was not read
 
+[postgres]                       # optional: instead of streams, the tables of a database, every column explored
+dsn = "host=localhost dbname=shop"
+tables = ["orders"]              # optional: all by default
+
 [run]                            # optional: how `eddyline run` keeps the store current
 trigger = "10 seconds"           # by default a batch follows the last
 checkpoint = "checkpoints"       # by default in the store
 on_bad = "dead-letter"           # fail (default), skip, dead-letter
-on_unseen_delete = "fail"        # a delete of a row that never came: note (default) it with every answer, or fail
+on_unseen_delete = "fail"        # deletes of rows that were never inserted: note (default) in answers, or fail
 dead_letter = "bad-rows"
+keep = "hourly for 7 days, daily for 90 days, at most 1 GB"   # epochs of the store; by default the last 3
 
 [spark]                          # optional: what Spark starts with
-packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]   # `eddyline doctor FILE` says which fit
+packages = ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"]   # `eddyline doctor FILE` says which fit
 jars = ["jars"]                  # files, or folders of jars
 conf = { "spark.driver.memory" = "2g" }
 
@@ -32,6 +38,11 @@ conf = { "spark.driver.memory" = "2g" }
 volume = "SELECT COUNT(*) FROM orders"
 likes = { sql = "SELECT SUM(n) FROM orders", weight = 4 }    # its squared error counts four times
 recent = { sql = "SELECT COUNT(*) FROM orders", window = "1 hour", slide = "5 minutes" }   # needs event_time
+
+[alerts.few]                     # optional: sent by `eddyline run`, once per crossing
+query = "volume"
+when = "< 0.95 * value 7 days ago"
+webhook = "https://example.org/hook"
 """
 
 import re
@@ -42,16 +53,20 @@ from typing import Any
 
 import msgspec
 
+from eddyline.api.alerts import Alert, check_alerts
+from eddyline.api.drafts.pipeline_text import schema_text
+from eddyline.api.drafts.tables import drafts_of_tables
 from eddyline.api.plan import Plan
 from eddyline.api.run import OnBad, OnUnseenDelete
 from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
-from eddyline.ingest.source_files import FILE_FORMATS
-from eddyline.plan.demands import Method
+from eddyline.ingest.files import FILE_FORMATS
+from eddyline.plan.demands import DEFAULT_METHOD, Method, Partitions
 from eddyline.plan.layout import Layout
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.plan.statistics import Statistics
+from eddyline.sketch.keys import HashFamily
 
 
 class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +78,7 @@ class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: str | None = None
     event_time: str | None = None
     explore: list[str] | None = None
+    derive: dict[str, str] = {}
     options: dict[str, Any] = {}
     batch: bool = False
     may_lose_rows: bool = False
@@ -72,10 +88,12 @@ class QueryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A query of a pipeline file with settings of its own."""
 
     sql: str
-    method: Method = "skimmed"
+    method: Method | None = None
     weight: float = 1.0
     window: str | None = None
     slide: str | None = None
+    guarantee: tuple[float, float] | None = None
+    partitions: Partitions = "auto"
 
 
 class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +106,9 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     objective: Objective = "average"
     timezone: str | None = None
     samples: bool = True
+    method: Method = DEFAULT_METHOD
+    hash: HashFamily = "mix"
+    guarantee: tuple[float, float] | None = None
     store: str | None = None
     statistics: str | None = None
 
@@ -100,6 +121,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_bad: OnBad = "fail"
     on_unseen_delete: OnUnseenDelete = "note"
     dead_letter: str | None = None
+    keep: int | str = 3
 
 
 class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,14 +132,23 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conf: dict[str, str] = {}
 
 
+class PostgresDatabase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The [postgres] table of a pipeline file: a database whose tables are the streams."""
+
+    dsn: str
+    tables: list[str] = []
+
+
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pipeline file as it is written."""
 
-    streams: dict[str, StreamSource]
+    streams: dict[str, StreamSource] = {}
+    postgres: PostgresDatabase | None = None
     queries: dict[str, str | QueryText] = {}
     workload: WorkloadSettings = WorkloadSettings()
     run: RunSettings = RunSettings()
     spark: SparkSettings = SparkSettings()
+    alerts: dict[str, Alert] = {}
 
     @property
     def formats(self) -> set[str]:
@@ -135,9 +166,22 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             objective=settings.objective,
             timezone=settings.timezone or self.spark.conf.get("spark.sql.session.timeZone"),
             samples=settings.samples,
+            method=settings.method,
+            hash=settings.hash,
+            guarantee=settings.guarantee,
         )
         for name, source in self.streams.items():
-            workload.stream(name, source.schema, changes=source.changes, event_time=source.event_time)
+            workload.stream(
+                name,
+                source.schema,
+                changes=source.changes,
+                event_time=source.event_time,
+                derive=source.derive,
+            )
+            if source.explore == []:
+                raise PipelineError(
+                    f'stream {name!r}: explore names no column: write explore = ["*"] for all.'
+                )
             if source.explore is not None:
                 workload.explore(name, *source.explore)
         for name, query in self.queries.items():
@@ -149,15 +193,18 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 weight=asked.weight,
                 window=asked.window,
                 slide=asked.slide,
+                guarantee=asked.guarantee,
+                partitions=asked.partitions,
             )
         return workload
 
     def plan(self, keep: Layout | State | None = None) -> Plan:
-        """Return the plan of the file's workload, by its statistics if it names any."""
-        made = self.build().plan(statistics=self._statistics(), keep=keep)
+        """Return the plan of the file's workload, with its statistics if it names any."""
+        made = self.build().plan(statistics=self.statistics(), keep=keep)
         return made.reading({name: source.format for name, source in self.streams.items()})
 
-    def _statistics(self) -> Statistics | None:
+    def statistics(self) -> Statistics | None:
+        """Return the statistics that the file names, if any."""
         where = self.workload.statistics
         if where is None:
             return None
@@ -174,16 +221,30 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_pipeline(path: Path) -> Pipeline:
     """Return the pipeline of a TOML file, paths resolved against the file's folder, or raise PipelineError."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        pipeline = msgspec.convert(content, Pipeline)
+        return parse_pipeline(path.read_text(encoding="utf-8"), path)
     except OSError as error:
         raise PipelineError(f"the pipeline file {str(path)!r} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except UnicodeDecodeError as error:
+        raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
+
+
+def parse_pipeline(text: str, path: Path) -> Pipeline:
+    """Return the pipeline of a file's content, paths resolved against the file's folder, or raise PipelineError."""
+    try:
+        pipeline = msgspec.convert(tomllib.loads(text), Pipeline)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise PipelineError(
             f"the pipeline file {str(path)!r} is not right: {error}{_meant(str(error))}."
         ) from error
+    if not pipeline.streams and pipeline.postgres is None:
+        raise PipelineError(
+            f"the pipeline file {str(path)!r} is not right: it has no stream: write [streams.NAME], or [postgres] with "
+            "a dsn."
+        )
+    check_alerts(pipeline.alerts)
     folder = path.resolve().parent
     streams = {name: _resolved(name, source, folder) for name, source in pipeline.streams.items()}
+    streams |= _tables(pipeline.postgres, streams) if pipeline.postgres is not None else {}
     settings = msgspec.structs.replace(
         pipeline.workload,
         store=_path(pipeline.workload.store, folder),
@@ -200,10 +261,29 @@ def load_pipeline(path: Path) -> Pipeline:
     return msgspec.structs.replace(pipeline, streams=streams, workload=settings, run=run, spark=spark)
 
 
+def _tables(database: PostgresDatabase, taken: dict[str, StreamSource]) -> dict[str, StreamSource]:
+    """Return a stream for each table of a database, with all columns explored."""
+    return {
+        draft.name: StreamSource(
+            schema_text(draft), draft.form, changes=draft.changes, explore=["*"], options=dict(draft.options)
+        )
+        for draft in drafts_of_tables(database.dsn, database.tables, list(taken))
+    }
+
+
 def _meant(error: str) -> str:
-    """Return which setting was probably meant, where the file has one that there is not."""
+    """Return which setting was probably meant, if the file has an unknown one."""
     unknown = re.search(r"unknown field `(\w+)`", error)
-    tables = (Pipeline, WorkloadSettings, StreamSource, QueryText, RunSettings, SparkSettings)
+    tables = (
+        Pipeline,
+        PostgresDatabase,
+        WorkloadSettings,
+        StreamSource,
+        QueryText,
+        RunSettings,
+        SparkSettings,
+        Alert,
+    )
     known = [name for table in tables for name in table.__struct_fields__]
     close = get_close_matches(unknown[1], known, 1) if unknown else []
     return f"; did you mean `{close[0]}`?" if close else ""
@@ -217,7 +297,7 @@ def _resolved(name: str, source: StreamSource, folder: Path) -> StreamSource:
 
 
 def _as_text(stream: str, option: str, value: object) -> str:
-    """Return an option as the text that readers of Spark take: true, 10 and "10" alike."""
+    """Return an option as the string that Spark's readers take: true, 10 and "10" alike."""
     if not isinstance(value, str | int | float):
         raise PipelineError(
             f"stream {stream!r}: option {option!r} is {value!r}: write a text, a number, true or false."

@@ -2,21 +2,24 @@
 
 import os
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
+import msgspec
+
+from eddyline.api.batch_writer import BatchWriter
 from eddyline.api.notebook import plan_html
-from eddyline.api.run import OnBad, OnUnseenDelete, Run
-from eddyline.api.start import StartOptions, start_run
+from eddyline.api.run import OnBad, OnUnseenDelete, Run, StartOptions, start_run
 from eddyline.api.state import State
-from eddyline.errors import PlanError
+from eddyline.errors import CorruptState, PlanError
 from eddyline.ingest.arrow_path import DIRECTLY, only_by_spark
+from eddyline.ingest.projection import stream_spec
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import projection_of
-from eddyline.ingest.stream_spec import stream_spec
 from eddyline.plan.layout import Layout
-from eddyline.plan.show.drawing import as_mermaid, as_svg
+from eddyline.plan.layout_check import check_layout
 from eddyline.plan.show.explain import explain
-from eddyline.plan.show.picture import picture_of
+from eddyline.plan.show.picture import as_mermaid, as_svg, picture_of
+from eddyline.sketch import codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +31,20 @@ _DIRECT = "parquet"
 ExplainFormat = Literal["text", "mermaid", "svg"]
 
 
+class _Header(msgspec.Struct, frozen=True):
+    """A plan as it is written."""
+
+    layout: Layout
+    digest: str
+    informed: bool = False
+
+    @classmethod
+    def of(cls, layout: Layout, informed: bool) -> "_Header":
+        return cls(layout, layout.digest, informed)
+
+
 def _scans(layout: Layout, formats: "Mapping[str, str]") -> Iterator[str]:
-    """Yield how rows of each stream can come; `state.explain()` says how they did. formats: of sources, where known."""
+    """Yield how rows of each stream can be read; `state.explain()` shows how they were. formats: if known."""
     for stream in layout.streams:
         form = formats.get(stream.name, _DIRECT)
         if form != _DIRECT:
@@ -43,7 +58,7 @@ def _scans(layout: Layout, formats: "Mapping[str, str]") -> Iterator[str]:
 class Plan:
     """What a workload keeps, within its budget.
 
-    informed: it was planned with statistics of the streams. formats: of the streams' sources, where they are known.
+    informed: it was planned with statistics of the streams. formats: of the streams' sources, if they are known.
     """
 
     def __init__(
@@ -54,7 +69,7 @@ class Plan:
         self._formats = dict(formats or {})
 
     def reading(self, formats: "Mapping[str, str]") -> "Plan":
-        """Return the plan of sources whose formats are known."""
+        """Return the plan with the formats of its sources."""
         return Plan(self.layout, informed=self._informed, formats=formats)
 
     @property
@@ -63,7 +78,7 @@ class Plan:
         return self.layout.nbytes
 
     def explain(self, form: ExplainFormat = "text") -> str:
-        """Return what is kept, who shares it, what rows cost, which errors are expected, and how rows can come.
+        """Return what is kept, which queries share it, what a row costs, expected errors, and how rows can be read.
 
         form: "text" for a terminal, "mermaid" for documents, "svg" for a browser.
         """
@@ -76,14 +91,38 @@ class Plan:
         return "\n".join([text, "\nscans", *(f"  {line}" for line in _scans(self.layout, self._formats))])
 
     def expected_errors(self) -> dict[str, float]:
-        """Return half the width of each query's interval that is expected, relative to the answer.
+        """Return the expected half-width of each query's interval, relative to the answer.
 
-        Infinite where it is not known: the statistics saw no rows of the join, or fewer than their noise.
+        Infinite if it is not known: the statistics saw no rows of the join, or fewer than their noise.
         """
         return self.layout.expected_errors
 
+    def to_bytes(self) -> bytes:
+        """Return the plan as bytes: sites that read it keep states that can be added up, without Spark."""
+        return codec.pack(codec.KIND_PLAN, msgspec.json.encode(_Header.of(self.layout, self._informed)), b"")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the plan that `to_bytes` wrote, or raise CorruptState or FormatVersion."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise CorruptState(
+                f"a plan is read from the bytes of to_bytes(), not from {type(data).__name__}."
+            )
+        header, _ = codec.unpack(bytes(data), codec.KIND_PLAN)
+        read = codec.read_json("this plan", header, _Header)
+        written = codec.read_json("this plan", header, dict[str, object])
+        check_layout(read.layout, written["layout"], read.digest)
+        return cls(read.layout, informed=read.informed)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both keep the same for the same queries, so that their states can be added up."""
+        return isinstance(other, Plan) and self.layout.digest == other.layout.digest
+
+    def __hash__(self) -> int:
+        return hash(self.layout.digest)
+
     def empty(self) -> State:
-        """Return the state before any row."""
+        """Return a state without rows."""
         return State(Snapshot.empty(self.layout))
 
     def sketch(
@@ -91,10 +130,10 @@ class Plan:
         spark: "SparkSession",
         frames: "Mapping[str, DataFrame | str | os.PathLike[str]]",
     ) -> State:
-        """Return the state after one pass over the streams: a batch frame of each, or the path of its Parquet files.
+        """Return the state after one pass over the streams, each a batch frame or the path of its Parquet files.
 
-        Frames that only read Parquet files, and paths, are read by the tasks themselves where they can;
-        `state.explain()` says which were, and why not.
+        Tasks read Parquet files themselves where possible, for paths and for frames that only read such files;
+        `state.explain()` shows for which streams they did, and why not for others.
         """
         from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 
@@ -116,15 +155,17 @@ class Plan:
         refresh: Collection[str] = (),
         break_lock: bool = False,
         on_unseen_delete: OnUnseenDelete = "note",
+        keep: int | str = 3,
     ) -> Run:
         """Return a run that keeps a store current from one frame per stream, streaming or batch.
 
-        A batch frame is taken once, before this returns. trigger: how often, such as "10 seconds", or
-        "available now" to end when everything that is there was taken; by default a batch follows the last.
-        checkpoint: where Spark keeps its place, by default in the store's directory. on_bad: what to do with
-        rows whose change cannot be read: "fail", "skip" (and count), or "dead-letter" to the path
-        `dead_letter`. on_unseen_delete: what to do with a batch after which rows were deleted that never came:
-        "note" it with every answer, or "fail". adopt, change_plan, refresh: see `eddyline.api.start.StartOptions`.
+        A batch frame is read once, before this returns. trigger: how often, such as "10 seconds", or "available
+        now" to end when everything available was read; by default a batch directly follows the last one.
+        checkpoint: where Spark keeps its position, by default in the store's directory. on_bad: what to do with
+        rows whose change cannot be read: "fail", "skip" (and count), or "dead-letter" to the path `dead_letter`.
+        on_unseen_delete: what to do with deletes of rows that were never inserted: "note" adds a note to every
+        answer, "fail" refuses the batch. keep: the epochs that the store keeps, a number or a rule such as "hourly
+        for 7 days, daily for 90". adopt, change_plan, refresh: see `eddyline.api.run.StartOptions`.
         """
         settings = StartOptions(
             trigger,
@@ -136,8 +177,28 @@ class Plan:
             tuple(refresh),
             break_lock=break_lock,
             on_unseen_delete=on_unseen_delete,
+            keep=keep,
         )
         return start_run(spark, self.layout, frames, os.fspath(store), settings)
+
+    def batch_writer(
+        self,
+        stream: str,
+        *,
+        store: str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str],
+        on_bad: OnBad = "fail",
+        on_unseen_delete: OnUnseenDelete = "note",
+    ) -> BatchWriter:
+        """Return a function for `foreachBatch` that commits each micro-batch of a stream to a store.
+
+        For Spark Connect, where Spark calls it in a process of the server, which needs eddyline and both paths.
+        Give the query the same checkpoint as checkpointLocation. Each stream has its own query; one store takes
+        all. on_bad: "fail" or "skip".
+        """
+        return BatchWriter(
+            self.layout, stream, os.fspath(store), os.fspath(checkpoint), on_bad, on_unseen_delete
+        )
 
     def __repr__(self) -> str:
         return f"Plan({self.layout.digest[:12]}, {len(self.layout.queries)} queries, {self.nbytes:,} bytes)"

@@ -1,6 +1,6 @@
-"""Plots of answers, by matplotlib (the extra `plot`): only this module imports it, and `plot` imports this module.
+"""Plots of answers with matplotlib (the extra `plot`), which only this module imports, and only `plot` imports it.
 
-Figures are made without pyplot: nothing is shown, and nothing is left behind, but by whoever asked.
+Figures are made without pyplot: nothing is shown, and nothing stays open, unless the caller does so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from eddyline.answer.estimate import Estimate, show_key
 from eddyline.answer.groups.table import Groups
 from eddyline.api.notebook import span_of
 from eddyline.errors import EddylineError, PipelineError, PlanError
-from eddyline.sql.arrow_types import python_rows
+from eddyline.sql.arrow_values import python_rows
 
 try:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ except ImportError as error:
 
 _COLOUR = "#1f6fb4"
 _DOTS = 144
-"""Dots an inch: twice what is shown, so that letters are sharp on dense screens."""
+"""Dots per inch: twice what is shown, so that letters are sharp on dense screens."""
 
 
 class AnswerFigure(Figure):
@@ -36,10 +36,10 @@ class AnswerFigure(Figure):
 
 
 def plot_answers(answers: Mapping[str, Estimate | Groups | EddylineError]) -> Figure:
-    """Return all answers in one figure: points with intervals, in percent of each value, which stands beside.
+    """Return all answers in one figure: points with intervals, in percent of each value, which is shown alongside.
 
-    Queries differ by orders of magnitude, so that only what is relative can share an axis. What cannot be drawn
-    (groups, texts, NULL, what is refused) has its line, and says what it is.
+    Queries differ by orders of magnitude, so only relative values can share an axis. What cannot be drawn
+    (groups, strings, NULL, refused queries) has a line that says what it is.
     """
     figure, axes = _figure(1, 0.9 + 0.36 * len(answers))
     (panel,) = axes
@@ -64,7 +64,7 @@ def plot_answers(answers: Mapping[str, Estimate | Groups | EddylineError]) -> Fi
 
 
 def plot_groups(groups: Groups, aggregate: str | None = None, top: int = 20) -> Figure:
-    """Return the first groups as bars with intervals, a panel for each aggregate or for the one that is named."""
+    """Return the first groups as bars with intervals, a panel for each aggregate or for the named one."""
     if aggregate is not None and aggregate not in groups.aggregates:
         known = ", ".join(groups.aggregates)
         raise PlanError(f"{groups.query} has no aggregate {aggregate!r}: its aggregates are {known}.")
@@ -87,7 +87,7 @@ def plot_groups(groups: Groups, aggregate: str | None = None, top: int = 20) -> 
 
 
 def plot_track(estimates: Sequence[Estimate]) -> Figure:
-    """Return how the answers of one query moved: values over the seconds since the first one, with their intervals."""
+    """Return how the answers of one query changed: values with intervals over the seconds since the first one."""
     figure, (panel,) = _figure(1, 3.2)
     spans = [(each.freshness, Span.of(each.value, each.low, each.high)) for each in estimates]
     drawn = [(fresh.read_at, span) for fresh, span in spans if fresh is not None and span is not None]
@@ -123,7 +123,7 @@ def _label_rows(panel: Axes, labels: Sequence[str]) -> None:
 
 
 def _draw_groups(panel: Axes, estimates: Sequence[Estimate]) -> None:
-    """Draw one aggregate of the groups; what is no number is written down."""
+    """Draw one aggregate of the groups; what is not a number is written as text."""
     spans = [
         Span.of(each.value, each.low, each.high) if is_number(each.value) else None for each in estimates
     ]
@@ -147,7 +147,7 @@ def _draw_groups(panel: Axes, estimates: Sequence[Estimate]) -> None:
 
 
 def _draw_span(panel: Axes, span: Span, place: int, axis: tuple[float, float]) -> None:
-    """Draw an interval as a line with caps, or with arrows where it goes on beyond the axis."""
+    """Draw an interval as a line with caps, or with arrows if it extends beyond the axis."""
     ends = [max(span.low, axis[0]), min(span.high, axis[1])]
     panel.plot(ends, [place, place], color=_COLOUR, linewidth=2)
     for end, beyond, arrow in zip(ends, (span.low < axis[0], span.high > axis[1]), "<>", strict=True):
@@ -155,7 +155,7 @@ def _draw_span(panel: Axes, span: Span, place: int, axis: tuple[float, float]) -
 
 
 def _told(answer: Estimate | Groups | EddylineError) -> str:
-    """Return what stands beside a row."""
+    """Return the text next to a row."""
     if isinstance(answer, EddylineError):
         return "refused"
     if isinstance(answer, Groups):
@@ -168,6 +168,6 @@ def _told(answer: Estimate | Groups | EddylineError) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text on one line, cut where it is long, in which matplotlib reads no formula."""
+    """Return a string on one line, cut if it is long, in which matplotlib reads no formula."""
     line = " ".join(text.split())
     return (line if len(line) <= 48 else f"{line[:46]}...").replace("$", r"\$")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.spark.postgres import FORMAT as POSTGRES
-from eddyline.spark.source import Source
+from eddyline.spark.sources.source import Source
 
 
 def batch_source(pipeline: Pipeline, name: str) -> Source:
@@ -22,7 +22,7 @@ def batch_source(pipeline: Pipeline, name: str) -> Source:
 
 
 def run_source(pipeline: Pipeline, name: str, *, resumed: bool) -> Source:
-    """Return the source of a stream as a run reads it; those of PostgreSQL that name the same slot share it."""
+    """Return the source of a stream for a run; PostgreSQL sources that name the same slot share it."""
     given, slots = pipeline.streams[name], [_slot(each) for each in pipeline.streams.values()]
     is_shared = _slot(given) is not None and slots.count(_slot(given)) > 1
     options = {"shared": "true", **given.options} if is_shared else given.options

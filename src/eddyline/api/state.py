@@ -1,57 +1,68 @@
-"""The state: counters that can be updated, combined, stored and asked."""
+"""The state: counters that can be updated, combined, stored and queried."""
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from eddyline.answer import notes
-from eddyline.answer.estimate import Estimate
-from eddyline.answer.every_query import answers_table
+from eddyline.answer.estimate import Estimate, difference_of
 from eddyline.answer.explain import explain_state
+from eddyline.answer.explain_query import as_text, explain_query
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_answer
-from eddyline.answer.lookups.distinct_values import Sample, find_sample, read_sample
-from eddyline.answer.lookups.followed_keys import find_followed
-from eddyline.answer.lookups.frequent_keys import FrequentKey, find_sketch, frequent_keys, key_frequency
-from eddyline.answer.origin import Origin
-from eddyline.answer.query import answer
+from eddyline.answer.lookups import (
+    FrequentKey,
+    Sample,
+    find_followed,
+    find_sample,
+    find_sketch,
+    frequent_keys,
+    key_frequency,
+    read_sample,
+)
+from eddyline.answer.query import Origin, answer, answers_table
 from eddyline.answer.statistics import statistics_of
+from eddyline.api.durable import save_snapshot
 from eddyline.api.notebook import state_html
+from eddyline.api.sql import Question
 from eddyline.errors import CorruptState, EddylineError, PlanError
-from eddyline.ingest.arrow_path import project_table, read_table, referenced
-from eddyline.ingest.change_columns import unread_in_table
-from eddyline.ingest.given_rows import table_of
-from eddyline.ingest.pane_set import PaneSet
+from eddyline.ingest.arrow_path import project_table, read_table, referenced, table_of
+from eddyline.ingest.changes import unread_in_table
 from eddyline.ingest.sections import from_bytes, to_bytes
-from eddyline.ingest.snapshot import Snapshot
+from eddyline.ingest.snapshot import PaneSet, Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.decide.coverage import declared, find_planned, key_of_columns
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedQuery
-from eddyline.plan.size.shapes import checked_confidence
+from eddyline.plan.layout_check import plan_that_was_read
+from eddyline.plan.size.specs import HIGHEST_CONFIDENCE, checked_confidence
 from eddyline.plan.statistics import Statistics
-from eddyline.plan.windows.window import parse_window
+from eddyline.plan.windows import parse_window
+from eddyline.sample.packing import return_freed
 from eddyline.sketch.keys import tuple_key
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.columns import columns_of
-from eddyline.sql.contributors import contributors_text
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.expressions import columns_of
+from eddyline.sql.parse import contributors_text
 from eddyline.types import SqlType
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UPDATE_ROWS = 1 << 18
-"""Rows that are added at a time: a sample that overflows chooses anew whom to follow after each."""
+"""Rows that are added at a time: a sample that overflows chooses again which keys to keep after each."""
 
 
 class State:
     """All counters of a plan at one moment; combine states of one plan with + and -.
 
-    ways: how the rows of each stream came, where `plan.sketch` made the state.
+    ways: how the rows of each stream were read, if `plan.sketch` made the state.
     """
 
     def __init__(
@@ -62,7 +73,7 @@ class State:
         self.ways = dict(ways or {})
         self._updating = (
             threading.Lock()
-        )  # two threads would both begin at the same counters, and lose rows of one
+        )  # two threads would both start from the same counters, and lose the rows of one
 
     def __reduce__(self) -> tuple[type[Self], tuple[Snapshot, Origin | None, dict[str, str]]]:
         return type(self), (self.snapshot, self.origin, self.ways)
@@ -76,12 +87,13 @@ class State:
         """Add rows without Spark and return the state itself; all or nothing if a row is bad.
 
         table: a pyarrow.Table or RecordBatch, a pandas or polars DataFrame, a dict of columns, or a list of dicts.
-        The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers
-        for streams that carry no changes of their own; the default is 1. Threads may add to one state, one at a time.
+        The counters are bit for bit those of `plan.sketch` on the same rows. `weights` are signed integers for
+        streams that carry no changes of their own; the default is 1. Threads may add to one state, one at a time.
         """
         with self._updating:
             self.snapshot = self._updated(stream, table, weights)
             self.origin, self.ways = None, {}
+        return_freed(self.nbytes)
         return self
 
     def _updated(self, stream: str, table: Any, weights: np.ndarray | Sequence[int] | None) -> Snapshot:
@@ -111,19 +123,19 @@ class State:
         window: str | None = None,
         slide: str | None = None,
     ) -> Any:
-        """Return the answer of a query, by its name or as any SQL text that what is kept covers.
+        """Return the answer of a query, by its name or as SQL that the state covers.
 
         It is an `Estimate`; for a query with GROUP BY, or with several aggregates, `Groups`. simultaneous: the
-        intervals of all groups hold together at the confidence, not only each by itself. window, slide: of a text, that
-        it is asked over a window that planned queries have. An answer is read once and then remembered, until rows
-        are added.
+        intervals of all groups hold together at the confidence, not only each by itself. window, slide: for SQL, a
+        window that planned queries have. Answers are cached until rows are added.
         """
         if not isinstance(query, str):
             raise PlanError(f"answer() takes the name of a query or an SQL text, not {query!r}.")
         snapshot, at = self.snapshot, self._confidence(confidence)
         estimate, planned, layout = snapshot.memo.recall(
             ("answer", query, at, method, simultaneous, window, slide),
-            lambda: _Asked(snapshot, query, at, method, simultaneous, window, slide).read(),
+            lambda: _Asked(snapshot, query, at, method, simultaneous, window, slide).read_and_free(),
+            lambda read: _answer_bytes(query, read[0]),
         )
         if self.origin is None:
             return estimate
@@ -131,13 +143,46 @@ class State:
         origin = Origin(self.origin.freshness) if is_windowed else self.origin
         return origin.told(estimate, planned, layout, is_windowed=is_windowed)
 
+    def sql(
+        self,
+        text: str,
+        *,
+        confidence: float | None = None,
+        simultaneous: bool = False,
+        intervals: bool = True,
+    ) -> pa.Table:
+        """Return the result of any SQL around aggregates over the streams, as an Arrow table.
+
+        The aggregates over streams are answered as by `answer`; DuckDB computes the rest, such as WITH, subqueries,
+        window functions, joins of grouped results: `pip install "eddyline[sql]"`. Planned queries are tables, too.
+        intervals: each aggregate, and each monotone function of one, is followed by its ends, `<name>_low` and
+        `<name>_high`. The schema's metadata has notes, the confidence, and which columns are exact.
+        """
+        at = self._confidence(confidence)
+
+        def ask(part: str) -> Any:
+            return self.answer(part, confidence=at, simultaneous=simultaneous)
+
+        return Question(self.snapshot, ask, at, datetime.now(UTC)).table(text, intervals=intervals)
+
+    def change(self, query: str, since: "State", *, confidence: float | None = None) -> Estimate:
+        """Return how much an answer changed since another state, such as `el.open(store, as_of="2026-01-31")`.
+
+        Its interval is from the ends of both answers, each at half of the allowed error, and so holds at the
+        confidence whatever the two states share. It is exact if both answers are.
+        """
+        at = self._confidence(confidence)
+        _check_same_query(query, self.snapshot.layout, since.snapshot.layout)
+        each = min(1 - (1 - at) / 2, HIGHEST_CONFIDENCE)
+        return difference_of(self.answer(query, confidence=each), since.answer(query, confidence=each), at)
+
     def contributors(
         self, query: str, column: str, *, top: int = 10, confidence: float | None = None
     ) -> Groups:
         """Return the values of a column that contribute most to a query's COUNT, SUM or other aggregate.
 
-        `state.contributors("revenue", "o.customer")`: the column is one that the query joins on, groups by or that was
-        explored. A value that the join follows is known whole, and exact.
+        `state.contributors("revenue", "o.customer")`: the query joins on the column or groups by it, or it was
+        explored. A value that the join tracks is exact.
         """
         planned = find_planned(self.snapshot.layout, query)
         text = contributors_text(planned.name, planned.query.text, column, top)
@@ -155,8 +200,9 @@ class State:
     ) -> list[FrequentKey]:
         """Return the most frequent keys of a stream's join columns with intervals, the most frequent first.
 
-        By default those that are certainly there; `top` so many, or from `threshold` on. It reads the sketch
-        that a join on the columns (under the same predicates, `where`) keeps. The intervals hold for all keys together.
+        By default it returns the keys that are certainly frequent; `top` limits their number, `threshold` their
+        frequency. It reads the sketch that a join on the columns (under the same predicates, `where`) keeps. The
+        intervals hold for all keys together.
         """
         if top is not None and (not isinstance(top, int) or top < 1):
             raise PlanError(f"top={top!r} is not a number of keys: give a whole number from 1 on.")
@@ -169,10 +215,11 @@ class State:
             self.snapshot,
             self._confidence(confidence),
         )
+        held = followed.frequent(top, threshold, at) if followed is not None and kept.unfollowed else ()
         return list(
             snapshot.memo.recall(
                 ("frequent", kept.id, top, threshold, at),
-                lambda: frequent_keys(snapshot, kept, top, threshold, at),
+                lambda: frequent_keys(snapshot, kept, top, threshold, at, held),
             )
         )
 
@@ -184,7 +231,7 @@ class State:
         where: str | None = None,
         confidence: float | None = None,
     ) -> Estimate:
-        """Return how often a value of join columns occurs in a stream: `state.frequency("orders", {"customer": 7})`."""
+        """Return the frequency of a value of join columns: `state.frequency("orders", {"customer": 7})`."""
         columns = tuple(values)
         found, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         given = {name.lower(): value for name, value in values.items()}
@@ -218,8 +265,9 @@ class State:
         return read_sample(self.snapshot, find_sample(self.snapshot, stream, key, predicates))
 
     def statistics(self) -> Statistics:
-        """Return what the state tells about streams and queries, to plan with: `w.plan(statistics=...)`."""
-        return statistics_of(self.snapshot)
+        """Return statistics from what the state has seen, to plan with: `w.plan(statistics=...)`."""
+        with plan_that_was_read(decoded=self.snapshot.decoded):
+            return statistics_of(self.snapshot)
 
     def _is_sketched(self, stream: str, columns: tuple[str, ...], where: str | None) -> bool:
         try:
@@ -228,17 +276,34 @@ class State:
             return False
         return True
 
-    def explain(self) -> str:
-        """Return how rows came, how full samples are, at which rates they follow values, and how sure answers are."""
-        return explain_state(self.snapshot, self._answers(), self.ways)
+    def explain(self, query: str | None = None, *, form: Literal["text", "json"] = "text") -> str:
+        """Return how rows were read, how full samples are, which rows they hold and miss, and how sure answers are.
+
+        query: by its name, explain one query instead: what its sketches show at each step to the answer, such as
+        thresholds, dense keys and the four sub-joins of a join of two, or the level and the witnesses of a set
+        expression. form: "json" for programs, of one query.
+        """
+        if query is None:
+            if form != "text":
+                raise PlanError("explain() of a whole state is a text: name a query for JSON.")
+            with plan_that_was_read(decoded=self.snapshot.decoded):
+                return explain_state(self.snapshot, self._answers(), self.ways)
+        planned = next((each for each in self.snapshot.layout.queries if each.name == query), None)
+        if planned is None:
+            known = ", ".join(each.name for each in self.snapshot.layout.queries) or "none without a window"
+            raise PlanError(f"explain() takes the name of a planned query without a window: {known}.")
+        confidence = self._confidence(None)
+        with plan_that_was_read(decoded=self.snapshot.decoded):
+            found = explain_query(self.snapshot, planned, self.answer(query), confidence)
+        return as_text(found) if form == "text" else msgspec.json.encode(found).decode()
 
     def answers(self, *queries: str, confidence: float | None = None) -> pa.Table:
-        """Return the answers of all queries of the plan as an Arrow table, groups among them.
+        """Return the answers of all queries of the plan as an Arrow table, including groups.
 
         A row for each query, and for each aggregate of each group: query, group, aggregate, value, low, high,
-        confidence, exact, method, answer (as people read it), notes, and freshness for states from a store (NULL for
-        others). A query of the plan that what is kept does not answer any more is "refused", with the reason among its
-        notes. queries: only these, by name or as SQL text.
+        confidence, exact, method, answer (in readable form), notes, and freshness for states from a store (NULL for
+        others). A planned query that can no longer be answered is "refused", with the reason in its notes.
+        queries: only these, by name or as SQL.
         """
         freshness = None if self.origin is None else self.origin.freshness
         return answers_table(self._answers(*queries, confidence=confidence), freshness)
@@ -246,8 +311,9 @@ class State:
     def plot(self, query: str | None = None, *, aggregate: str | None = None, top: int = 20) -> "Figure":
         """Return a matplotlib figure of the answers, which a notebook shows: `pip install "eddyline[plot]"`.
 
-        Without a query all of them: points with their intervals, relative to the value. Of a GROUP BY query, by its
-        name or as SQL, bars with intervals: its first `top` groups, and one `aggregate` or all of them.
+        Without a query it shows all of them: points with their intervals, relative to the value. For a GROUP BY
+        query, by its name or as SQL, it shows bars with intervals: its first `top` groups, and one `aggregate` or
+        all of them.
         """
         from eddyline.api.plots import plot_answers, plot_groups  # noqa: PLC0415 - matplotlib only where it is used
 
@@ -261,14 +327,14 @@ class State:
     def _answers(
         self, *queries: str, confidence: float | None = None
     ) -> dict[str, Estimate | Groups | EddylineError]:
-        self._confidence(confidence)  # a wrong one is the caller's error, and no query's refusal
+        self._confidence(confidence)  # a wrong one is the caller's error, not a refusal of a query
         asked = queries or self.snapshot.layout.query_names
         return {query: self._answer_or_refusal(query, confidence) for query in asked}
 
     def _answer_or_refusal(
         self, query: str, confidence: float | None = None
     ) -> Estimate | Groups | EddylineError:
-        """Return the answer of a query, or why what is kept does not answer it any more if it is one of the plan's."""
+        """Return the answer of a query; for a planned query that what is kept no longer answers, the reason."""
         try:
             return self.answer(query, confidence=confidence)  # type: ignore[no-any-return]  # either of the two: see `answer`
         except EddylineError as error:
@@ -287,7 +353,7 @@ class State:
         return type(self)(self.snapshot + other.snapshot) if isinstance(other, State) else NotImplemented
 
     def __radd__(self, other: object) -> Self:
-        """Return the state itself after 0, with which `sum(states)` begins."""
+        """Return the state itself for 0, with which `sum(states)` begins."""
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> Self:
@@ -296,10 +362,10 @@ class State:
     def __eq__(self, other: object) -> bool:
         """Return whether both states are of one plan and hold equal counters: the same net rows, in any order.
 
-        Hints and tallies are not compared. The hints (which keys may be frequent) depend on the order and the batches
-        in which rows came, and the tallies count inserts and deletes that cancelled. So `to_bytes()` of equal states
-        may differ, and so may, within their intervals, answers that are skimmed. Exact answers, distinct counts and
-        the method "hash" depend on the counters alone.
+        Hints and tallies are not compared. The hints (which keys may be frequent) depend on the order and the
+        batches in which rows came, and the tallies count inserts and deletes that cancelled. So `to_bytes()` of
+        equal states may differ, and so may, within their intervals, answers that are skimmed. Exact answers,
+        distinct counts and the method "hash" depend on the counters alone.
         """
         return isinstance(other, State) and self.snapshot == other.snapshot
 
@@ -314,6 +380,18 @@ class State:
     def to_bytes(self) -> bytes:
         """Return the state, its plan included, as bytes."""
         return to_bytes(self.snapshot)
+
+    def save(self, store: str | os.PathLike[str]) -> int:
+        """Write the state to a store, replacing what was saved there before, and return its epoch.
+
+        For states that are updated without Spark: any process reads it with `el.open`, and `eddyline serve` shows
+        it.
+        """
+        if self.origin is not None and self.origin.since:
+            raise PlanError(
+                "this state lacks rows from before some queries were added: it can be read, not saved."
+            )
+        return save_snapshot(os.fspath(store), self.snapshot)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -333,8 +411,31 @@ class State:
         return state_html(self.snapshot, self._answers(), fresh)
 
 
+def _check_same_query(query: str, now: Layout, then: Layout) -> None:
+    """Raise PlanError if a name means another query in another state."""
+    texts = [
+        {each.name: " ".join(each.query.text.split()) for each in layout.queries}.get(query)
+        for layout in (now, then)
+    ]
+    if texts[0] != texts[1]:
+        raise PlanError(
+            f"the query {query!r} was {texts[1] or 'not there'} then and is {texts[0] or 'not there'} now: its answers "
+            "cannot be compared. Give SQL that both states cover."
+        )
+
+
+_TEXTS_PER_ANSWER = 8
+"""How many copies of its SQL an answer holds: as key, in the answer, as query, and as its relations' predicates."""
+
+
+def _answer_bytes(query: str, answer: Estimate | Groups) -> int:
+    """Return about how many bytes a cached answer takes."""
+    held = answer.table.nbytes if isinstance(answer, Groups) else 0
+    return _TEXTS_PER_ANSWER * len(query) + held
+
+
 def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
-    """Return a value as a column of one row, or raise PlanError where the column cannot hold it."""
+    """Return a value as a column of one row, or raise PlanError if the column cannot hold it."""
     wrong = f"{value!r} is no value of column {column!r}, which is {kind}"
     if kind.is_integer and not isinstance(value, int | np.integer | None):
         raise PlanError(f"{wrong}: give a whole number.")
@@ -346,7 +447,7 @@ def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A question to a snapshot, as `State.answer` takes it."""
+    """A question to a snapshot, with the arguments of `State.answer`."""
 
     snapshot: Snapshot
     query: str
@@ -356,8 +457,15 @@ class _Asked:
     window: str | None
     slide: str | None
 
+    def read_and_free(self) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
+        """Return the result of `read`, and release the memory that it used."""
+        with plan_that_was_read(decoded=self.snapshot.decoded):
+            found = self.read()
+        return_freed(self.snapshot.nbytes)
+        return found
+
     def read(self) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
-        """Return the answer, how the query was planned, and in which layout: the state's, or its window's."""
+        """Return the answer, the planned query, and its layout: the state's, or its window's."""
         layout = self.snapshot.layout
         panes = self.snapshot.panes_of(self.query)
         if self.window is not None or self.slide is not None:
@@ -380,7 +488,7 @@ class _Asked:
         return replace(found, notes=(*check_answer(self.snapshot, planned, windowed=windowed), *found.notes))
 
     def _in_window(self) -> tuple[PaneSet, PlannedQuery]:
-        """Return the panes of the window that is asked for, and the query as they cover it."""
+        """Return the panes of the requested window, and the query as they cover it."""
         layout = self.snapshot.layout
         if self.window is None or self.query in layout.query_names:
             raise PlanError(

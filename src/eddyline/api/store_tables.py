@@ -1,21 +1,26 @@
-"""Answers of a store as tables: what a Spark frame of format "eddyline" asks, and what it gets."""
+"""Stores for readers: the newest state as it changes, and answers as tables for Spark."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 import pyarrow as pa
 
-from eddyline.answer.every_query import SCHEMA, groups_table
 from eddyline.answer.groups.table import Groups
-from eddyline.api.batch_job import open_state, state_of
+from eddyline.answer.query import SCHEMA, groups_table
+from eddyline.api.jobs import open_state, state_of
 from eddyline.api.state import State
-from eddyline.errors import PipelineError, StoreError
-from eddyline.plan.size.shapes import checked_confidence
+from eddyline.errors import EddylineError, PipelineError, StoreError
+from eddyline.plan.size.specs import checked_confidence
 from eddyline.store import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Answers of a store as tables: what a Spark frame of format "eddyline" asks, and what it gets.
+
 
 Form = Literal["answers", "groups"]
 _OPTIONS = ("path", "query", "confidence", "form")
@@ -23,9 +28,9 @@ _OPTIONS = ("path", "query", "confidence", "form")
 
 @dataclass(frozen=True)
 class StoreQuestion:
-    """What is asked of a store: all queries of its plan or one, by name or as SQL text, at a confidence.
+    """A question to a store: all queries of its plan or one, by name or as SQL, at a confidence.
 
-    form: "answers" gives the table of `State.answers`; "groups" that of one GROUP BY query, in columns of its own.
+    form: "answers" gives the table of `State.answers`; "groups" that of one GROUP BY query, in its own columns.
     """
 
     path: str
@@ -55,7 +60,7 @@ class StoreQuestion:
         return cls(options["path"], options.get("query"), _confidence(options.get("confidence")), form)
 
     def schema(self) -> pa.Schema:
-        """Return the columns of the table, after a look whether the store and the query can be read."""
+        """Return the columns of the table, after a check that the store and the query can be read."""
         state = open_state(self.path)
         return SCHEMA if self.query is None else self._table_of(state).schema
 
@@ -68,7 +73,7 @@ class StoreQuestion:
         return self._table_of(open_state(self.path))
 
     def table_at(self, epoch: int) -> pa.Table | None:
-        """Return the answers at one epoch, None if it is one that the store has collected."""
+        """Return the answers at one epoch, None if the store has collected it."""
         reader = Reader(self.path)
         try:
             found = reader.at(epoch)
@@ -107,3 +112,99 @@ def register(spark: "SparkSession") -> None:
     from eddyline.api.answers_source import EddylineAnswers  # noqa: PLC0415 - Spark only where it is used
 
     spark.dataSource.register(EddylineAnswers)
+
+
+# A store followed as it changes: its newest state, who writes it, and what is wrong with it, if anything.
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What was seen of a store: the newest state that could be read, None before the first.
+
+    stamp: distinguishes this epoch from that of another store at the same place. store: the number of stores seen
+    there before this one. writer: who writes to it, None if nobody does as far as a reader can know.
+    problem: why the store could not be read just now; the state is then the last one that could be read.
+    """
+
+    state: State | None = None
+    stamp: str = ""
+    store: int = 0
+    writer: str | None = None
+    problem: str | None = None
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the state."""
+        return self.state.origin.freshness.epoch if self.state and self.state.origin else None
+
+    def is_news_after(self, other: "Sighting") -> bool:
+        """Return whether a reader who saw the other sighting has something new to see here."""
+        return (self.stamp, self.writer, self.problem) != (other.stamp, other.writer, other.problem)
+
+
+class Follower:
+    """A reader that repeatedly reads a store. It never writes and never raises for a store with a problem."""
+
+    def __init__(self, store: str | os.PathLike[str]) -> None:
+        self.reader = Reader(store)
+        self._seen = Sighting()
+        self._was_gone = False
+
+    def look(self) -> Sighting:
+        """Return the current sighting; an epoch that was read before is not read again."""
+        before = self._seen
+        try:
+            number, file = self.reader.stamp()
+            stamp = f"{number} {file}"
+            if stamp == before.stamp:
+                self._seen = replace(before, writer=self._writer(), problem=None)
+            elif (state := self._state_at(number)) is not None:
+                is_another = before.state is not None and self._is_another_store(before, number)
+                self._seen = Sighting(state, stamp, before.store + is_another, self._writer())
+            self._was_gone = False
+        except (EddylineError, OSError) as error:
+            self._was_gone = self._was_gone or self._is_gone()
+            self._seen = replace(before, writer=None, problem=str(error))
+        return self._seen
+
+    def _state_at(self, number: int) -> State | None:
+        """Return the state of an epoch, None if it was collected meanwhile: the next read finds a newer one."""
+        try:
+            return state_of(self.reader.at(number))
+        except EddylineError:
+            if self.reader.current() == number:
+                raise
+            return None
+
+    def _is_another_store(self, before: Sighting, number: int) -> bool:
+        """Return whether a store whose files changed is another store, not a later epoch of the one seen before."""
+        return self._was_gone or before.epoch is None or number <= before.epoch
+
+    def _is_gone(self) -> bool:
+        try:
+            return not self.reader.exists()
+        except (EddylineError, OSError):
+            return False
+
+    def without_path(self, text: str) -> str:
+        """Return a string that names the store without its folders."""
+        where = self.reader.where
+        return text.replace(where, where.rstrip("/").rsplit("/", 1)[-1])
+
+    def older(self, after: int, most: int) -> list[State]:
+        """Return states of epochs that the store still keeps, newer than `after` and older than the newest seen."""
+        newest = self._seen.epoch
+        if newest is None:
+            return []
+        states = []
+        for number in self.reader.epochs()[: most + 1]:
+            if after < number < newest:
+                try:
+                    states.append(state_of(self.reader.at(number)))
+                except EddylineError:  # collected, or damaged: it cannot be recovered
+                    continue
+        return states[::-1]
+
+    def _writer(self) -> str | None:
+        holder = self.reader.writer()
+        return str(holder) if holder else None

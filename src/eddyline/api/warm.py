@@ -1,6 +1,6 @@
-"""Warming: every kernel is compiled ahead and kept on disk, so that no first pass waits for it.
+"""Warming: every kernel is compiled in advance and kept on disk, so that no first pass waits for it.
 
-A small workload with a query of every kind goes through the same code as any other, so that kernels are compiled
+A small workload with a query of every kind runs through the same code as any other, so that kernels are compiled
 for the types that they are really called with.
 """
 
@@ -13,12 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import kernels
+from eddyline.answer.joins.sampled_values import add_by_value
 from eddyline.answer.joins.skimming import dense_in_range
 from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
 from eddyline.api.plan import Plan
 from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.kernels.jit import Kernel
+from eddyline.sample.messages import added
+from eddyline.sample.packing import FEW, places_among, united
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 _ROWS, _VALUES = 20_000, 4_000
@@ -49,7 +52,7 @@ _GROUPS = {
 
 @dataclass(frozen=True)
 class Warmed:
-    """How many kernels are on disk now, how many of them were not before, and where numba keeps them."""
+    """How many kernels are on disk now, how many of them are new, and where numba keeps them."""
 
     kernels: int
     compiled: int
@@ -57,7 +60,7 @@ class Warmed:
 
 
 def warm() -> Warmed:
-    """Compile every kernel that is not on disk yet; PipelineError where none can be kept, or one was not reached."""
+    """Compile every kernel that is not on disk yet; PipelineError if none can be saved, or one was not reached."""
     found = all_kernels()
     if found[0].compiled.stats.cache_path is None:
         raise PipelineError(
@@ -65,7 +68,9 @@ def warm() -> Warmed:
         )
     for plan in _plans():
         _use(plan)
+    _documents()
     _scan()
+    _merge()
     cold = [
         f"{each.function.__module__}.{each.function.__qualname__}"
         for each in found
@@ -85,7 +90,7 @@ def all_kernels() -> list[Kernel[..., object]]:
 
 
 def _plans() -> list[Plan]:
-    """Return plans that together keep everything that there is to keep."""
+    """Return plans that together keep every kind of synopsis."""
     sampled = _workload("400 KB", _QUERIES).query("hashed", _QUERIES["two"], method="hash")
     sketched = _workload("2 MB", _QUERIES, samples=False).query("hashed", _QUERIES["two"], method="hash")
     sketched.query("atomic", _QUERIES["two"], method="agms").sample("r", "b")
@@ -102,7 +107,7 @@ def _workload(budget: str, queries: dict[str, str], *, samples: bool = True) -> 
 
 
 def _use(plan: Plan) -> None:
-    """Count rows, combine states, ask everything."""
+    """Count rows, combine states, run every kind of query."""
     tables, state = _tables(), plan.empty()
     for name, table in tables.items():
         state.update(name, table)
@@ -117,13 +122,37 @@ def _use(plan: Plan) -> None:
         state.sample("r", "b")
 
 
+def _documents() -> None:
+    """Count rows with the documents' own synopses, and query them."""
+    workload = Workload(budget="2 MB", samples=False, method="document", max_distinct=1 << 8)
+    for name, schema in _STREAMS.items():
+        workload.stream(name, schema)
+    values = "SELECT COUNT(DISTINCT b) FROM r"
+    workload.query("two", _QUERIES["two"]).query("values", values)
+    plan = workload.query("copies", values, method="document-copies").plan()
+    state = plan.empty()
+    for name, table in _tables().items():
+        state.update(name, table)
+    state.answers()
+
+
 def _scan() -> None:
-    """Read a join whose dense keys are found by a scan: where a candidate table has lost all its keys."""
+    """Read a join whose dense keys are found by a scan: a candidate table has lost all its keys."""
     spec, keys = HashSketchSpec(64, 7, (1,)), np.arange(_VALUES, dtype=np.uint64)
     counters = np.zeros(spec.words, dtype=np.int64)
     spec.accumulate(counters, keys.reshape(1, -1), 1 + 1000 * (keys < 2).astype(np.int64))
     side = SketchedRelation(spec, counters, dense_in_range(spec, counters, 0, _VALUES - 1), _VALUES)
     skimmed_join(side, side)
+
+
+def _merge() -> None:
+    """Merge and add up columns that are longer than those of the small workload."""
+    values = np.arange(2 * FEW)
+    _, (places, _) = united([values, values + 1])
+    places_among(values, values)
+    for weights in (values, values.astype(np.float64)):
+        added(weights, places, len(values))
+        add_by_value(weights.astype(np.float64), places, values, np.zeros(len(values)))
 
 
 def _tables() -> dict[str, pa.Table]:

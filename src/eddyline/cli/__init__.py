@@ -1,6 +1,14 @@
 """The command line: argument parsing and printing, nothing else. One module for each kind of command."""
 
-from eddyline.cli import drafting, planning, asking, running, serving, demo, machine  # noqa: F401, I001 - in the order of --help
-from eddyline.cli.console import app
+from eddyline.cli import (  # noqa: F401 - in the order of --help
+    asking,
+    demo,
+    machine,
+    planning,
+    running,
+    serving,
+    terminal,
+)
+from eddyline.cli.console import app, main
 
-__all__ = ["app"]
+__all__ = ["app", "main"]

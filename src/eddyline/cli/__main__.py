@@ -1,6 +1,6 @@
 """`python -m eddyline.cli`: the command line without its script."""
 
-from eddyline.cli import app
+from eddyline.cli import main
 
 if __name__ == "__main__":
-    app()
+    main()

@@ -13,7 +13,7 @@ from eddyline.api.plan import Plan
 from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.cli import console
-from eddyline.cli.answers import answer_table, show_notes
+from eddyline.cli.asking import answer_table, show_notes
 from eddyline.cli.console import app, err, out, tells_errors, until_told, working
 from eddyline.cli.serving import PORT, server_for
 from eddyline.spark.demo_queries import ORDERS, QUERIES, VISITS
@@ -34,7 +34,7 @@ def demo(
     ] = False,
     port: Annotated[int, typer.Option(help="The port of the live page.", min=0, max=65535)] = PORT,
 ) -> None:
-    """Generate two skewed change streams and show estimates beside the exact answers."""
+    """Generate two skewed change streams and show estimates next to the exact answers."""
     with tempfile.TemporaryDirectory() as folder:
         if live or _has_java():
             _with_spark(Path(folder), budget, rows, port, live=live)

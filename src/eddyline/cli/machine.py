@@ -14,7 +14,7 @@ from eddyline.cli.console import app, out, tells_errors, working
 @app.command()
 @tells_errors
 def warm() -> None:
-    """Compile all kernels ahead, so that no first pass waits for it: at set-up, or when an image is built."""
+    """Compile all kernels, so that the first pass does not wait for them: at setup, or when an image is built."""
     with working("compiling kernels"):
         warmed = warm_kernels()
     out.print(f"{warmed.kernels} kernels, {warmed.compiled} of them compiled now, kept in ", end="")
@@ -30,7 +30,7 @@ def doctor(
     *,
     folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
     spark: Annotated[
-        bool, typer.Option("--spark", help="Also start Spark, and let its workers count: half a minute.")
+        bool, typer.Option("--spark", help="Also start Spark and run a job on its workers: half a minute.")
     ] = False,
 ) -> None:
     """Check Python, Java, Spark, write access and a pipeline's sources, and say what to do about what is missing."""

@@ -1,39 +1,52 @@
-"""Commands of stores: `run` keeps one current, `verify` reads every byte of one."""
+"""Commands of stores: `run` keeps one current, `merge` adds several up, `verify` reads every byte of one."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eddyline.api.batch_job import state_of
+from eddyline.api.alerts import Alerts
+from eddyline.api.jobs import HowToRun, prepare_run, state_of
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, prepare_run
+from eddyline.api.reconcile import reconcile
+from eddyline.api.sites import merge_stores
 from eddyline.cli import console
-from eddyline.cli.console import PipelineFile, StorePath, app, err, out, tells_errors, until_told, working
-from eddyline.cli.progress import LogFormat, progress_of
+from eddyline.cli.console import (
+    LogFormat,
+    PipelineFile,
+    StorePath,
+    app,
+    err,
+    out,
+    progress_of,
+    tells_errors,
+    until_told,
+    working,
+)
 from eddyline.errors import CorruptState
-from eddyline.store import Reader, Store, verify
+from eddyline.store import Reader, Store, verify, without_secrets
 
 
 @app.command()
 @tells_errors
 def run(
     pipeline: PipelineFile,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there now, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Read what is available now, then end.")] = False,
     adopt: Annotated[
         bool,
         typer.Option("--adopt", help="Let a new checkpoint feed the store: its source has only new rows."),
     ] = False,
     change_plan: Annotated[
-        bool, typer.Option("--change-plan", help="Keep what is unchanged of the store's plan, and go on.")
+        bool, typer.Option("--change-plan", help="Accept changed queries or a changed budget; keep the rest.")
     ] = False,
     full_refresh: Annotated[
         list[str] | None, typer.Option(help="A query whose streams are read again from their start.")
     ] = None,
     break_lock: Annotated[
-        bool, typer.Option("--break-lock", help="Let go of the lock of a writer that is known to be dead.")
+        bool, typer.Option("--break-lock", help="Release the lock of a writer that is known to be dead.")
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="How progress is told, every ten seconds where there is no terminal.")
+        LogFormat, typer.Option(help="Format of progress lines, every ten seconds without a terminal.")
     ] = LogFormat.text,
 ) -> None:
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
@@ -45,18 +58,49 @@ def run(
     with until_told() as told, prepared.start(spark) as running:
         for stream, awaited in running.waiting().items():
             err.print(f"stream {stream} {awaited}", markup=False, highlight=False, soft_wrap=True)
+        alerts = Alerts(prepared.store, loaded.alerts)
         with progress_of(running, log_format) as progress:
             while not told.is_set() and not running.await_termination(1.0):
                 progress.tell()
+                alerts.look()
             running.stop()
+            alerts.look()
             progress.note()
         err.print(f"stopped at {progress.text()}", highlight=False, soft_wrap=True)
     spark.stop()
 
 
+@app.command()
+@tells_errors
+def merge(
+    stores: Annotated[
+        list[str], typer.Argument(metavar="STORE...", help="Stores of one plan, one for each site.")
+    ],
+    into: Annotated[str, typer.Option(help="The store to write; an earlier merge there is replaced.")],
+) -> None:
+    """Merge the stores of several sites into one. Needs no Spark."""
+    state = merge_stores(stores, into)
+    rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in state.snapshot.tallies.items())
+    out.print(f"{len(stores)} stores merged into {into}: {rows}", highlight=False, soft_wrap=True)
+    if any(not sample.follows_all for sample in state.snapshot.samples.values()):
+        out.print(
+            "sketches are the sums of all sites; samples follow what every site follows, at the lowest rate of any",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
 @app.command(name="verify")
 @tells_errors
-def verify_store(store: StorePath) -> None:
+def verify_store(
+    store: StorePath,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            help="A pipeline file: also compare the rows of its sources with what the store counted."
+        ),
+    ] = None,
+) -> None:
     """Read every byte of a store and list what is wrong with it; exit code 1 if anything is."""
     problems = verify(store, state_of)
     for problem in problems:
@@ -67,6 +111,12 @@ def verify_store(store: StorePath) -> None:
         raise typer.Exit(1)
     latest = Reader(store).latest()
     out.print(f"sound: epoch {latest.number}, {len(latest.sections)} sections", highlight=False)
+    if source is not None:
+        found = reconcile(store, load_pipeline(source))
+        for each in found:
+            out.print(str(each), markup=False, highlight=False, soft_wrap=True)
+        if any(each.difference for each in found):
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -83,6 +133,6 @@ def restore(
     """
     wanted = Reader(store).newest_readable() if epoch is None else epoch
     if wanted is None:
-        raise CorruptState(f"no epoch of {store} can be read: rebuild the store.")
+        raise CorruptState(f"no epoch of {without_secrets(store)} can be read: rebuild the store.")
     restored = Store.restore(store, wanted, "restore")
     out.print(f"epoch {wanted} is current again, as epoch {restored.number}", highlight=False)

@@ -1,6 +1,7 @@
-"""The path without Spark: Arrow tables, checked against the declared schema and projected."""
+"""The path without Spark: rows of any form as Arrow tables, checked against the schema and projected."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,22 +9,98 @@ import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError, RowFailure, SketchError
 from eddyline.ingest.changes import change_format, decode
-from eddyline.ingest.dictionary_columns import Evaluate, by_values, decoded, key_by_values, saves_work
-from eddyline.ingest.guards import any_of
-from eddyline.ingest.projection import TIME, WEIGHT, Projection, watched_name
+from eddyline.ingest.projection import TIME, WEIGHT, Projection, any_of, watched_name
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.keys import BoolArray
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_rows import spread
-from eddyline.sql.arrow_types import from_arrow, to_arrow
-from eddyline.sql.columns import columns_of
-from eddyline.sql.failing import may_fail, safe_first
-from eddyline.sql.timezones import UTC
+from eddyline.sql.arrow_eval import evaluate, spread
+from eddyline.sql.arrow_values import from_arrow, to_arrow
+from eddyline.sql.expressions import columns_of, may_fail, safe_first
+from eddyline.sql.times import UTC
 from eddyline.types import Column
 
+# Rows of any form as an Arrow table: pyarrow, pandas, polars, NumPy columns, dicts.
+
+
+_WHAT = (
+    "give a pyarrow.Table or RecordBatch, a pandas or polars DataFrame, a dict of columns of one length, or a list of "
+    "dicts"
+)
+
+
+def table_of(stream: str, rows: Any) -> pa.Table:
+    """Return rows as a table, or raise PipelineError where they are not rows."""
+    if isinstance(rows, pa.Table):
+        return rows
+    try:
+        return _converted(rows)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise PipelineError(f"the rows of stream {stream!r} are no table: {_WHAT} ({error}).") from error
+
+
+def _converted(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    if (
+        isinstance(rows, Sequence)
+        and not isinstance(rows, str | bytes)
+        and all(isinstance(r, Mapping) for r in rows)
+    ):
+        names = dict.fromkeys(name for row in rows for name in row)
+        return pa.table({name: [row.get(name) for row in rows] for name in names})
+    raise TypeError(f"they are of type {type(rows).__name__}")
+
+
+# Dictionary-encoded columns: an expression that reads only one is computed once for each value, not for each
+# row.
+
+
+Evaluate = Callable[[pa.ChunkedArray], pa.ChunkedArray]
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without its dictionary."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def saves_work(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is a dictionary with far fewer values than rows."""
+    if not pa.types.is_dictionary(column.type) or column.num_chunks != 1:
+        return False
+    dictionary = column.chunk(0).dictionary
+    return bool(2 * len(dictionary) < len(column) and dictionary.null_count == 0)
+
+
+def by_values(column: pa.ChunkedArray, evaluate: Evaluate) -> pa.ChunkedArray:
+    """Return an expression of one column, evaluated on the values of its dictionary and on NULL."""
+    indices, values = _parts(column, evaluate)
+    return pa.chunked_array([values.take(pc.fill_null(indices, len(values) - 1))])
+
+
+def key_by_values(column: pa.ChunkedArray, evaluate: Evaluate) -> pa.ChunkedArray:
+    """Return a key of one column, as a dictionary again where only NULL gives NULL: it is hashed by values."""
+    indices, values = _parts(column, evaluate)
+    if values.null_count != 1 or values[-1].is_valid:
+        return by_values(column, evaluate)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, values[:-1])])
+
+
+def _parts(column: pa.ChunkedArray, evaluate: Evaluate) -> tuple[pa.Array, pa.Array]:
+    """Return (index of each row, results for the dictionary's values followed by the result for NULL)."""
+    array = column.chunk(0)
+    inputs = pa.chunked_array([pa.concat_arrays([array.dictionary, pa.nulls(1, array.dictionary.type)])])
+    return array.indices, evaluate(inputs).combine_chunks()
+
+
+# Arrow tables, checked against the declared schema and projected.
+
+
 DIRECTLY = "directly from Parquet files"
-"""How rows come that Spark is not needed for."""
+"""How rows are read where Spark is not needed."""
 ByValues = Callable[[pa.ChunkedArray, Evaluate], pa.ChunkedArray]
 
 
@@ -73,8 +150,8 @@ def project_table(
     for i, key in enumerate(projection.keys):
         for j, part in enumerate(key.columns):
             columns[f"k{i}_{j}"] = guarded(part.text, key_by_values)
-    for i, measure in enumerate(projection.measures):
-        columns[f"m{i}"] = guarded(measure.expression.text).cast(to_arrow(measure.expression.type))
+    for name, number in projection.numbers.items():
+        columns[name] = guarded(number.text).cast(to_arrow(number.type))
     for i, part in enumerate(projection.presence):
         columns[f"p{i}"] = pc.is_valid(guarded(part.text))
     if projection.event_time is not None:
@@ -84,7 +161,7 @@ def project_table(
 
 
 class _Values:
-    """The values of expressions on a table, those of a column that is a dictionary from the dictionary."""
+    """The values of expressions on a table; for a dictionary-encoded column they come from the dictionary."""
 
     def __init__(self, table: pa.Table, stream: Stream, timezone: str) -> None:
         self._table = table
@@ -95,8 +172,9 @@ class _Values:
     def of(self, text: str, through: ByValues = by_values, rows: BoolArray | None = None) -> pa.ChunkedArray:
         """Return the values of an expression.
 
-        through: how the dictionary of its only column is used, if it has one; not where the expression can fail,
-        because a dictionary may have values that no row has. rows: on which it is evaluated; elsewhere it is NULL.
+        through: how the dictionary of its only column is used, if it has one; it is not used where the expression
+        can fail, because a dictionary may have values that no row has. rows: those on which it is evaluated;
+        elsewhere it is NULL.
         """
         names = columns_of(text)
         if rows is not None and names:
@@ -111,7 +189,7 @@ class _Values:
         return self._evaluated(text, self._without_dictionaries())
 
     def all_of(self, conjuncts: tuple[str, ...]) -> BoolArray:
-        """Return the rows for which all of some predicates are TRUE; one that can fail is evaluated on those left."""
+        """Return the rows where all predicates are TRUE; one that can fail is evaluated on the remaining rows."""
         passed: BoolArray | None = None
         for text in safe_first(conjuncts):
             rows = passed if passed is not None and may_fail(text) and not passed.all() else None
@@ -174,9 +252,9 @@ def _as_declared(stream: Stream, table: pa.Table, names: list[str]) -> pa.Table:
 
 
 def _is_looked_at(column: Column, given: pa.DataType) -> bool:
-    """Return whether a cast looks at every value: between integers, and between them and DOUBLE where none is lost.
+    """Return whether a cast checks every value: between integers, and between them and DOUBLE without loss.
 
-    pandas makes doubles of integers with a NULL among them.
+    pandas converts integers with a NULL among them to doubles.
     """
     if column.type.is_integer:
         return bool(pa.types.is_integer(given) or pa.types.is_float64(given))

@@ -1,20 +1,7 @@
-"""How a row says what it changes: the spellings, and their reading on Arrow tables.
+"""Change formats: how rows encode inserts and deletes, how they are read, and columns that look like one."""
 
-| spelling | a row carries | weight |
-| --- | --- | --- |
-| (none) | nothing | +1 |
-| inserts | columns that say otherwise, and are not meant to | +1 |
-| a column name | a signed integer | that integer |
-| change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1; delete, update_preimage -1 |
-| | the same of Iceberg | INSERT, UPDATE_AFTER +1; DELETE, UPDATE_BEFORE -1 |
-| flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
-| debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
-| debezium:full | the same, from tables that all have REPLICA IDENTITY FULL | the same |
-
-`change_type:col` and `flink:col` read another column than the usual one. An update is a delete and an
-insert. A row whose change cannot be read is an error that shows the row, never a silent drop.
-"""
-
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Literal
 
 import msgspec
@@ -23,9 +10,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import ChangeError, PlanError
+from eddyline.ingest.watch import Tally
+from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
-from eddyline.sql.arrow_types import python_rows
+from eddyline.sql.arrow_values import python_rows
 from eddyline.sql.schema import COLUMN_NAME
+
+# The spellings of `changes=`, and how they are read on Arrow tables:
+#
+# | spelling | a row has | weight |
+# | --- | --- | --- |
+# | (none) | nothing | +1 |
+# | inserts | columns that look like changes, but are not | +1 |
+# | a column name | a signed integer | that integer |
+# | change_type | `_change_type` (Spark CHANGES, Delta CDF) | insert, update_postimage +1;
+# |   |   | delete, update_preimage -1 |
+# |   | the same in Iceberg | INSERT, UPDATE_AFTER +1; DELETE, UPDATE_BEFORE -1 |
+# | flink | `row_kind` | +I, +U: +1; -U, -D: -1 |
+# | debezium | `op` with `before` and `after` (or all in `payload`) | c, r: after +1; d: before -1; u: both |
+# | debezium:full | the same, from tables that all have REPLICA IDENTITY FULL | the same |
+#
+# `change_type:col` and `flink:col` read another column than the usual one. An update is a delete and an
+# insert. A row whose change cannot be read is an error that shows the row, never a silent drop.
+
 
 CHANGE_TYPE_WEIGHTS = {
     "insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1,
@@ -34,6 +41,8 @@ CHANGE_TYPE_WEIGHTS = {
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
 SHOWN_ROWS = 3
+CORRUPT = "_corrupt_record"
+"""The column where Spark's JSON and CSV readers leave the text of a record that they could not read."""
 INSERTS = "inserts"
 """The spelling of streams whose rows are all inserts, whatever columns they have."""
 
@@ -41,7 +50,7 @@ ChangeEncoding = Literal["insert", "weight", "words", "debezium"]
 
 
 class ChangeFormat(msgspec.Struct, frozen=True):
-    """A spelling of changes: its form, the column that carries it and what each word weighs."""
+    """A spelling of changes: its form, the column that has it and the weight of each word."""
 
     form: ChangeEncoding
     column: str = ""
@@ -70,7 +79,7 @@ def change_format(stream: str, spelling: str | None) -> ChangeFormat:
 
 
 UNREADABLE = "it is not a record of the declared columns"
-"""Why a line of CSV or JSON is bad, whatever it may say of a change."""
+"""Why a line of CSV or JSON is bad, whatever change it may contain."""
 
 
 def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
@@ -147,3 +156,73 @@ def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:
         weights.append(np.full(len(images), sign, dtype=np.int64))
     _refuse_nulls(stream, table, pc.if_else(good, True, None))
     return pa.concat_tables(parts), np.concatenate(weights)
+
+
+# Columns that look like a change type, on a stream whose rows all count as inserts.
+
+
+_CERTAIN = {
+    "change_type": ("_change_type", "_commit_version"),
+    "debezium": ("op", "before", "after"),
+}
+"""Spellings of changes whose columns do not occur by chance."""
+_TELLING = {
+    "_change_type": "change_type",
+    "row_kind": "flink",
+    "op": None,
+    "__op": None,
+    "_commit_version": None,
+}
+"""Columns that often have the change type, and the spelling if it is known."""
+
+_SOME = 5
+
+
+def unread_changes(stream: Stream, names: Iterable[str], read: Collection[str]) -> tuple[str, ...]:
+    """Return the columns whose names look like a change type, and that nothing reads.
+
+    Raise ChangeError where they certainly are one.
+    """
+    if stream.changes is not None:
+        return ()
+    used = {name.lower() for name in read}
+    unread = {name.lower(): name for name in names if name.lower() not in used}
+    for spelling, columns in _CERTAIN.items():
+        if unread.keys() >= set(columns):
+            raise ChangeError(
+                f"the rows of stream {stream.name!r} say what they change ({', '.join(columns)}), and all would count "
+                f'as inserts: declare the stream with changes="{spelling}", or with changes="{INSERTS}" if that is '
+                "what you mean."
+            )
+    return tuple(sorted(unread[name] for name in _TELLING if name in unread))
+
+
+def unread_in_table(stream: Stream, table: pa.Table, read: Collection[str], before: Tally) -> tuple[str, ...]:
+    """Return the same for a table, with columns that hold only 1 and -1; before: the tally of earlier rows."""
+    named = unread_changes(stream, table.column_names, read)
+    if stream.changes is not None or (before.rows and not before.unread):
+        return named
+    used = {name.lower() for name in (*read, *named)}
+    whole = [each.name for each in table.schema if pa.types.is_signed_integer(each.type)]
+    signs = [name for name in whole if name.lower() not in used and _holds_signs(table.column(name))]
+    return tuple(sorted([*named, *signs]))
+
+
+def _holds_signs(column: pa.ChunkedArray) -> bool:
+    ends: Mapping[str, int | None] = pc.min_max(column).as_py()
+    return (ends["min"], ends["max"]) == (-1, 1) and not pc.any(pc.equal(column, 0)).as_py()
+
+
+def spelling_of(column: str) -> str | None:
+    """Return the `changes=` spelling for a column that looks like a change type; None where there is none."""
+    return _TELLING.get(column.lower(), column)
+
+
+def similar_columns(stream: Stream, names: Iterable[str], empty: Collection[str]) -> tuple[str, ...]:
+    """Return columns missing in the schema, spelled like those without a value; some others if none are."""
+    declared = {column.name.lower() for column in stream.columns}
+    others = [name for name in names if name.lower() not in declared]
+    if not empty:
+        return ()
+    alike = [name for each in empty for name in get_close_matches(each, others, 2)]
+    return tuple(sorted(dict.fromkeys(alike or others[:_SOME])))

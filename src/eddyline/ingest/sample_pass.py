@@ -1,38 +1,162 @@
-"""What batches of one stream add to a stream sample: exact elements first, in the second stage followed ones and
-sketches.
+"""What batches of one stream add to a stream sample: elements while all fit, then followed ones and sketches."""
 
-A pass starts in the stage that the state is in. Should its own exact elements outgrow what a pass may hold, it goes
-over to the second stage by itself: it builds the sketches from its elements, and follows the values that matter most
-by what it saw, half of its elements, whenever it outgrows its room again. Rates only fall, so that the state can
-always be brought under them.
-"""  # noqa: D205
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from eddyline.ingest.elements import add_rows
-from eddyline.ingest.projection import Prepared
+from eddyline.ingest.projection import Prepared, SampleTask, any_of
 from eddyline.ingest.sketching import Sketches, check_row_weights
-from eddyline.ingest.stream_spec import SampleTask
 from eddyline.plan.decide.facets import element_keys, flags_of
-from eddyline.plan.layout import Elements, KeptSynopsis
-from eddyline.sample.dictionary import Builder, Dictionary
+from eddyline.plan.layout import Elements, Flag, KeptSynopsis, Measure, PlannedSample
+from eddyline.sample.dictionary import Builder, Dictionary, element_codes, flag_words
+from eddyline.sample.labels import Labels
 from eddyline.sample.reduction import shrink_to_fit
-from eddyline.sample.roster import Roster
-from eddyline.sample.state import SampleState, fresh_rosters
-from eddyline.sketch.hashed_keys import key_array
-from eddyline.sketch.keys import NULL_KEY
+from eddyline.sample.spec import DictionarySpec
+from eddyline.sample.state import Roster, SampleState, fresh_rosters
+from eddyline.sketch.counters import key_array, multiply
+from eddyline.sketch.keys import NULL_KEY, BoolArray
+from eddyline.sql.query import Key
+
+# Rows into elements: what a projected batch adds to the dictionaries of a stream sample.
+
+
+def add_rows(
+    builder: Builder,
+    elements: Elements,
+    prepared: Prepared,
+    rosters: tuple[Roster, ...] = (),
+    nulls: Roster | None = None,
+) -> None:
+    """Add a batch to a dictionary; with rosters, only rows whose link values are all followed.
+
+    nulls: the roster of rows with a NULL link, which are followed by all columns of their element.
+    """
+    spec, rows = builder.spec, len(prepared.weights)
+    known = _Known(elements, prepared.flags)
+    keys = [known.key(key, prepared) for key in elements.keys]
+    kept = _followed(spec, keys, rosters) if rosters else None
+    if kept is not None and not kept.any():
+        return
+    words = flag_words(
+        spec, [~valid for _, valid in keys], [known.flag(flag, prepared) for flag in elements.flags], rows
+    )
+    columns = [np.where(valid, values, 0) for values, valid in keys] + list(words)
+    if nulls is not None and not nulls.follows_all:
+        kept = _without_thinned(spec, keys, columns, nulls, kept)
+    totals = [prepared.weights]
+    for measure in elements.measures:
+        values, valid = known.measure(measure, prepared)
+        known_values = values if valid.all() else np.where(valid, values, 0)
+        totals += [*np.atleast_2d(multiply(prepared.weights, known_values))]
+    if kept is not None and not kept.all():
+        columns, totals = [each[kept] for each in columns], [each[kept] for each in totals]
+    builder.add(np.stack(columns, axis=1), np.stack(totals, axis=1))
+    for position in spec.labelled:
+        values, valid = prepared.labels[elements.keys[position]], keys[position][1]
+        if kept is not None:
+            values, valid = values.filter(pa.array(kept)), valid[kept]
+        builder.label(position, _new_labels(columns[position], values, valid, builder.labels[position]))
+
+
+class _Known:
+    """A batch as a dictionary reads it: expressions that can fail have values only where its guards hold.
+
+    A batch may have values on more rows, for other dictionaries. Keeping those would make a dictionary depend on
+    others.
+    """
+
+    def __init__(self, elements: Elements, truths: Mapping[tuple[str, ...], BoolArray]) -> None:
+        self._rows = {
+            (each.text, each.power): rows
+            for each in elements.guards
+            if (rows := any_of(each.predicates, truths)) is not None
+        }
+
+    def _within(self, valid: BoolArray, uses: Iterable[tuple[str, int]]) -> BoolArray:
+        for use in uses:
+            if use in self._rows:
+                valid = valid & self._rows[use]
+        return valid
+
+    def key(self, key: Key, prepared: Prepared) -> tuple[np.ndarray, BoolArray]:
+        """Return (codes, valid) of a key."""
+        codes, valid = prepared.keys[key]
+        return codes, self._within(valid, ((part.text, 0) for part in key.columns))
+
+    def flag(self, flag: Flag, prepared: Prepared) -> BoolArray:
+        """Return which rows have a flag."""
+        return self._within(element_flag(flag, prepared), ((part.text, 0) for part in flag.presence))
+
+    def measure(self, measure: Measure, prepared: Prepared) -> tuple[np.ndarray, BoolArray]:
+        """Return (integers, valid) of a measure."""
+        values, valid = prepared.measures[measure]
+        return values, self._within(valid, [(measure.text, measure.power)])
+
+
+def _new_labels(codes: np.ndarray, values: pa.Array, valid: BoolArray, known: Labels) -> Labels:
+    """Return the labels of rows that are not known yet; NULL needs no label."""
+    fresh, known = np.asarray(pc.is_valid(values)) & valid, known.without_null()
+    if len(known):
+        places = np.minimum(np.searchsorted(known.codes, codes), len(known) - 1)
+        fresh = fresh & (known.codes[places] != codes)
+    return Labels.of(codes[fresh], values.filter(pa.array(fresh)))
+
+
+def _followed(
+    spec: DictionarySpec, keys: list[tuple[np.ndarray, BoolArray]], rosters: tuple[Roster, ...]
+) -> BoolArray | None:
+    if all(rosters[link].follows_all for link in spec.classes if link >= 0):
+        return None
+    kept = np.ones(len(keys[0][0]), dtype=np.bool_)
+    for link, (values, valid) in zip(spec.classes, keys, strict=True):
+        if link >= 0 and not rosters[link].follows_all:
+            followed = kept & valid
+            rosters[link].drop_unfollowed(values, followed)
+            kept &= followed | ~valid
+    return kept
+
+
+def _without_thinned(
+    spec: DictionarySpec,
+    keys: list[tuple[np.ndarray, BoolArray]],
+    columns: list[np.ndarray],
+    nulls: Roster,
+    kept: BoolArray | None,
+) -> BoolArray:
+    """Return which rows are followed, given the rows whose link values are; columns: those of the elements."""
+    kept = np.ones(len(columns[0]), dtype=np.bool_) if kept is None else kept
+    links = [valid for link, (_, valid) in zip(spec.classes, keys, strict=True) if link >= 0]
+    chosen = kept & ~np.logical_and.reduce(links)
+    left = np.ones(int(chosen.sum()), dtype=np.bool_)
+    nulls.drop_unfollowed(element_codes([column[chosen] for column in columns]), left)
+    kept[chosen] = left
+    return kept
+
+
+def element_flag(flag: Flag, prepared: Prepared) -> BoolArray:
+    """Return which rows of a prepared batch have a flag."""
+    parts = [prepared.flags[flag.predicates]] if flag.predicates else []
+    parts += [prepared.presence[part] for part in flag.presence]
+    return np.asarray(np.logical_and.reduce(parts))
+
+
+# A pass starts in the stage of the state. If its own exact elements exceed what a pass may hold, it switches
+# to the second stage by itself: it builds the sketches from its elements. Whenever it exceeds its allowance
+# again, it follows only the values that matter most in what it saw, half of its elements. Rates only fall, so
+# the state can always be reduced to them.
+
 
 _ROOM_LEFT = 0.5
-"""A pass that is fuller than this part of its room, once inserts and deletes are netted, does not net them again."""
+"""A pass that fills more than this part of its allowance after netting inserts and deletes does not net again."""
 
 
 def sketch_elements(
     sketches: Iterable[KeptSynopsis], elements: Elements, dictionary: Dictionary, into: Sketches
 ) -> None:
-    """Add the net rows of an exact dictionary to sketches: they become what they would be from the first row."""
+    """Add the net rows of a dictionary to sketches: the result is as if they had been fed from the first row."""
     for kept in sketches:
         counted = np.ones(len(dictionary), dtype=np.bool_)
         keys = []
@@ -53,10 +177,54 @@ def sketch_elements(
         into.add(
             kept, key_array(*(key[counted] for key in keys)), weights if len(sums) > 1 else weights[0], rows
         )
+        if kept.has_labels:
+            into.label(kept, keys[0], _label_columns(kept, elements, dictionary))
+
+
+def _label_columns(kept: KeptSynopsis, elements: Elements, dictionary: Dictionary) -> tuple[pa.Array, ...]:
+    """Return the values of the columns of a sketch's key in the elements of a dictionary."""
+    made = []
+    for part in kept.demand.keys[0].columns:
+        position = elements.keys.index(Key((part,)))
+        codes, null = dictionary.key(position), dictionary.is_null(position)
+        if position in dictionary.labels:
+            values = dictionary.labels[position].decoded(codes)
+            made.append(pc.if_else(pa.array(null), None, values) if null.any() else values)
+        else:
+            made.append(pa.array(codes, mask=null))
+    return tuple(made)
+
+
+def whole(sketches: Iterable[KeptSynopsis]) -> list[KeptSynopsis]:
+    """Return the sketches that hold every row."""
+    return [kept for kept in sketches if not kept.unfollowed]
+
+
+def sketch_dropped(
+    planned: PlannedSample,
+    sketches: Iterable[KeptSynopsis],
+    state: SampleState,
+    rosters: tuple[Roster, ...],
+    into: Sketches,
+) -> None:
+    """Add to sketches of unfollowed keys what a state of the second stage would drop under lower rosters."""
+    dropped: dict[int, Dictionary] = {}
+    for kept in sketches:
+        source = planned.source(kept.demand) if kept.unfollowed else None
+        if source is None:
+            continue
+        if source not in dropped:
+            dictionary = state.dictionaries[source]
+            (position,) = (i for i, link in enumerate(dictionary.spec.classes) if link >= 0)
+            followed = np.ones(len(dictionary), dtype=np.bool_)
+            rosters[dictionary.spec.classes[position]].drop_unfollowed(dictionary.key(position), followed)
+            dropped[source] = dictionary.where(~followed & ~dictionary.is_null(position))
+        if len(dropped[source]):
+            sketch_elements([kept], planned.kept[source], dropped[source], into)
 
 
 class SamplePass:
-    """The elements, and in the second stage the sketches, of one stream while its batches go by."""
+    """The elements, and in the second stage the sketches, of one stream while its batches are read."""
 
     def __init__(self, task: SampleTask) -> None:
         self.task = task
@@ -85,23 +253,38 @@ class SamplePass:
         for i, builder in self.builders.items():
             nulls = self.rosters[len(planned.spec.seeds) + i]
             add_rows(builder, planned.kept[i], prepared, self.rosters, nulls)
-        self.sketches.feed(prepared)
+        self.sketches.feed(prepared, self._followed(prepared))
         self._fit()
 
+    def _followed(self, prepared: Prepared) -> dict[Key, BoolArray]:
+        """Return which rows of a batch are followed, for each key of the sketches of unfollowed rows."""
+        planned, found = self.task.sample, dict[Key, BoolArray]()
+        for kept in self.task.sketches:
+            (key, *_), source = kept.demand.keys, planned.source(kept.demand) if kept.unfollowed else None
+            if source is None or key in found:
+                continue
+            link = planned.spec.kept[source].classes[planned.kept[source].keys.index(key)]
+            if not self.rosters[link].follows_all:
+                values, valid = prepared.keys[key]
+                found[key] = np.ones(len(values), dtype=np.bool_)
+                self.rosters[link].drop_unfollowed(values, found[key])
+                found[key] |= ~valid
+        return found
+
     def _stay_or_go_over(self) -> None:
-        """Go over to the second stage where the net rows outgrow the room of the pass."""
+        """Switch to the second stage where the net rows exceed the allowance of the pass."""
         if self.exact.nbytes > self.task.room:
             self.exact.compact()
             if self.exact.nbytes > _ROOM_LEFT * self.task.room:
                 self.go_over()
 
     def go_over(self) -> None:
-        """Go over to the second stage: build the sketches, regroup the elements."""
+        """Switch to the second stage: build the sketches, regroup the elements."""
         if self.grouped:
             return
         planned, exact = self.task.sample, self.exact.build()
         self.sketches = Sketches(self.task.sketches)
-        sketch_elements(self.task.sketches, planned.exact[self.position], exact, self.sketches)
+        sketch_elements(whole(self.task.sketches), planned.exact[self.position], exact, self.sketches)
         self.grouped = True
         self._start()
         for i, builder in self.builders.items():
@@ -111,21 +294,22 @@ class SamplePass:
         self._fit()
 
     def _fit(self) -> None:
-        """Follow only the values that matter most to this pass until half of what is too large is left."""
+        """Follow only the values that matter most to this pass, until half of the elements are left."""
         if self._bytes > self.task.room:
             for builder in self.builders.values():
                 builder.compact()
         while self._bytes > self.task.room:
             state = self.state()
-            self._lower(shrink_to_fit([state], state.nbytes // 2)[0].rosters)
+            self.lower(shrink_to_fit([state], state.nbytes // 2)[0].rosters)
 
     @property
     def _bytes(self) -> int:
         return sum(builder.nbytes for builder in self.builders.values())
 
-    def _lower(self, rosters: tuple[Roster, ...]) -> None:
-        """Bring what is held under lower rosters."""
+    def lower(self, rosters: tuple[Roster, ...]) -> None:
+        """Reduce the elements to lower rosters; sketches get what is dropped."""
         state = self.state()
+        sketch_dropped(self.task.sample, self.task.sketches, state, rosters, self.sketches)
         state = state.under(rosters)
         self.rosters = state.rosters
         self._start()
@@ -154,10 +338,12 @@ class SamplePass:
         if not state.grouped:
             planned = self.task.sample
             exact = state.dictionaries[self.position]
-            sketch_elements(self.task.sketches, planned.exact[self.position], exact, self.sketches)
-        state = state.in_second_stage().under(self.rosters)
+            sketch_elements(whole(self.task.sketches), planned.exact[self.position], exact, self.sketches)
+        state = state.in_second_stage()
+        sketch_dropped(self.task.sample, self.task.sketches, state, self.rosters, self.sketches)
+        state = state.under(self.rosters)
         if not state.follows_all:
-            self._lower(state.rosters)
+            self.lower(state.rosters)
         for i, builder in self.builders.items():
             builder.take(state.dictionaries[i])
         self._fit()

@@ -4,11 +4,12 @@
 | --- | --- |
 | `<synopsis>` | its counters; empty for a sketch whose sample is still in its first stage |
 | `<synopsis>/hints` | its candidate table |
+| `<synopsis>/labels` | the values of candidate keys that their codes do not determine |
 | `<sample>` | the stage of a stream sample and its rosters |
 | `<sample>/<i>` | its dictionaries |
 | `<window group>` | the number of the newest pane, and the rosters that the samples of all panes share |
-| `<window group>/<slot>` | a pane, its number and its own sections; empty where there is none |
-| `input-check/<stream>` | what was striking about the stream's rows; empty, or not there, where nothing was |
+| `<window group>/<slot>` | a pane, its number and its own sections; empty where there is no pane |
+| `input-check/<stream>` | what the input check found in the stream's rows; empty or missing where it found nothing |
 """
 
 from collections.abc import Mapping
@@ -18,20 +19,22 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CorruptState
-from eddyline.ingest.pane_set import PaneSet
-from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.stream_spec import RosterSpec
-from eddyline.ingest.tally import Tally
+from eddyline.ingest.projection import RosterSpec
+from eddyline.ingest.snapshot import PaneSet, Snapshot
+from eddyline.ingest.watch import Tally
+from eddyline.plan.decide.shapes import code_tells
 from eddyline.plan.layout import Elements, KeptSynopsis, Layout, PlannedSample, WindowGroup
-from eddyline.plan.layout_check import check_layout
+from eddyline.plan.layout_check import check_layout, plan_that_was_read
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.roster import Roster
-from eddyline.sample.state import Record, SampleState, fresh_rosters
+from eddyline.sample.labels import KeyLabels
+from eddyline.sample.state import Record, Roster, SampleState, fresh_rosters
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
-from eddyline.sql.arrow_types import from_arrow
+from eddyline.sql.arrow_values import from_arrow
+from eddyline.sql.query import Key
 
 HINTS = "/hints"
+LABELS = "/labels"
 INPUT_CHECK = "input-check/"
 Sections = Mapping[str, bytes]
 
@@ -40,7 +43,7 @@ class _Header(msgspec.Struct, frozen=True):
     layout: Layout
     tallies: dict[str, Tally]
     lengths: dict[str, int]
-    digest: str = ""  # of the layout; states of earlier versions have none
+    digest: str = ""  # of the layout; missing in states of earlier versions
 
 
 class _Stage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,7 +64,7 @@ class _Pane(msgspec.Struct, frozen=True):
 
 
 def to_sections(snapshot: Snapshot, *, is_pane: bool = False) -> dict[str, bytes]:
-    """Return everything that a snapshot holds, by name; of a pane without the rosters, which all panes share."""
+    """Return everything that a snapshot holds, by name; a pane is without the rosters, which all panes share."""
     sections: dict[str, bytes] = {}
     for kept in _all_kept(snapshot.layout):
         sections |= synopsis_sections(snapshot, kept)
@@ -102,6 +105,8 @@ def synopsis_sections(snapshot: Snapshot, kept: KeptSynopsis) -> dict[str, bytes
     sections = {kept.id: _bytes(snapshot.counters[kept.id]) if on else b""}
     if kept.candidates is not None:
         sections[kept.id + HINTS] = _bytes(snapshot.hints[kept.id]) if on else b""
+    if kept.has_labels:
+        sections[kept.id + LABELS] = snapshot.labels[kept.id].to_bytes() if on else b""
     return sections
 
 
@@ -120,7 +125,7 @@ def sample_sections(
 
 
 def _roster_specs(planned: PlannedSample, rosters: tuple[Roster, ...]) -> tuple[RosterSpec, ...]:
-    """Return rosters as they are stored: those of NULL links only where one of them is sampled."""
+    """Return rosters as they are stored: those of NULL links only where at least one is sampled."""
     links = len(planned.spec.seeds)
     if all(roster.follows_all for roster in rosters[links:]):
         rosters = rosters[:links]
@@ -128,7 +133,7 @@ def _roster_specs(planned: PlannedSample, rosters: tuple[Roster, ...]) -> tuple[
 
 
 def _rosters(planned: PlannedSample, specs: tuple[RosterSpec, ...]) -> tuple[Roster, ...]:
-    """Return the rosters that were stored; those of NULL links follow everything where there are none."""
+    """Return the rosters that were stored; where none were stored for NULL links, these follow everything."""
     fresh, found = fresh_rosters(planned.spec), tuple(each.roster() for each in specs)
     seeds = tuple(each.seed for each in fresh)
     if tuple(each.seed for each in found) not in (planned.spec.seeds, seeds):
@@ -137,7 +142,7 @@ def _rosters(planned: PlannedSample, specs: tuple[RosterSpec, ...]) -> tuple[Ros
 
 
 def encode_sample(state: SampleState) -> bytes:
-    """Return a state of a sample as the bytes that travel between tasks."""
+    """Return a state of a sample as the bytes that tasks exchange."""
     parts = [dictionary.to_bytes() if len(dictionary) else b"" for dictionary in state.dictionaries]
     rosters = tuple(map(RosterSpec.of, state.rosters))
     return msgspec.msgpack.encode((state.grouped, rosters, parts, dict(state.records)))
@@ -157,7 +162,7 @@ def decode_sample(planned: PlannedSample, data: bytes | memoryview) -> SampleSta
 
 
 def pane_sections(panes: PaneSet) -> dict[str, bytes]:
-    """Return a section for the newest pane's number, and one per slot: a pane overwrites one long dropped."""
+    """Return a section for the newest pane's number, and one per slot: a new pane overwrites a dropped one."""
     count = panes.group.window.panes + 1
     samples = {planned.id: planned for planned in panes.group.layout.samples}
     shared = {
@@ -183,6 +188,7 @@ def from_sections(
     """
     counters: dict[str, Int64Array] = {}
     hints: dict[str, Int64Array] = {}
+    labels: dict[str, KeyLabels] = {}
     samples = {
         planned.id: _sample(planned, sections, None if shared is None else shared.get(planned.id, ()))
         for planned in layout.samples
@@ -194,9 +200,13 @@ def from_sections(
         counters[kept.id] = _words(sections, kept.id, kept.spec.words)
         if kept.candidates is not None:
             hints[kept.id] = _words(sections, kept.id + HINTS, kept.candidates.words)
+        if kept.has_labels:
+            content = _section(sections, kept.id + LABELS)
+            labels[kept.id] = KeyLabels.from_bytes(content, len(kept.demand.keys[0].columns))
+            _check_key_labels(kept, labels[kept.id])
     windows = {group.id: _panes(group, sections) for group in layout.windows}
     told = {name: _tally(name, sections, counted) for name, counted in tallies.items()}
-    return Snapshot(layout, counters, hints, told, windows, samples)
+    return Snapshot(layout, counters, hints, told, windows, samples, labels, decoded=True)
 
 
 def _section(sections: Sections, name: str) -> bytes:
@@ -230,19 +240,31 @@ def _sample(planned: PlannedSample, sections: Sections, shared: tuple[RosterSpec
 
 
 def _check_labels(elements: Elements, dictionary: Dictionary) -> None:
-    """Raise CorruptState where the values of a group column are of another type than the plan says."""
+    """Raise CorruptState where the values of a group column are of another type than in the plan."""
     for position, labels in dictionary.labels.items():
-        wanted, found = elements.keys[position].columns[0].type, from_arrow(labels.values.type)
-        if not pa.types.is_null(labels.values.type) and (
-            found is None or (found.kind, found.scale) != (wanted.kind, wanted.scale)
-        ):
-            raise CorruptState(
-                f"the values of a group column are {labels.values.type}, and {wanted} is planned."
-            )
+        _check_label_type(elements.keys[position], labels.values.type)
+
+
+def _check_key_labels(kept: KeptSynopsis, labels: KeyLabels) -> None:
+    """Raise CorruptState where the values of candidate keys are of other types than in the plan."""
+    for part, values in zip(kept.demand.keys[0].columns, labels.columns, strict=False):
+        if not code_tells(key := Key((part,))):
+            _check_label_type(key, values.type)
+        elif not pa.types.is_int64(values.type):
+            raise CorruptState(f"the values of a group column are {values.type}, and codes are planned.")
+
+
+def _check_label_type(key: Key, kind: pa.DataType) -> None:
+    """Raise CorruptState where the values of a key of one column are of another type than in the plan."""
+    wanted, found = key.columns[0].type, from_arrow(kind)
+    if not pa.types.is_null(kind) and (
+        found is None or (found.kind, found.scale) != (wanted.kind, wanted.scale)
+    ):
+        raise CorruptState(f"the values of a group column are {kind}, and {wanted} is planned.")
 
 
 def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
-    """Return the panes of a group; slots of panes long dropped are left out."""
+    """Return the panes of a group; slots of dropped panes are left out."""
     newest = _section(sections, group.id)
     if not newest:
         return PaneSet(group)
@@ -285,5 +307,6 @@ def from_bytes(data: bytes) -> Snapshot:
     for name, length in header.lengths.items():
         sections[name] = bytes(body[at : at + length])
         at += length
-    check_layout(header.layout, written["layout"], header.digest)
-    return from_sections(header.layout, sections, header.tallies)
+    with plan_that_was_read(decoded=True):
+        check_layout(header.layout, written["layout"], header.digest)
+        return from_sections(header.layout, sections, header.tallies)

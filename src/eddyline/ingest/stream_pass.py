@@ -1,18 +1,64 @@
-"""A pass over one stream: the counters of all its synopses, and those of the panes that its rows fall into."""
+"""A pass over one stream: adds batches to everything that is kept of it, and to the panes of its rows."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.accumulator import Accumulator
-from eddyline.ingest.projection import TIME, Projection, project
-from eddyline.ingest.stream_spec import PaneSpec, StreamSpec
-from eddyline.ingest.tally import Tally
-from eddyline.ingest.watch import Watch
+from eddyline.ingest.projection import (
+    TIME,
+    PaneSpec,
+    Prepared,
+    Projection,
+    SampleTask,
+    StreamSpec,
+    lean_columns,
+    prepare,
+    project,
+)
+from eddyline.ingest.sample_pass import SamplePass
+from eddyline.ingest.sketching import Sketches
+from eddyline.ingest.watch import Tally, Watch
+from eddyline.plan.layout import KeptSynopsis
+from eddyline.sketch.counters import TotalSpec
 from eddyline.sketch.keys import validity
 
+
+class Accumulator:
+    """Counters, hints, elements and row counts of one stream while its batches are read."""
+
+    def __init__(
+        self, kept: Sequence[KeptSynopsis], projection: Projection, samples: Sequence[SampleTask] = ()
+    ) -> None:
+        self.projection = projection
+        self.twins = lean_columns(projection).twins
+        self.sketches = Sketches(kept)
+        self.samples = {task.sample.id: SamplePass(task) for task in samples}
+        self.rows = 0
+        self.deletes = 0
+
+    def feed(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Add one projected batch."""
+        if batch.num_rows == 0:
+            return
+        prepared = prepare(batch, self.projection, self.twins)
+        self.feed_prepared(prepared)
+        self.rows += batch.num_rows
+        self.deletes += int(np.count_nonzero(prepared.weights < 0))
+
+    def feed_prepared(self, prepared: Prepared) -> None:
+        """Add one prepared batch to every synopsis and sample."""
+        self.sketches.feed(prepared)
+        for sample in self.samples.values():
+            sample.feed(prepared)
+
+
+# The pass: the counters of all synopses of a stream, and those of the panes that its rows fall into.
+
+
 FIRST_TIME, LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The event times that a calendar of four digits has, in microseconds since 1970: years 1 to 9999."""
+"""The event times of a calendar with four-digit years, in microseconds since 1970: years 1 to 9999."""
 
 
 def projection_of(spec: StreamSpec, event_time: str | None) -> Projection:
@@ -31,7 +77,7 @@ MILLISECONDS = (
 
 
 class StreamPass:
-    """What batches of one stream add; `late` rows came before the floor, or without a time, for every window."""
+    """What batches of one stream add; `late` rows are before the floor of every window, or without a time."""
 
     def __init__(self, spec: StreamSpec, event_time: str | None = None) -> None:
         self.spec = spec
@@ -49,17 +95,17 @@ class StreamPass:
 
     @property
     def rows(self) -> int:
-        """Rows that went by."""
+        """The number of rows that were read."""
         return self.whole.rows
 
     @property
     def deletes(self) -> int:
-        """Rows among them that took rows away."""
+        """The number of these rows that are deletes."""
         return self.whole.deletes
 
     @property
     def tally(self) -> Tally:
-        """What was striking about the rows that went by."""
+        """What the input check found in the rows that were read."""
         if not self.rows:
             return Tally()
         empty = tuple(sorted(self.watch.empty))
@@ -69,7 +115,7 @@ class StreamPass:
         )
 
     def count(self, tally: Tally) -> None:
-        """Take over what tasks counted of the rows that went by there."""
+        """Add what tasks counted of the rows that they read."""
         self.whole.rows, self.whole.deletes = tally.rows, tally.deletes
         self.watch.empty = set(tally.empty)
         self.earliest, self.latest = tally.earliest, tally.latest
@@ -93,7 +139,7 @@ class StreamPass:
             self._feed_panes(pane, table, times, dated)
 
     def _see_times(self, times: np.ndarray) -> None:
-        """Take note of event times, or raise PipelineError where one is so far off that no calendar shows it."""
+        """Record event times, or raise PipelineError where one is outside of the calendar."""
         first, last = int(times.min()), int(times.max())
         if first < FIRST_TIME or last > LAST_TIME:
             stream, off = self.spec.panes[0].kept[0].stream, first if first < FIRST_TIME else last
@@ -117,14 +163,14 @@ class StreamPass:
         self.drop_old(spec)
 
     def pane(self, spec: PaneSpec, number: int) -> Accumulator:
-        """Return the accumulator of a pane, a new one where there is none."""
+        """Return the accumulator of a pane, created where it is missing."""
         key = (spec.group, number)
         if key not in self.panes:
             self.panes[key] = Accumulator(spec.kept, self.projection, spec.samples)
         return self.panes[key]
 
     def drop_old(self, spec: PaneSpec) -> None:
-        """Forget the panes that no window reaches any more."""
+        """Drop the panes that no window reaches any longer."""
         oldest = self.newest[spec.group] - spec.window.panes
         for group, number in list(self.panes):
             if group == spec.group and number < oldest:
@@ -132,5 +178,36 @@ class StreamPass:
 
 
 def year_of(time: int) -> int:
-    """Return about the year of a time in microseconds since 1970."""
+    """Return the approximate year of a time in microseconds since 1970."""
     return 1970 + time // 31_556_952_000_000
+
+
+# Rows that need not be read, because it is known that no predicate is TRUE for them.
+
+
+def counts_every_row(kept: KeptSynopsis) -> bool:
+    """Return whether a synopsis counts all rows, whatever their values."""
+    demand = kept.demand
+    asks = demand.keys or demand.predicates or demand.presence or demand.measure is not None
+    return isinstance(kept.spec, TotalSpec) and not asks
+
+
+def deciding_predicates(spec: StreamSpec) -> list[tuple[str, ...]] | None:
+    """Return the predicates of all synopses that do not count every row; None where some need all rows.
+
+    A stream sample holds every row, whatever its flags, and panes depend on each row's time.
+    """
+    if spec.panes or spec.samples:
+        return None
+    predicates = [kept.demand.predicates for kept in spec.kept if not counts_every_row(kept)]
+    return None if () in predicates else list(dict.fromkeys(predicates))
+
+
+def pass_over(added: StreamPass, rows: int) -> None:
+    """Count inserted rows for which none of the `deciding_predicates` is TRUE, without having seen them."""
+    sketches, weights = added.whole.sketches, np.array([rows], dtype=np.int64)
+    for kept in added.spec.kept:
+        if counts_every_row(kept):
+            sketches.add(kept, np.empty((0, 1), dtype=np.uint64), weights, weights)
+    added.whole.rows += rows
+    added.watch.empty.clear()  # the columns were not checked

@@ -1,1 +1,1 @@
-"""Numba functions on arrays: no classes, nothing of ours imported but each other."""
+"""Numba functions on arrays: no classes, and no imports from eddyline except each other."""

@@ -1,20 +1,20 @@
 """The candidate table: which keys may be dense, by votes in small sets of slots.
 
-A key may sit in one of the WAYS slots of its set. A key that sits there gathers its weights as votes. One
-that does not takes the slot with the fewest votes c with the chance |v| / (c + |v|), and starts with
-c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a frequent key comes in
-sooner or later and stays, rare ones rarely disturb. Votes are signed: deletes take back what inserts gave,
-and the delete of a key that is not there takes, with that chance, from the votes that it left behind.
+A key may be in one of the WAYS slots of its set. A key that is there accumulates its weights as votes. A key
+that is not there replaces the slot with the fewest votes c with probability |v| / (c + |v|), and starts with
+c + |v| votes (Ben Basat et al., "Randomized admission policy", INFOCOM 2017): a frequent key enters
+sooner or later and stays, rare keys rarely disturb. Votes are signed: deletes subtract what inserts added,
+and the delete of a key that is not there subtracts, with that probability, from the votes that it left behind.
 
-Layout of a set in int64 words: WAYS keys, then their votes, four to a word, then for keys that stand for tuples
+Layout of a set in int64 words: WAYS keys, then their votes, four to a word, then for keys that represent tuples
 (their slot key is a hash) the parts of each slot's tuple. A vote has 16 bits: a sign,
-5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they stay right on average.
+5 bits of exponent, 10 of mantissa; growing votes are rounded at random, so they are correct on average.
 """
 
 import numpy as np
 
+from eddyline.kernels.hashing import mix_word
 from eddyline.kernels.jit import inlined, kernel
-from eddyline.kernels.mixing import mix_word
 
 WAYS = 8
 SET_WORDS = WAYS + WAYS // 4
@@ -25,7 +25,7 @@ _LARGEST = _I(2047) << _I(30)
 
 @inlined
 def decode_vote(code: np.int64) -> np.int64:
-    """Return the votes that a 16-bit code stands for."""
+    """Return the votes that a 16-bit code represents."""
     mantissa = code & _I(1023)
     exponent = (code >> _I(10)) & _I(31)
     size = mantissa if exponent == 0 else (mantissa + _I(1024)) << (exponent - _I(1))
@@ -34,7 +34,7 @@ def decode_vote(code: np.int64) -> np.int64:
 
 @inlined
 def encode_vote(votes: np.int64, random: np.int64) -> np.int64:
-    """Return the 16-bit code of the votes, rounded up where the random bits say so."""
+    """Return the 16-bit code of the votes, rounded up depending on the random bits."""
     size = min(abs(votes), _LARGEST)
     shift = _I(0)
     while size >> shift >= _I(2048):
@@ -82,7 +82,7 @@ def _code(slots: np.ndarray, place: int) -> np.int64:
 
 @inlined
 def _weakest(slots: np.ndarray) -> int:
-    """Return the first slot with the fewest votes: codes without their sign are ordered as votes are."""
+    """Return the first slot with the fewest votes: codes without their sign have the same order as votes."""
     place = 0
     fewest = _I(65536)
     for j in range(WAYS):
@@ -105,7 +105,7 @@ def observe_keys(
     """Let weighted keys vote, in place, and return the next state of the random numbers.
 
     body: int64 (sets, SET_WORDS + WAYS * parts); keys uint64 (n,), their parts uint64 (parts, n), weights int64
-    (n,). At most two words and the parts are written for a key, and mostly none for a rare one.
+    (n,). At most two words and the parts are written for a key, and usually nothing for a rare one.
     """
     sets = body.shape[0]
     for i in range(keys.shape[0]):

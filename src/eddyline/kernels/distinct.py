@@ -12,8 +12,8 @@ Nothing overflows: lanes are residues, and residues add, subtract and cancel exa
 
 import numpy as np
 
+from eddyline.kernels.hashing import PRIME61, addmod61, mix_word, mulmod61
 from eddyline.kernels.jit import inlined, kernel
-from eddyline.kernels.mixing import PRIME61, addmod61, mix_word, mulmod61
 
 FUNCTIONS = 4  # rows of hash parameters: identity, cell, level and fingerprint, table and check
 EMPTY, PURE, MANY = 0, 1, 2
@@ -90,9 +90,10 @@ def _residue61(v: np.int64) -> np.uint64:
 def _add_identity(
     words: np.ndarray, h: np.uint64, v: np.int64, params: np.ndarray, levels: int, cells: int, third: int
 ) -> None:
-    """Add weight v of the element with identity h to its level cell and to its slots, one in each third of
-    the table; third = 0 leaves the table alone.
-    """  # noqa: D205
+    """Add weight v of the element with identity h to its level cell and to its slots in the table.
+
+    There is one slot in each third of the table; third = 0 leaves the table unchanged.
+    """
     place = mix_word(h, params[1])
     word = mix_word(place, params[2])
     f = _lane(word >> _U(43))
@@ -134,7 +135,7 @@ def distinct_add(
 def distinct_remove(
     words: np.ndarray, identities: np.ndarray, counts: np.ndarray, params: np.ndarray, levels: int, cells: int
 ) -> None:
-    """Take decoded elements out of the level cells in place."""
+    """Remove decoded elements from the level cells in place."""
     for i in range(identities.shape[0]):
         _add_identity(words, identities[i], -counts[i], params, levels, cells, 0)
 
@@ -196,8 +197,8 @@ def distinct_classify(
 ) -> None:
     """Fill kinds (int8), fingerprints and signed counts (int32) of level cells: EMPTY, PURE or MANY.
 
-    A cell is pure when the mean fingerprint satisfies its check; a cell of two or more elements does so
-    with a chance of about 2^-20.
+    A cell is pure if the mean fingerprint satisfies its check; a cell of two or more elements does so
+    with a probability of about 2^-20.
     """
     half = _P >> _U(1)
     for i in range(words.shape[0]):
@@ -231,10 +232,10 @@ def _inverse61(c: np.uint64) -> np.uint64:
 def distinct_peel(
     sums: np.ndarray, counts: np.ndarray, params: np.ndarray, identities: np.ndarray, found: np.ndarray
 ) -> int:
-    """Peel a table in place: fill identities (uint64) and found (int64 counts), return how many steps.
+    """Peel a table in place: fill identities (uint64) and found (int64 counts), return the number of steps.
 
     sums: uint64 (3 * third,), modulo 2^61 - 1; counts: int64 (3 * third,), signed. The table is decoded
-    when both end as zeros. One identity may come up more than once; its counts then add up.
+    if both end as zeros. One identity may be found more than once; its counts then add up.
     """
     third = sums.shape[0] // 3
     stack = np.empty(4 * sums.shape[0] + 3 * identities.shape[0], dtype=np.int64)

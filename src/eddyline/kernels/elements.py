@@ -1,15 +1,14 @@
-"""Elements of a stream: rows folded into a table of distinct elements, and sorted tables merged.
-
-An element is a row of K words; beside it stand V net totals (its count first, then its sums).
-"""
+"""Elements of a stream: folding rows, sorted columns and their union, and which values are followed."""
 
 import numpy as np
 
 from eddyline.kernels.jit import inlined, kernel
 
+# Rows are folded into a table of distinct elements. An element is a row of K words; next to it are V net
+# totals (its count first, then its sums).
+
+
 _U = np.uint64
-_LEAST = np.iinfo(np.int64).min
-"""It has no opposite in 64 bits."""
 
 
 @inlined
@@ -31,8 +30,8 @@ def fold_rows(  # noqa: C901 - a hash table in one loop
 ) -> tuple[int, int, bool]:
     """Add rows to a hash table of elements; return (rows taken, elements held, no total overflowed).
 
-    words: int64 (n, K); values: int64 (n, V); slots: int64, a power of two of them, -1 where empty; elements
-    and totals have room for half as many rows as there are slots. It stops before a row for which there is no room.
+    words: int64 (n, K); values: int64 (n, V); slots: int64, a power of two of them, -1 if empty; elements and
+    totals have space for half as many rows as there are slots. It stops before a row for which there is no space.
     """
     mask = _U(len(slots) - 1)
     room = len(elements)
@@ -71,50 +70,189 @@ def fold_rows(  # noqa: C901 - a hash table in one loop
     return len(words), size, True
 
 
+# Sorted columns: the places of elements, their order, and the union of two columns.
+#
+# Elements are given as codes, uint64 (words, n), whose order is that of the elements: see `sample.packing`.
+
+
+_DIGIT = 11
+"""Bits that a pass of the sort reads: its 2,048 counters stay in the first-level cache."""
+
+
 @inlined
-def _order(left: np.ndarray, i: int, right: np.ndarray, j: int) -> int:
-    for k in range(left.shape[1]):
-        if left[i, k] < right[j, k]:
-            return -1
-        if left[i, k] > right[j, k]:
-            return 1
-    return 0
+def _below(left: np.ndarray, i: int, right: np.ndarray, j: int) -> bool:
+    for word in range(left.shape[0]):
+        if left[word, i] != right[word, j]:
+            return bool(left[word, i] < right[word, j])
+    return False
 
 
-@kernel("out", "out_totals")
-def merge_sorted(
-    left: np.ndarray,
-    left_totals: np.ndarray,
-    right: np.ndarray,
-    right_totals: np.ndarray,
-    sign: int,
-    out: np.ndarray,
-    out_totals: np.ndarray,
-) -> int:
-    """Merge two sorted tables, the right one times `sign`; return the elements left, or -1 on overflow.
+@kernel("places", "same")
+def find_places(left: np.ndarray, right: np.ndarray, places: np.ndarray, same: np.ndarray) -> None:
+    """Write for each right element how many left ones are below it, and whether the next one equals it.
 
-    An element all of whose totals are 0 is left out.
+    Both are ascending. Steps double from the last position, so that few elements are placed among many without
+    reading all of them.
     """
+    size, at = left.shape[1], 0
+    for j in range(right.shape[1]):
+        step, high = 1, at
+        while high < size and _below(left, high, right, j):
+            at = high + 1
+            high += step
+            step *= 2
+        high = min(high, size)
+        while at < high:
+            middle = (at + high) // 2
+            if _below(left, middle, right, j):
+                at = middle + 1
+            else:
+                high = middle
+        places[j] = at
+        same[j] = at < size and not _below(right, j, left, at)
+
+
+@kernel("codes", "order", "other_codes", "other_order")
+def sort_by_word(
+    bits: int, codes: np.ndarray, order: np.ndarray, other_codes: np.ndarray, other_order: np.ndarray
+) -> bool:
+    """Sort codes by their lowest bits, stably, with an order alongside; return where the result is.
+
+    It is a radix sort from the lowest digit on, between two pairs of arrays: False for the first pair, True for the
+    other.
+    """
+    counts = np.zeros(1 << _DIGIT, dtype=np.int64)
+    mask, size, other = _U((1 << _DIGIT) - 1), len(codes), False
+    for shift in range(0, bits, _DIGIT):
+        source, target = (other_codes, codes) if other else (codes, other_codes)
+        source_order, target_order = (other_order, order) if other else (order, other_order)
+        by = _U(shift)
+        for digit in range(len(counts)):
+            counts[digit] = 0
+        for i in range(size):
+            counts[(source[i] >> by) & mask] += 1
+        at = 0
+        for digit in range(len(counts)):
+            number = counts[digit]
+            counts[digit] = at
+            at += number
+        for i in range(size):
+            digit = (source[i] >> by) & mask
+            target[counts[digit]] = source[i]
+            target_order[counts[digit]] = source_order[i]
+            counts[digit] += 1
+        other = not other
+    return other
+
+
+@kernel("values", "left_places", "right_places")
+def unite(
+    left: np.ndarray,
+    right: np.ndarray,
+    values: np.ndarray,
+    left_places: np.ndarray,
+    right_places: np.ndarray,
+) -> int:
+    """Write the distinct values of two ascending columns, and the places of each column's; return their number."""
     i = j = size = 0
     while i < len(left) or j < len(right):
-        order = -1 if j == len(right) else (1 if i == len(left) else _order(left, i, right, j))
-        used = False
-        for v in range(out_totals.shape[1]):
-            a = left_totals[i, v] if order <= 0 else np.int64(0)
-            b = right_totals[j, v] * sign if order >= 0 else np.int64(0)
-            if sign < 0 and b == _LEAST:
-                return -1
-            total = a + b
-            if (a ^ total) & (b ^ total) < 0:
-                return -1
-            out_totals[size, v] = total
-            used = used or total != 0
-        if used:
-            for k in range(out.shape[1]):
-                out[size, k] = left[i, k] if order <= 0 else right[j, k]
-            size += 1
-        if order <= 0:
+        if j == len(right) or (i < len(left) and left[i] <= right[j]):
+            values[size] = left[i]
+            if j < len(right) and left[i] == right[j]:
+                right_places[j] = size
+                j += 1
+            left_places[i] = size
             i += 1
-        if order >= 0:
+        else:
+            values[size] = right[j]
+            right_places[j] = size
             j += 1
+        size += 1
     return size
+
+
+@kernel("totals")
+def add_at(weights: np.ndarray, places: np.ndarray, totals: np.ndarray) -> None:
+    """Add weights to the totals at their places, one after the other."""
+    for i in range(len(places)):
+        totals[places[i]] += weights[i]
+
+
+@kernel("totals")
+def add_through(weights: np.ndarray, places: np.ndarray, numbers: np.ndarray, totals: np.ndarray) -> None:
+    """Add weights to the totals at the numbers of their places, one after the other."""
+    for i in range(len(places)):
+        totals[numbers[places[i]]] += weights[i]
+
+
+@kernel("places")
+def locate(known: np.ndarray, values: np.ndarray, places: np.ndarray) -> None:
+    """Write the places of values among known ones; both are ascending, and every value is known."""
+    at = 0
+    for i in range(len(values)):
+        while known[at] < values[i]:
+            at += 1
+        places[i] = at
+
+
+# Which values of a link are followed: a hash in [0, 1) against the value's inclusion probability.
+
+
+@inlined
+def _unit(key: np.int64, seed: np.uint64) -> float:
+    word = splitmix(splitmix(_U(key) ^ seed) + seed)
+    return np.float64(word >> _U(11)) * 2.0**-53
+
+
+@kernel("out")
+def unit_hashes(keys: np.ndarray, seed: np.uint64, out: np.ndarray) -> None:
+    """Write the hash of each key, uniform in [0, 1)."""
+    for i in range(len(keys)):
+        out[i] = _unit(keys[i], seed)
+
+
+@kernel("slots")
+def lookup_table(values: np.ndarray, slots: np.ndarray) -> None:
+    """Fill the slots (a power of two, -1 if empty) of a hash table with the places of distinct values."""
+    mask = _U(len(slots) - 1)
+    for place in range(len(values)):
+        at = splitmix(_U(values[place])) & mask
+        while slots[at] >= 0:
+            at = (at + _U(1)) & mask
+        slots[at] = place
+
+
+@kernel("kept")
+def drop_unfollowed(
+    keys: np.ndarray,
+    seed: np.uint64,
+    base: float,
+    values: np.ndarray,
+    probabilities: np.ndarray,
+    slots: np.ndarray,
+    highest: float,
+    kept: np.ndarray,
+) -> None:
+    """Clear `kept` for keys that are not followed: the hash is not below the probability of the entry, or the base.
+
+    No entry is below the base, so a key below the base needs no lookup.
+    """
+    mask = _U(len(slots) - 1)
+    for i in range(len(keys)):
+        if not kept[i]:
+            continue
+        hashed = _unit(keys[i], seed)
+        if hashed < base:
+            continue
+        if hashed >= highest:
+            kept[i] = False
+            continue
+        at = splitmix(_U(keys[i])) & mask
+        followed = False
+        while slots[at] >= 0:
+            place = slots[at]
+            if values[place] == keys[i]:
+                followed = hashed < probabilities[place]
+                break
+            at = (at + _U(1)) & mask
+        kept[i] = followed

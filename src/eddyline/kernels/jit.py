@@ -1,8 +1,8 @@
-"""Kernels: functions that numba compiles when they are first called, kept on disk for the next process.
+"""Kernels: functions that numba compiles on their first call, cached on disk for the next process.
 
-Numba is imported at that first call, too: planning and opening a store run without it. A fresh machine compiles
-what its first pass touches; `eddyline warm` does it ahead. To keep that short, kernels are plain loops over
-scalars: an array expression, a sort or the assignment of a row takes numba up to three seconds to compile.
+Numba is also imported at that first call: planning and opening a store run without it. A new machine compiles
+what its first pass uses; `eddyline warm` does it ahead. To keep that short, kernels are plain loops over
+scalars: numba takes up to three seconds to compile an array expression, a sort or the assignment of a row.
 """
 
 import warnings
@@ -26,8 +26,8 @@ R = TypeVar("R")
 class Kernel(Generic[P, R]):
     """A function on arrays and its compiled form; options are numba's.
 
-    writes: the arrays that it may change. All others are shown to it as read-only, so that there is one compiled form
-    whether or not the caller's can be written, and so that it cannot change them.
+    writes: the arrays that it may change. All others are passed as read-only, so that there is one compiled form
+    whether or not the caller's arrays are writable, and so that it cannot change them.
     """
 
     def __init__(self, function: Callable[P, R], writes: tuple[str, ...] = (), **options: Any) -> None:
@@ -50,8 +50,8 @@ class Kernel(Generic[P, R]):
         return self._compiled
 
     def _compile(self) -> Any:
-        """Return the dispatcher, in whose eyes the kernels that the function calls are dispatchers, too."""
-        from numba import njit  # noqa: PLC0415 - half of what importing eddyline would take
+        """Return the dispatcher, for which the kernels that the function calls are dispatchers, too."""
+        from numba import njit  # noqa: PLC0415 - it would take half of the time of importing eddyline
 
         function = self.function
         used = {*function.__code__.co_names, "__name__"}
@@ -89,12 +89,12 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def kernel(*writes: str) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """Compile a function that Python calls, and that changes the arrays of these names; other threads run meanwhile."""
+    """Compile a function that Python calls and that changes the arrays of these names; it releases the GIL."""
     return lambda function: Kernel(function, writes, cache=True, nogil=True, no_cfunc_wrapper=True)
 
 
 def helper(function: Callable[P, R]) -> Kernel[P, R]:
-    """Compile a function that only kernels call: it is kept in theirs."""
+    """Compile a function that only kernels call: it is cached as a part of them."""
     return Kernel(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -104,8 +104,8 @@ def inlined(function: Callable[P, R]) -> Kernel[P, R]:
 
 
 def row_helper(function: Callable[P, R]) -> Kernel[P, R]:
-    """Compile a loop over rows that only kernels call, several numbers at once.
+    """Compile a loop over rows that only kernels call, with several numbers at once.
 
-    Dividing by zero gives inf or nan, as numpy has it: a loop that may raise an error goes number by number.
+    Dividing by zero gives inf or nan, as in numpy: a loop that may raise an error runs number by number.
     """
     return Kernel(function, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from eddyline.kernels.hashing import mix_word
 from eddyline.kernels.jit import inlined, kernel
-from eddyline.kernels.mixing import mix_word
 
 FUNCTIONS = 3  # rows of hash parameters: fingerprint of x, fingerprint of b, slot of the filter
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from eddyline.kernels.hashing import hash_word
 from eddyline.kernels.jit import inlined, kernel
-from eddyline.kernels.mixing import hash_word
 
 _U = np.uint64
 _TOP = _U(63)
@@ -78,7 +78,7 @@ def hash_sketch_places(
 
 @kernel("counters")
 def hash_sketch_add_at(counters: np.ndarray, places: np.ndarray, weights: np.ndarray) -> None:
-    """Add weights to a hash sketch at places that are known: what `hash_sketch_add` does after hashing."""
+    """Add weights to a hash sketch at known places: what `hash_sketch_add` does after hashing."""
     for p in range(counters.shape[0]):
         row = counters[p]
         for i in range(places.shape[1]):

@@ -1,4 +1,4 @@
-"""Levelled peeling tables: cells of two words that give back 64-bit keys with their net counts.
+"""Levelled peeling tables: cells of two words from which 64-bit keys with their net counts are decoded.
 
     first word    low 32 bits: sum of v modulo 2^32; high 32 bits: sum of v*y modulo 2^31 - 1
     second word   sum of v*x modulo 2^61 - 1
@@ -9,8 +9,8 @@ A key goes to three cells of one level, one in each third of it.
 
 import numpy as np
 
+from eddyline.kernels.hashing import PRIME61, addmod61, mix_word, mulmod61
 from eddyline.kernels.jit import helper, inlined, kernel
-from eddyline.kernels.mixing import PRIME61, addmod61, mix_word, mulmod61
 
 FUNCTIONS = 3  # rows of hash parameters: level, cells, check
 PRIME31 = (1 << 31) - 1
@@ -150,7 +150,7 @@ def _lone_key(
         y = y * power31(_U(c % _P31_SIGNED), PRIME31 - 2) % _P31
         x = mulmod61(x, power61(_U(c % np.int64(PRIME61)), (1 << 61) - 3))
     top = y >> _U(28) << _U(61)
-    for attempt in range(2):  # residue 0 stands for all zeros and for all ones
+    for attempt in range(2):  # residue 0 represents both all zeros and all ones
         key = top | (x if attempt == 0 else PRIME61)
         if _check(key, params) == y and _cell(mix_word(key, params[1]), int(at // third), third) == at:
             return True, key
@@ -163,9 +163,9 @@ def _lone_key(
 def peeling_decode(
     words: np.ndarray, params: np.ndarray, third: int, keys: np.ndarray, counts: np.ndarray
 ) -> int:
-    """Peel one level in place: fill keys (uint64) and counts (int64), and return how many steps.
+    """Peel one level in place: fill keys (uint64) and counts (int64), and return the number of steps.
 
-    The level is complete when its words end as zeros. One key may come up more than once; its counts then
+    The level is complete if its words end as zeros. One key may be found more than once; its counts then
     add up.
     """
     stack = np.empty(3 * third + 3 * keys.shape[0], dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Reading frequencies off a hash sketch: point estimates, skimming, and the shrunk refit.
+"""Estimating frequencies from a hash sketch: point estimates, skimming, and the shrunk refit.
 
 Arrays that all functions share: `residual` float64 (depth, width), the sketch minus the image of the
 dense frequencies; `buckets` int32 and `signs` int8, both (n, depth), where each candidate key goes;
-`dense` float64 (n,), the frequencies taken off so far; `left_out`, the row that must not be looked at,
+`dense` float64 (n,), the frequencies removed so far; `left_out`, the row that must not be read,
 or -1. Paper symbols: H[p, q] = residual, h_p(u) = buckets[u, p], xi_p(u) = signs[u, p], f^ = dense.
 """
 
@@ -10,22 +10,22 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from eddyline.kernels.hashing import hash_word
 from eddyline.kernels.jit import helper, inlined, kernel
-from eddyline.kernels.mixing import hash_word
 
 _U = np.uint64
 _TOP = _U(63)
 _FEW_MORE = 20
-"""Skimming ends when fewer than one in so many of the dense values were found last: the refit takes the rest."""
+"""Skimming ends when fewer than one in this many of the dense values were found last: the refit does the rest."""
 _SETTLED = 0.004
-"""Refitting ends when a sweep moved values by less than 6% of the noise, by their root mean square; squared here.
+"""Refitting ends when a sweep moved values by less than 6% of the noise, as their root mean square; squared here.
 
-Further sweeps would make the variance, which the residual of the row that is left out tells, 0.2% smaller."""
+Further sweeps would make the variance, as estimated from the left-out row's residual, 0.2% smaller."""
 
 
 @helper
 def _median(values: np.ndarray, n: int) -> float:
-    """Return the median of the first n values, which are left sorted."""
+    """Return the median of the first n values, which it sorts in place."""
     for i in range(1, n):
         value = values[i]
         j = i - 1
@@ -75,7 +75,7 @@ def _take_off(
 
 @helper
 def _row_powers(residual: np.ndarray, left_out: int) -> np.ndarray:
-    """Return sum_q H[p, q]^2, which estimates F2, of every row in use."""
+    """Return sum_q H[p, q]^2, which estimates F2, for every row in use."""
     depth, width = residual.shape
     powers = np.empty(depth if left_out < 0 else depth - 1)
     n = 0
@@ -111,9 +111,9 @@ def median_estimates(
 def scan_range(
     residual: np.ndarray, low: np.int64, params: np.ndarray, family: int, threshold: float, flags: np.ndarray
 ) -> None:
-    """Set flags[i] where most rows put key low + i beyond the threshold, on one side of zero.
+    """Set flags[i] if most rows put key low + i beyond the threshold, on one side of zero.
 
-    Paper: skimmed, SKIMDENSE lines 3-6, every domain value tested; params: uint64 (depth, PARAMETERS).
+    Paper: skimmed, SKIMDENSE lines 3-6, with every domain value tested; params: uint64 (depth, PARAMETERS).
     """
     depth, width = residual.shape
     mask = _U(width - 1)
@@ -142,7 +142,7 @@ def agreeing(
     threshold: float,
     flags: np.ndarray,
 ) -> None:
-    """Set flags[u] where most of all rows, the one left out not among them, agree as in `scan_range`."""
+    """Set flags[u] if more than half of all rows, without the left-out one, agree as in `scan_range`."""
     need = residual.shape[0] // 2 + 1
     for u in range(flags.shape[0]):
         flags[u] = _agree(residual, buckets, signs, u, left_out, threshold, need)
@@ -174,7 +174,7 @@ def _agree(
 
 @helper
 def _sort_descending(keys: np.ndarray, sizes: np.ndarray, n: int) -> None:
-    """Sort the first n keys by size, the largest first and of equal ones the lowest key: a shell sort."""
+    """Sort the first n keys by size, the largest first and equal ones by the lowest key: a shell sort."""
     gap = 1
     while gap < n // 3:
         gap = 3 * gap + 1
@@ -197,7 +197,7 @@ def _accept_dense(
     threshold: float,
     dense: np.ndarray,
 ) -> int:
-    """Take off, in descending order, every candidate still at or above the threshold; return how many."""
+    """Remove, in descending order, every candidate still at or above the threshold; return how many."""
     depth = residual.shape[0]
     half = (depth + 1) // 2 if left_out < 0 else depth // 2  # rows that a median beyond the threshold needs
     scratch = np.empty(depth)
@@ -232,7 +232,7 @@ def skim_dense(
 ) -> None:
     """Move every candidate frequency above `multiple` noise levels from residual to dense, in place.
 
-    The noise falls as dense values leave, so the threshold follows it down; each round refits what was
+    The noise falls as dense values are removed, so the threshold is lowered with it; each round refits what was
     accepted (two passes of medians) and puts back what fell below the new threshold.
     Paper: skimmed, SKIMDENSE. Deviation: the threshold is the residual's noise rather than n / s1, and
     absolute values are compared, because a SUM may be negative.
@@ -272,7 +272,7 @@ def fit_prior(counts: np.ndarray, likelihood: np.ndarray, prior: np.ndarray, rou
     for _ in range(rounds):
         for j in range(k):
             expected[j] = 0.0
-        expected[0] = 1.0  # one pretended null key, so that the null never vanishes
+        expected[0] = 1.0  # one pseudo-count of the null, so that it never vanishes
         for i in range(bins):
             if counts[i] > 0.0:
                 total = 0.0
@@ -353,8 +353,8 @@ def refit_shrunk(
 
     The estimate x = f + noise of a key is shrunk by the factor E[f | x] / x under a prior fitted to all
     candidates of its group: a mixture over k of f ~ N(0, r_k noise^2). groups uint8 (n,); unseen (groups,):
-    how many keys were passed over when the candidates were chosen, all taken as null; likelihood (bins, k):
-    of each bin of x^2 / noise^2 under each component; shrinkage (k,): r_k / (1 + r_k); scale: (lowest
+    how many keys were skipped when the candidates were chosen, all assumed to be null; likelihood (bins, k):
+    that of each bin of x^2 / noise^2 under each component; shrinkage (k,): r_k / (1 + r_k); scale: (lowest
     exponent, bins per octave).
     """
     depth, width = residual.shape
@@ -367,7 +367,7 @@ def refit_shrunk(
     for u in range(dense.shape[0]):
         effective += dense[u] != 0.0
     cells = float(rows * width)
-    for sweep in range(-1, sweeps):  # the first pass only looks
+    for sweep in range(-1, sweeps):  # the first pass only reads
         noise2 = _sum(_row_powers(residual, left_out)) / (rows * max(cells - effective, 0.2 * cells))
         if noise2 <= 0.0:
             break
@@ -381,7 +381,7 @@ def refit_shrunk(
             if sweep >= 0:
                 kept += factor[groups[u], i]
                 change = factor[groups[u], i] * x - dense[u]
-                if change * change > 1e-4 * noise2:  # less is not worth the writing
+                if change * change > 1e-4 * noise2:  # a smaller change is not worth writing
                     _take_off(residual, buckets, signs, u, change)
                     dense[u] += change
                     moved += change * change

@@ -1,7 +1,7 @@
 """The layout: every synopsis that a plan keeps, on which stream, and which query reads it.
 
-A layout is all that an update or an answer needs to know. It is a plain value: it is stored with the
-state, and two states combine only if their layouts are equal.
+A layout contains all that an update or an answer needs to know. It is a plain value: it is stored with the
+state, and two states can be combined only if their layouts are equal.
 """
 
 import hashlib
@@ -16,81 +16,125 @@ import msgspec
 from eddyline.kernels import doubles
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
-from eddyline.sketch.distinct import DistinctSpec
-from eddyline.sketch.join_distinct import JoinDistinctSpec
-from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sql.query import AnyQuery, Expression, Key, SetQuery
-from eddyline.types import Column
+from eddyline.types import Column, DerivedColumn
 
 SKETCHED_DIGITS = 3
-"""Of a FLOAT or DOUBLE sketches hold the digits from 2^SKETCHED_LOWEST on: their answers are estimates anyhow."""
+"""Sketches hold the digits of a FLOAT or DOUBLE from 2^SKETCHED_LOWEST on: their answers are estimates anyway."""
 SKETCHED_LOWEST = -60
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """A declared stream: its columns, and how its rows say what they change."""
+    """A declared stream: its columns, and how its rows express changes."""
 
     name: str
     columns: tuple[Column, ...]
     changes: str | None = None
     event_time: str | None = None
+    derived: tuple[DerivedColumn, ...] = ()
+
+    @property
+    def every_column(self) -> tuple[Column, ...]:
+        """The columns that queries may name: those of the rows, and derived ones."""
+        return (*self.columns, *self.derived)
 
 
-class Measure(msgspec.Struct, frozen=True, order=True):
-    """A number per row as an integer times a unit, raised to a power. NULL counts for nothing.
+class Measure(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """A number per row as an integer times a unit: an expression to a power, times others. NULL counts as nothing.
 
-    Integers and DECIMAL take one word, in units of their last digit; FLOAT and DOUBLE take several (`kernels.doubles`).
+    Integers and DECIMAL take one word, in units of their last digit, and so do products of two of them. FLOAT,
+    DOUBLE and products of three numbers take several (`kernels.doubles`). times: measures that have no `times`
+    themselves.
     """
 
     expression: Expression
-    power: int = 1
+    power: int  # without a default, so that it is always written, as in states of format 3
+    times: tuple["Measure", ...] = ()
+
+    @property
+    def parts(self) -> tuple["Measure", ...]:
+        """The powers of single expressions whose product it is."""
+        return (Measure(self.expression, self.power), *self.times) if self.times else (self,)
+
+    @property
+    def text(self) -> str:
+        """The product as it is written, without the power of a single expression."""
+        if not self.times:
+            return self.expression.text
+        return " * ".join(
+            each.text if each.power == 1 else f"{each.text}^{each.power}" for each in self.parts
+        )
+
+    @property
+    def _floats(self) -> int:
+        """How many FLOAT and DOUBLE numbers are multiplied."""
+        return sum(each.power for each in self.parts if each.expression.type.is_float)
 
     @property
     def is_wide(self) -> bool:
         """Whether a number takes several words."""
-        return self.expression.type.is_float
+        return self._floats > 0 or sum(each.power for each in self.parts) > doubles.MOST_IN_A_WORD
+
+    @property
+    def _digits(self) -> int:
+        whole = sum(each.power for each in self.parts) - self._floats
+        return doubles.DIGITS * self._floats + doubles.WHOLE_DIGITS * whole
 
     @property
     def words(self) -> int:
-        """The words of a number, and of a sum of them."""
-        digits = {1: doubles.DIGITS, 2: doubles.SQUARE_DIGITS}
-        return 1 + digits[self.power] if self.is_wide else 1
+        """The number of words of a number, and of a sum of such numbers."""
+        return 1 + self._digits if self.is_wide else 1
 
     @property
     def sketched_words(self) -> int:
-        """The words that a sketch takes of a number: the last ones, of the highest digits."""
-        return SKETCHED_DIGITS + self.power - 1 if self.is_wide else 1
+        """The number of words that a sketch takes from a number: the last ones, with the highest digits."""
+        below = max(SKETCHED_LOWEST - self.lowest, 0) // doubles.BITS
+        return self._digits - below if self.is_wide else 1
 
     @property
     def lowest(self) -> int:
         """The exponent of two of a wide number's unit, 0 for others."""
-        return self.power * doubles.LOWEST if self.is_wide else 0
+        return self._floats * doubles.LOWEST
 
     @property
     def unit(self) -> Fraction:
-        """What 1 of the integer is."""
-        scale = 0 if self.is_wide else self.power * self.expression.type.scale
+        """The value of 1 in the integer."""
+        whole = (each for each in self.parts if not each.expression.type.is_float)
+        scale = sum(each.power * each.expression.type.scale for each in whole)
         return Fraction(1, 10**scale << -self.lowest)
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A key's place in a link: which hash slot, and which member it is of how many that meet there."""
+    """A key's place in a link: its hash slot, and which member it is of how many that meet there."""
 
     slot: int = 0
     member: int = 0
     members: int = 2
 
 
-SynopsisKind = Literal["total", "hash", "agms", "distinct", "peeling", "join-distinct"]
+SynopsisKind = Literal[
+    "total",
+    "hash",
+    "agms",
+    "distinct",
+    "peeling",
+    "join-distinct",
+    "dyadic",
+    "two-level",
+    "two-level-copies",
+    "jd",
+]
+"""The last four and "agms" are the documents' own: "two-level" is the time-efficient form, then the plain one."""
 
 
 class Demand(msgspec.Struct, frozen=True, order=True):
-    """What of a stream a synopsis must hold, and in which kind. Equal demands share one synopsis.
+    """What a synopsis must hold of a stream, and in which kind. Equal demands share one synopsis.
 
-    keys: one for each link of the sketched relation, with their places. presence: expressions that must not be
-    NULL for a row to count (the measure of an AVG, seen by its COUNT). sample: keys that a sample was asked for.
-    side: of a distinct count over a join.
+    keys: one for each link of the sketched relation, with their places. presence: expressions that must not be NULL
+    for a row to count (the measure of an AVG, as its COUNT reads it). sample: number of keys requested for a
+    sample. side: of a distinct count over a join. domain_bits: for the documents' synopses that keep the bits of a
+    key, the number of bits of the keys that are compared; 0 for others.
     """
 
     stream: str
@@ -102,20 +146,30 @@ class Demand(msgspec.Struct, frozen=True, order=True):
     sample: int = 0
     side: int = 0
     places: tuple[Place, ...] = ()
+    domain_bits: int = 0
 
     @property
     def id(self) -> str:
-        """A name by content, which survives other queries coming and going."""
-        return f"{self.stream}-{hashlib.blake2b(msgspec.json.encode(self), digest_size=4).hexdigest()}"
+        """A name by content, which does not change when other queries are added or removed."""
+        content = msgspec.to_builtins(self)
+        if not self.domain_bits:
+            del content["domain_bits"]  # earlier versions did not have it: their ids stay the same
+        return f"{self.stream}-{hashlib.blake2b(msgspec.json.encode(content), digest_size=4).hexdigest()}"
 
 
 class KeptSynopsis(msgspec.Struct, frozen=True):
-    """A synopsis that the plan keeps: what of a stream goes into it, its spec and its candidate table."""
+    """A synopsis that the plan keeps: what it holds of a stream, its spec and its candidate table.
+
+    unfollowed: it holds only rows whose key the sample does not follow; the dictionaries hold the others.
+    has_labels: the values of candidate keys are kept, because a key's code does not determine them.
+    """
 
     id: str
     demand: Demand
     spec: Spec
     candidates: CandidateSpec | None = None
+    unfollowed: bool = False
+    has_labels: bool = False
 
     @property
     def stream(self) -> str:
@@ -124,16 +178,12 @@ class KeptSynopsis(msgspec.Struct, frozen=True):
 
     @property
     def number_words(self) -> int:
-        """How many words of a measure it takes: the last ones."""
-        return (
-            1
-            if isinstance(self.spec, DistinctSpec | PeelingSpec | JoinDistinctSpec)
-            else self.spec.number_words
-        )
+        """The number of words that it takes from a measure: the last ones."""
+        return getattr(self.spec, "number_words", 1)
 
     @property
     def size(self) -> int:
-        """Its counters, those of numbers of several words counted once: what its error goes by."""
+        """The number of its counters, with numbers of several words counted once: its error depends on this."""
         return self.spec.words // self.number_words
 
     @property
@@ -163,15 +213,15 @@ class Flag(msgspec.Struct, frozen=True, order=True):
     presence: tuple[Expression, ...] = ()
 
     def implies(self, other: "Flag") -> bool:
-        """Return whether a row that carries this flag certainly carries another."""
+        """Return whether every row that carries this flag also carries another."""
         return set(other.predicates) <= set(self.predicates) and set(other.presence) <= set(self.presence)
 
 
 class Guard(msgspec.Struct, frozen=True, order=True):
-    """On which rows an expression is known that can fail: those that meet one of some conjunctions of predicates.
+    """The rows on which an expression that can fail is known: those that meet one of some conjunctions.
 
-    Elsewhere it counts as NULL, because no query reads it there. power: 0 for the expression itself, in keys and as
-    presence; else for the measure of that power, in which a number may have no fixed point.
+    On other rows it counts as NULL, because no query reads it there. power: 0 for the expression itself, in keys
+    and as presence; otherwise the power of the measure, which may have no value in fixed point.
     """
 
     text: str
@@ -182,9 +232,10 @@ class Guard(msgspec.Struct, frozen=True, order=True):
 class Elements(msgspec.Struct, frozen=True, order=True):
     """The columns of a dictionary: keys, flags and measures of a stream's rows.
 
-    groups: keys that are no links here: queries only group by them. labelled: keys of which the values are kept, too.
-    counted: which rows are held: those that carry all of some flags, by position; every row where there are none.
-    guards: of expressions that are not known on every row.
+    groups: keys that are not links here: queries only group by them. labelled: keys whose values are kept, too.
+    counted: which rows are held: those that carry all of some flags, by position; every row if it is empty. guards:
+    of expressions that are not known on every row. apart: links are followed at their own rates, for distinct
+    counts over joins, which read the groups as codes.
     """
 
     stream: str
@@ -195,9 +246,10 @@ class Elements(msgspec.Struct, frozen=True, order=True):
     labelled: tuple[Key, ...] = ()
     counted: tuple[tuple[int, ...], ...] = ()
     guards: tuple[Guard, ...] = ()
+    apart: bool = False
 
     def guard(self, text: str, power: int = 0) -> tuple[tuple[str, ...], ...]:
-        """Return the conjunctions under which an expression is known, none where it is known on every row."""
+        """Return the conjunctions under which an expression is known, none if it is known on every row."""
         found = (each.predicates for each in self.guards if (each.text, each.power) == (text, power))
         return next(found, ())
 
@@ -240,7 +292,7 @@ class Elements(msgspec.Struct, frozen=True, order=True):
 class PlannedSample(msgspec.Struct, frozen=True):
     """A stream sample of some queries: what its dictionaries hold, in the first stage and in the second.
 
-    sketches: the synopses that are kept beside it from the second stage on.
+    sketches: the synopses that are kept next to it from the second stage on.
     """
 
     id: str
@@ -249,17 +301,44 @@ class PlannedSample(msgspec.Struct, frozen=True):
     spec: SampleSpec
     sketches: tuple[KeptSynopsis, ...] = ()
 
+    @property
+    def labelled(self) -> tuple[KeptSynopsis, ...]:
+        """The sketches that keep the values of their candidate keys."""
+        return tuple(kept for kept in self.sketches if kept.has_labels)
+
     def position(self, stream: str) -> int | None:
-        """Return which exact dictionary is a stream's, None where the sample holds none of it."""
+        """Return the index of a stream's exact dictionary, None if the sample does not hold the stream."""
         return next((i for i, each in enumerate(self.exact) if each.stream == stream), None)
+
+    def source(self, demand: Demand) -> int | None:
+        """Return the index of the second-stage dictionary that holds the followed keys of a sketch of one key.
+
+        None if there is no such dictionary: its only link is the key, and it has the flags and the measure.
+        """
+        flags = {
+            *(Flag(predicates=each) for each in (demand.predicates,) if each),
+            *(Flag(presence=(each,)) for each in demand.presence),
+        }
+        return next(
+            (
+                i
+                for i, each in enumerate(self.kept)
+                if each.stream == demand.stream
+                and not each.apart
+                and each.links == frozenset(demand.keys)
+                and flags <= set(each.flags)
+                and (demand.measure is None or demand.measure in each.measures)
+            ),
+            None,
+        )
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What the planner decided for a query before memory was shared out: its hash slots and its parts.
+    """What the planner decided for a query before memory was divided: its hash slots and its parts.
 
-    hash_slots: one for each link. parts: for each part of a partitioned join the predicates of each relation that cut
-    it out; shares: of the words of a relation, the part's; gain: how many times less memory the parts are expected
-    to need.
+    hash_slots: one for each link. parts: for each part of a partitioned join, the predicates of each relation that
+    select it; shares: the part's share of the words of a relation; gain: how many times less memory the parts are
+    expected to need.
     """
 
     hash_slots: tuple[int, ...] = ()
@@ -268,14 +347,29 @@ class Decision(msgspec.Struct, frozen=True):
     gain: float = 1.0
 
 
-class PlannedQuery(msgspec.Struct, frozen=True):
-    """A query, the method that answers it, what it reads, and what was decided for it.
+class Guaranteed(msgspec.Struct, frozen=True):
+    """What a guarantee of (epsilon, delta) takes: by which theorem, and how many bytes.
 
-    quantities: the sketches that it reads; none where its stream sample (`sample`) alone answers it. totals: for each
+    calibrated: bytes at which the calibrated interval at 1 - delta is expected to be as narrow.
+    """
+
+    epsilon: float
+    delta: float
+    theorem: str
+    nbytes: int
+    calibrated: int
+
+
+class PlannedQuery(msgspec.Struct, frozen=True):
+    """A query, the method that answers it, what it reads, and the decision for it.
+
+    quantities: the sketches that it reads; none if its stream sample (`sample`) alone answers it. totals: for each
     quantity the exact total of every relation. shape: how it reads the sample's dictionaries. expected_error: half
-    the width of the interval that is expected, relative to the answer; None where it is not known. details: how each of
-    its aggregates that need the single values of a group reads them. ad_hoc: nothing is kept for it; it was added to a
-    running plan, and is answered from what a sample holds for others, as if it had not been planned.
+    the width of the expected interval, relative to the answer; None if it is not known. details: how each of its
+    aggregates that need the single values of a group reads them. ad_hoc: nothing is kept for it; it was added to a
+    running plan, and is answered from what a sample holds for others, as if it had not been planned. rest_sketches:
+    for each quantity of groups of one stream, the sketch of rows whose group is not followed, in which heavy groups
+    are found. guarantee: the one that its sketches are sized for.
     """
 
     name: str
@@ -289,6 +383,8 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     expected_error: float | None = None
     details: tuple["PlannedQuery", ...] = ()
     ad_hoc: bool = False
+    rest_sketches: dict[str, str] = {}
+    guarantee: Guaranteed | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -301,13 +397,14 @@ class PlannedQuery(msgspec.Struct, frozen=True):
         """All synopses that the query reads, each once."""
         read = [name for quantity in self.quantities.values() for name in quantity.ids]
         read += [name for detail in self.details for name in detail.ids]
+        read += self.rest_sketches.values()
         return tuple(
             dict.fromkeys([*read, *(name for quantity in self.totals.values() for name in quantity)])
         )
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
-    """A window over event time: so many panes of `slide` microseconds."""
+    """A window over event time: a number of panes of `slide` microseconds."""
 
     slide: int
     panes: int
@@ -322,18 +419,18 @@ class WindowGroup(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all panes that are kept, the one that fills among them, and of their numbers."""
+        """Bytes of all kept panes, including the one that is filling, and of their numbers."""
         samples = sum(sample.spec.budget for sample in self.layout.samples)
         return 8 + (self.window.panes + 1) * (8 + self.layout.counter_bytes) + samples
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """Everything that a plan keeps: synopses that are fed from the first row, and stream samples.
+    """Everything that a plan keeps: synopses that are updated from the first row on, and stream samples.
 
-    timezone: the zone in which expressions read years, days and hours off timestamps; None where none does, so
-    that plans of different places stay equal. error: the relative error that was asked for, if one was. budget: the
-    bytes that the plan was made for, None where earlier versions made it. added: synopses that a running plan got
-    later, and that lack earlier rows, so that they do not go together with what is older.
+    timezone: the zone in which expressions read years, days and hours from timestamps; None if no expression does,
+    so that plans made in different places stay equal. error: the requested relative error, if any. budget: the
+    bytes that the plan was made for, None if an earlier version made it. added: synopses that were added to a
+    running plan; they lack earlier rows, so they are not combined with older ones.
     """
 
     seed: int
@@ -350,13 +447,13 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything kept, row counts of the streams and panes of windows among it."""
+        """Bytes of everything kept, including row counts of the streams and panes of windows."""
         samples = sum(sample.spec.budget for sample in self.samples)
         return self.counter_bytes + samples + sum(group.nbytes for group in self.windows)
 
     @property
     def counter_bytes(self) -> int:
-        """Bytes of the synopses that are fed from the first row."""
+        """Bytes of the synopses that are updated from the first row on."""
         return sum(kept.nbytes for kept in self.kept)
 
     @property
@@ -367,9 +464,9 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def expected_errors(self) -> dict[str, float]:
-        """Half the width of each query's interval that is expected, relative to the answer; infinite if not known.
+        """Half the width of each query's expected interval, relative to the answer; infinite if not known.
 
-        Ad hoc ones are left out: nothing is planned for them.
+        Ad hoc queries are left out: nothing is planned for them.
         """
         return {
             each.name: inf if each.expected_error is None else each.expected_error
@@ -388,7 +485,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what is kept and who reads it, whatever errors are expected: equal ones can be combined."""
+        """A hash of what is kept and who reads it, without expected errors: states with equal hashes combine."""
         queries = tuple(msgspec.structs.replace(each, expected_error=None) for each in self.queries)
         written = msgspec.structs.replace(self, queries=queries, budget=None, added=())
         content = as_first_written(msgspec.json.decode(msgspec.json.encode(written)))
@@ -399,7 +496,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return next(stream for stream in self.streams if stream.name == name)
 
     def update_cost(self, stream: str) -> int:
-        """Return how many words a row of a stream touches in what is fed from the first row, panes included."""
+        """Return how many words a row of a stream touches in synopses updated from the first row, with panes."""
         panes = sum(group.layout.update_cost(stream) for group in self.windows)
         return panes + sum(
             kept.spec.touched + (2 if kept.candidates else 0) for kept in self.kept_for(stream)
@@ -413,6 +510,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 UNHASHED = ("budget", "added")
 """Fields of a layout that its hash leaves out: what is kept does not depend on them."""
 _CAME_LATER: dict[str, object] = {
+    "derived": [],
     "details": [],
     "counted": [],
     "guards": [],
@@ -424,17 +522,23 @@ _CAME_LATER: dict[str, object] = {
     "ad_hoc": False,
     "budget": None,
     "added": [],
+    "unfollowed": False,
+    "has_labels": False,
+    "rest_sketches": {},
+    "domain_bits": 0,
+    "guarantee": None,
+    "apart": False,
 }
-"""Fields that stores of format 3 did not have at first, and what they are where nothing uses them."""
+"""Fields that stores of format 3 did not have at first, and their values if nothing uses them."""
 
 
 def layout_hash(content: object) -> str:
-    """Return the hash of a layout as plain values, whose queries expect no errors."""
+    """Return the hash of a layout given as plain values, whose queries expect no errors."""
     return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).hexdigest()
 
 
 def as_first_written(content: object) -> object:
-    """Return a layout without fields that came later and are not used, so that stores of before have the same hash."""
+    """Return a layout without later fields that are not used, so that older stores have the same hash."""
     if isinstance(content, dict):
         return {
             name: as_first_written(value)

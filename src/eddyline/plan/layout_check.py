@@ -1,14 +1,15 @@
-"""Whether a layout that was read is one that a plan could have made.
+"""Checks whether a layout that was read is one that a plan could have made.
 
-A layout comes with every state, from files that anybody can write. It decides how much memory is asked for and which
-words are touched by the kernels, which check no bounds. So nothing of it is used before it was checked.
+A layout comes with every state, from files that anybody can write. It determines how much memory is allocated and
+which words are touched by the kernels, which check no bounds. So no part of it is used before it is checked.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from eddyline.errors import CorruptState, FormatVersion
+from eddyline.errors import CorruptState, EddylineError, FormatVersion
 from eddyline.kernels import doubles
 from eddyline.plan.layout import (
     UNHASHED,
@@ -23,15 +24,16 @@ from eddyline.plan.layout import (
 from eddyline.sample.spec import DictionarySpec, Regrouped, SampleSpec, Shape, View
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sql.query import Key
 
 _WORD = 1 << 64
-_LOWEST = 2 * doubles.LOWEST
+_LOWEST = 3 * doubles.LOWEST
 
 
 def check_layout(layout: Layout, content: object, digest: str) -> None:
-    """Raise CorruptState for a layout that no plan makes, FormatVersion for one of numbers that are not read anymore.
+    """Raise CorruptState for a layout that no plan makes, FormatVersion if its number format is no longer read.
 
-    content: the layout as it was written, as plain values. digest: its hash then, if that is known.
+    content: the layout as it was written, as plain values. digest: its hash at that time, if known.
     """
     try:
         check_measures(layout)
@@ -42,8 +44,28 @@ def check_layout(layout: Layout, content: object, digest: str) -> None:
         raise CorruptState(f"the plan contradicts itself: {error}.") from error
 
 
+@contextmanager
+def plan_that_was_read(*, decoded: bool) -> Iterator[None]:
+    """Raise CorruptState if Python fails on a plan that came as bytes; decoded: whether it came as bytes.
+
+    A forger can also compute the hash of a plan. The checks above protect memory, but they cannot find every plan
+    that no workload makes: for example an index of a query that is too large, or SQL that cannot be parsed.
+    """
+    try:
+        yield
+    except (EddylineError, MemoryError):
+        raise
+    except Exception as error:
+        if not decoded:
+            raise
+        raise CorruptState(
+            f"the plan of this state does not fit what it keeps ({type(error).__name__}: {error}). If the file was "
+            "damaged or changed, restore an earlier epoch or build the state again; if not, please report a bug."
+        ) from error
+
+
 def _digests(content: object) -> set[str]:
-    """Return the hash of a layout as it was written, as this version and as the first ones computed it."""
+    """Return the hash of a layout as it was written, as this version and the first versions computed it."""
     if isinstance(content, dict) and isinstance(content.get("queries"), list):
         queries = [{**each, "expected_error": None} for each in content["queries"]]
         content = {name: each for name, each in content.items() if name not in UNHASHED} | {
@@ -69,7 +91,7 @@ def _check(layout: Layout) -> None:
 
 
 def _check_query(planned: PlannedQuery, layout: Layout, streams: set[str]) -> None:
-    """Raise CorruptState where a query reads what the plan does not keep."""
+    """Raise CorruptState if a query reads something that the plan does not keep."""
     sample = next((each for each in layout.samples if each.id == planned.sample), None)
     if (
         not layout.by_id.keys() >= set(planned.ids)
@@ -116,7 +138,7 @@ def _is_sound_view(view: View, dictionaries: tuple[DictionarySpec, ...]) -> bool
 
 
 def _is_sound(kept: KeptSynopsis) -> bool:
-    """Return whether a synopsis reads only keys that its stream gives, into counters that it has."""
+    """Return whether a synopsis reads only keys that its stream has, into counters that it has."""
     spec, reads = kept.spec, [0]
     if isinstance(spec, HashSketchSpec):
         reads = [use.key for use in spec.uses]
@@ -131,7 +153,7 @@ def _is_sound(kept: KeptSynopsis) -> bool:
 
 
 def _is_sound_sample(sample: PlannedSample, streams: set[str]) -> bool:
-    """Return whether a sample's dictionaries hold what their columns say, within the budget of both stages."""
+    """Return whether a sample's dictionaries match their columns, within the budgets of both stages."""
     spec = sample.spec
     parts = [*zip(sample.exact, spec.exact, strict=False), *zip(sample.kept, spec.kept, strict=False)]
     return (
@@ -144,8 +166,21 @@ def _is_sound_sample(sample: PlannedSample, streams: set[str]) -> bool:
         )
         and all(-1 <= link < len(spec.seeds) for _, held in parts for link in held.classes)
         and all(_is_sound_shape(shape, spec) for shape in spec.shapes)
+        and all(_is_sound_rest(kept, sample) for kept in sample.sketches)
         and all(_fits(how, spec.exact, held) for how, held in zip(spec.regrouped, spec.kept, strict=True))
     )
+
+
+def _is_sound_rest(kept: KeptSynopsis, sample: PlannedSample) -> bool:
+    """Return whether a sketch of unfollowed keys has a dictionary of the followed ones, with the values to show."""
+    if not kept.unfollowed:
+        return not kept.has_labels
+    source = sample.source(kept.demand)
+    if source is None or kept.candidates is None or kept.demand.kind != "hash" or len(kept.demand.keys) != 1:
+        return False
+    held, links = sample.kept[source], sample.spec.kept[source].classes
+    parts = {Key((part,)) for part in kept.demand.keys[0].columns} if kept.has_labels else set()
+    return sum(link >= 0 for link in links) == 1 and parts <= set(held.keys)
 
 
 def _unlinked(spec: DictionarySpec) -> DictionarySpec:
@@ -165,20 +200,20 @@ def _fits(how: Regrouped, sources: tuple[DictionarySpec, ...], made: DictionaryS
 
 
 def check_measures(layout: Layout) -> None:
-    """Raise FormatVersion where FLOAT or DOUBLE measures are held in one word, rounded, as earlier versions did."""
+    """Raise FormatVersion if FLOAT or DOUBLE measures are held in one word, rounded, as earlier versions did."""
     for group in layout.windows:
         check_measures(group.layout)
     for measure, words in _held_measures(layout):
         if words < measure.sketched_words:
             raise FormatVersion(
-                f"this state holds sums of {measure.expression.text}, a {measure.expression.type}, rounded to a few "
+                f"this state holds sums of {measure.text}, a {measure.expression.type}, rounded to a few "
                 "digits, as earlier versions did and this one does not read: build it anew, or read it with the "
                 "release that wrote it."
             )
 
 
 def _held_measures(layout: Layout) -> Iterator[tuple[Measure, int]]:
-    """Yield each wide measure of what is kept, and in how many words it is."""
+    """Yield each wide measure that is kept, and how many words hold it."""
     for kept in layout.by_id.values():
         if kept.demand.measure is not None and kept.demand.measure.is_wide:
             yield kept.demand.measure, kept.number_words

@@ -1,8 +1,4 @@
-"""Statistics of streams and queries: what the planner knows before it shares the memory out.
-
-They come from hints, from an analysis of history, or from a running state; each entry is optional, and what is
-not known is planned for as if all queries were alike. Plain values: `to_json` and `from_json` keep them.
-"""
+"""Statistics of streams and queries: what the planner knows before it divides the memory."""
 
 import msgspec
 from msgspec.structs import replace
@@ -10,14 +6,19 @@ from msgspec.structs import replace
 from eddyline.errors import PlanError
 from eddyline.plan.layout import Demand
 from eddyline.plan.partition.histograms import Histogram
+from eddyline.plan.sharing.coalesce import Objective
 from eddyline.sql.query import AnyQuery, Key
+
+# Statistics come from hints, from an analysis of history, or from a running state. Each entry is optional;
+# without it, the planner treats all queries alike. They are plain values: `to_json` and `from_json` keep
+# them.
 
 
 class RelationStatistics(msgspec.Struct, frozen=True):
-    """What is known of one relation of a join.
+    """What is known about one relation of a join.
 
-    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. distinct: how many
-    different values each key has. total: the number of its rows, or the sum of its measure.
+    self_join: the sum of squared frequencies (or measures) over its tuples of join keys. distinct: the number of
+    distinct values of each key. total: the number of its rows, or the sum of its measure.
     """
 
     self_join: float
@@ -26,7 +27,7 @@ class RelationStatistics(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Relations and histograms by description, join sizes by query text and quantity, rows by stream."""
+    """Relations and histograms by description, join sizes by query and quantity, rows by stream."""
 
     relations: dict[str, RelationStatistics] = {}
     sizes: dict[str, dict[str, float]] = {}
@@ -34,7 +35,7 @@ class Statistics(msgspec.Struct, frozen=True):
     histograms: dict[str, Histogram] = {}
 
     def relation(self, demand: Demand) -> RelationStatistics | None:
-        """Return what is known of the relation that a demand sketches."""
+        """Return what is known about the relation that a demand sketches."""
         return self.relations.get(relation_name(demand))
 
     def size(self, query: AnyQuery, quantity: str) -> float | None:
@@ -42,7 +43,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return self.sizes.get(query_name(query), {}).get(quantity)
 
     def below_noise(self, query: AnyQuery, quantity: str) -> bool:
-        """Return whether a quantity was measured and no size was seen: nothing joins, or less than the noise."""
+        """Return whether a quantity was measured and no size was found: nothing joins, or less than the noise."""
         sizes = self.sizes.get(query_name(query))
         return sizes is not None and not sizes.get(quantity)
 
@@ -51,7 +52,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return self.histograms.get(relation_name(replace(demand, keys=(key,))))
 
     def merged(self, other: "Statistics") -> "Statistics":
-        """Return both; where both know something, the other's word counts."""
+        """Return the union of both; on conflict, `other` wins."""
         sizes = {
             name: {**self.sizes.get(name, {}), **other.sizes.get(name, {})}
             for name in sorted(self.sizes.keys() | other.sizes.keys())
@@ -77,12 +78,12 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def query_name(query: AnyQuery) -> str:
-    """Return the text of a query in one line: equal texts are one query."""
+    """Return the SQL of a query in one line: equal SQL strings are one query."""
     return " ".join(query.text.split())
 
 
 def relation_name(demand: Demand) -> str:
-    """Return what a demand sketches, whatever the synopsis: equal names are one relation."""
+    """Return what a demand sketches, regardless of the synopsis: equal names are one relation."""
     return f"{demand.stream} {held_of(demand)}".strip()
 
 
@@ -92,9 +93,24 @@ def held_of(demand: Demand) -> str:
     if demand.keys:
         parts.append("on " + " x ".join(map(str, demand.keys)))
     if demand.measure is not None:
-        power = "" if demand.measure.power == 1 else f" to the power of {demand.measure.power}"
-        parts.append(f"of {demand.measure.expression.text}{power}")
+        single = demand.measure.power == 1 or demand.measure.times  # a product is written with its powers
+        power = "" if single else f" to the power of {demand.measure.power}"
+        parts.append(f"of {demand.measure.text}{power}")
     conditions = [f"{part.text} is not null" for part in demand.presence] + list(demand.predicates)
     if conditions:
         parts.append("where " + " and ".join(conditions))
     return " ".join(parts).replace("`", "")
+
+
+# Inputs of the planner besides the queries.
+
+
+class PlanningInputs(msgspec.Struct, frozen=True):
+    """Inputs of the planner besides the queries: statistics, and which error is to be least.
+
+    held: bytes that each sample of a running plan holds now.
+    """
+
+    statistics: Statistics = Statistics()
+    objective: Objective = "average"
+    held: dict[str, int] = {}

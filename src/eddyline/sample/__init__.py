@@ -1,6 +1,6 @@
-"""Stream samples: the net rows of the values that are followed; all of them while everything fits.
+"""Stream samples: the net rows of the followed values; of all values while everything fits.
 
-`spec` says what an element is, `dictionary` holds elements with their net totals, `roster` says which values of
-a link class are followed, `following` puts both together, `messages` joins dictionaries, `reduction` decides
-whom to follow when memory runs out.
+`spec` defines what an element is, `dictionary` holds elements with their net totals, `state` combines dictionaries
+with rosters of the followed values of each link class, `messages` joins dictionaries, `reduction` decides which
+keys to keep when over budget.
 """

@@ -1,15 +1,19 @@
-"""What is sent through a join by group: for a place of a link and a group, the sums of all quantities side by side."""
+"""What a relation sends through a join by group: sums for each value of a link and group, as lists or tables."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from eddyline.kernels.groups import add_products, count_products
-from eddyline.sample.sorting import FEW, MOST_CELLS, BoolArray, IntArray, numbered, ordered
+from eddyline.kernels.groups import add_products, add_to_table, count_products
+from eddyline.sample.packing import FEW, MOST_CELLS, BoolArray, IntArray, numbered, ordered
+
+# For a place of a link and a group, the sums of all quantities are held side by side.
+
 
 _DENSE = 8
-"""Sums are added into a cell for every place and group where there are at most so many cells for each entry."""
+"""Sums are added into a cell for every place and group if there are at most this many cells per entry."""
 
 Entries = tuple[IntArray, IntArray, np.ndarray]
 """Where the entries of each place begin, their groups, and their sums."""
@@ -19,7 +23,7 @@ Entries = tuple[IntArray, IntArray, np.ndarray]
 class Carried:
     """Sums by place and group: entries ordered by place, or, without groups, one entry for every place.
 
-    At a place every group has one entry at most. sums: a row for each entry, a column for each quantity.
+    At a place every group has at most one entry. sums: a row for each entry, a column for each quantity.
     """
 
     sums: np.ndarray
@@ -28,7 +32,7 @@ class Carried:
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where the entries of each place begin, and at last where all end."""
+        """Where the entries of each place begin, and as the last number where all end."""
         assert self.places is not None
         return np.append(0, np.cumsum(np.bincount(self.places)))
 
@@ -41,12 +45,12 @@ class Carried:
 
     @cached_property
     def numbered(self) -> tuple[IntArray, IntArray]:
-        """The groups that there are, ascending, and for each entry which of them it is."""
+        """The existing groups, ascending, and for each entry the index of its group."""
         assert self.groups is not None
         return numbered(self.groups)
 
     def entries(self) -> Entries:
-        """Return (where the entries of each place begin, their groups, their sums), those that are all 0 left out."""
+        """Return (where the entries of each place begin, their groups, their sums), without entries of all 0."""
         used = any_of(self.sums)
         if self.places is None:
             starts = np.append(0, np.cumsum(used))
@@ -57,14 +61,14 @@ class Carried:
         return Carried(self.sums.compress(used, axis=0), self.places[used], self.groups[used]).entries()
 
     def totals(self, size: int) -> np.ndarray:
-        """Return what entries hold at each of so many places, all groups together."""
+        """Return the sums of entries at each of `size` places, all groups together."""
         assert self.places is not None
         totals = np.zeros((size, self.sums.shape[1]), dtype=self.sums.dtype)
         np.add.at(totals, self.places, self.sums)
         return totals
 
     def between(self, start: int, stop: int) -> "Carried":
-        """Return what stands at some places, which are counted from the first of them."""
+        """Return the entries at some places, which are counted from the first of them."""
         if self.places is None:
             return Carried(self.sums[start:stop])
         assert self.groups is not None
@@ -85,7 +89,7 @@ class Carried:
 
 
 def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArray]:
-    """Return (entries, entries of another) for every pair that stands at one place."""
+    """Return (entries, entries of another) for every pair at the same place."""
     if other.places is None:
         return slice(None), places
     last = len(other.starts) - 1
@@ -100,8 +104,8 @@ def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArra
 def multiplied(
     rows: IntArray, groups: IntArray, sums: np.ndarray, places: IntArray, reached: Carried
 ) -> tuple[IntArray, IntArray, np.ndarray]:
-    """Return elements, groups and sums, each once for every entry that reaches it at its place, times that entry."""
-    own, theirs = matches(places[rows], reached)
+    """Return elements, groups and sums, once for every entry that reaches the element, times that entry."""
+    own, theirs = matches(places[rows].astype(np.int64, copy=False), reached)
     sums = _taken(sums, own) * _taken(reached.sums, theirs)
     groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
     used = any_of(sums)
@@ -111,7 +115,7 @@ def multiplied(
 
 
 def _taken(sums: np.ndarray, entries: IntArray | slice) -> np.ndarray:
-    """Return the sums of some entries; numpy's `take` has rows several times sooner than brackets."""
+    """Return the sums of some entries; numpy's `take` is several times faster for rows than indexing."""
     return sums[entries] if isinstance(entries, slice) else sums.take(entries, axis=0)
 
 
@@ -124,7 +128,7 @@ def any_of(sums: np.ndarray) -> BoolArray:
 
 
 def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
-    """Return entries of equal place and group as one."""
+    """Return entries with those of equal place and group added up."""
     if len(places) == 0:
         return Carried(sums, places, groups)
     known, codes = numbered(groups)
@@ -137,6 +141,8 @@ def added_up(places: IntArray, groups: IntArray, sums: np.ndarray) -> Carried:
             np.add.reduceat(_taken(sums, order), starts, axis=0), places[order][first], groups[order][first]
         )
     cell = places * len(known) + codes
+    if bool(np.all(cell[1:] > cell[:-1])):  # elements of a dictionary are mostly in this order already
+        return Carried(sums, places, groups)
     if sums.dtype == np.float64 and cells <= min(_DENSE * len(cell), MOST_CELLS):
         used = np.flatnonzero(np.bincount(cell, minlength=cells))
         columns = [np.bincount(cell, weights=sums[:, q], minlength=cells)[used] for q in range(sums.shape[1])]
@@ -155,8 +161,8 @@ def carried_through(
 ) -> Carried | None:
     """Return what elements send on: their weights times every entry that reaches them, added up by place and group.
 
-    reached_at: the place of each element among what reaches them. None where it is left to `matches`: a loop over
-    integers of any size, over more groups than there is room for, or over few products.
+    reached_at: the place of each element among what reaches them. Returns None if `matches` must do it: for a loop
+    over integers of any size, over more groups than fit, or over few products.
     """
     products = int(reached.counts(reached_at).sum())
     if reached.groups is None or weights.dtype == np.object_ or products < max(FEW, 1):
@@ -180,15 +186,117 @@ def carried_through(
 
 
 def _changes(column: IntArray) -> np.ndarray:
-    """Return where a sorted column has another value than before."""
+    """Return where a sorted column differs from the value before."""
     first = np.ones(len(column), dtype=np.bool_)
     first[1:] = column[1:] != column[:-1]
     return first
 
 
 def spread_out(entries: Carried, size: int) -> Carried:
-    """Return entries that all are of one group as one entry for every place."""
+    """Return entries that are all in one group as one entry for every place."""
     sums = np.zeros((size, entries.sums.shape[1]), dtype=entries.sums.dtype)
     assert entries.places is not None
     sums[entries.places] = entries.sums
     return Carried(sums)
+
+
+# What a relation sends to a link as a table: for every place a row, with a cell for every quantity and
+# group.
+#
+# If groups are nearly independent of keys, nearly every value of a link occurs in nearly every group.
+# Entries would then name each group at every place; cells need no names, and are added up row by row.
+
+
+MOST_GROUPS = 1 << 17
+"""The most groups for which a table has columns."""
+_DENSE_TABLE = 4
+"""A table is made if at least one in this many cells is used."""
+_NEARLY_FULL = 3
+"""A place that is reached in at least one of this many groups is written with all of them, to be added by index."""
+
+_Array = np.ndarray
+Parts = tuple[_Array, _Array, _Array, _Array, _Array, _Array, _Array, _Array]
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The elements of a relation in the order of their places at a link, and what reaches them, by group.
+
+    groups: the number of each column. row_starts: where the elements of each place begin; bases: the column of each
+    element with what reaches it in the first group. The rest is as in the arguments of `add_to_table`.
+    """
+
+    groups: IntArray
+    row_starts: IntArray
+    weights: np.ndarray
+    bases: IntArray
+    reached_at: IntArray
+    starts: IntArray
+    codes: IntArray
+    full: BoolArray
+    sums: np.ndarray
+
+    @property
+    def parts(self) -> "Parts":
+        """The arguments of `add_to_table`."""
+        elements = (self.row_starts, self.weights, self.bases, self.reached_at)
+        return *elements, self.starts, self.codes, self.full, self.sums
+
+    @property
+    def halves(self) -> tuple[slice, slice]:
+        """Two parts of the places, with about equally many elements."""
+        middle = int(np.searchsorted(self.row_starts, self.row_starts[-1] // 2))
+        return slice(0, middle), slice(middle, len(self.row_starts) - 1)
+
+    def entries(self) -> Carried | None:
+        """Return the cells that are not 0 as entries; None if there are too many cells to hold at once."""
+        shape = (len(self.row_starts) - 1, self.weights.shape[1], len(self.groups))
+        if prod(shape) > MOST_CELLS:
+            return None
+        cells = np.zeros(shape)
+        add_to_table(*self.parts, cells)
+        used = np.flatnonzero((cells != 0.0).any(axis=1))
+        places, columns = np.divmod(used, shape[2])
+        sums = np.stack([cells[:, quantity].reshape(-1)[used] for quantity in range(shape[1])], axis=1)
+        return Carried(sums, places, self.groups[columns])
+
+
+def group_table(
+    places: IntArray, groups: IntArray, weights: np.ndarray, reached_at: IntArray, reached: Carried, size: int
+) -> GroupTable | None:
+    """Return the table of what elements send to a link of `size` places; None if most cells would be empty.
+
+    Arguments are as in `carried_through`, with places ascending.
+    """
+    counts = reached.counts(reached_at)
+    if reached.groups is None or weights.dtype != np.float64 or int(counts.sum()) < max(FEW, 1):
+        return None
+    own, own_codes = numbered(groups)
+    theirs, codes = reached.numbered
+    columns = len(own) * len(theirs)
+    if columns > MOST_GROUPS or columns * weights.shape[1] > MOST_CELLS:
+        return None
+    row_starts = np.searchsorted(places, np.arange(size + 1))
+    products = np.append(0, np.cumsum(counts))[row_starts]
+    if _DENSE_TABLE * int(np.minimum(np.diff(products), columns).sum()) < size * columns:
+        return None
+    starts, codes, full, sums = _filled(reached, codes, len(theirs))
+    numbers = (own[:, None] + theirs).reshape(-1)
+    bases = own_codes * len(theirs)
+    return GroupTable(numbers, row_starts, weights, bases, reached_at, starts, codes, full, sums)
+
+
+def _filled(
+    reached: Carried, codes: IntArray, groups: int
+) -> tuple[IntArray, IntArray, BoolArray, np.ndarray]:
+    """Return (starts, codes, which places have all groups, sums by quantity); nearly full places get zeros."""
+    counts = np.diff(reached.starts)
+    full = _NEARLY_FULL * counts >= groups
+    starts = np.append(0, np.cumsum(np.where(full, groups, counts)))
+    places = np.repeat(np.arange(len(counts)), counts)
+    at = np.where(full[places], codes, np.arange(len(codes)) - reached.starts[places]) + starts[places]
+    sums, written = np.zeros((reached.sums.shape[1], starts[-1])), np.zeros(starts[-1], dtype=np.int64)
+    written[at] = codes
+    for quantity in range(len(sums)):
+        sums[quantity][at] = reached.sums[:, quantity]
+    return starts, written, full, sums

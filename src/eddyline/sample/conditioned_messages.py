@@ -1,9 +1,9 @@
 """Joins of dictionaries by group under conditions between relations.
 
-As `grouped_messages`, but where two sides meet only those combinations of their groups go on that meet the conditions
-between them. What joins through a link is made at a relation of several links, where its sides meet: an element takes
-what reaches it through the link with the fewest entries, and the equality that closes a cycle is looked up in the
-others. So of a triangle no message of two of its relations is made.
+This works as `grouped_messages`, but where two sides meet, only combinations of their groups that meet the
+conditions between them go on. What joins through a link is computed at a relation of several links, where its sides
+meet: an element takes what reaches it through the link with the fewest entries, and the equality that closes a
+cycle is looked up in the others. So for a triangle no message of two of its relations is made.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,20 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from eddyline.errors import PlanError
-from eddyline.sample.carried import Carried, Entries
-from eddyline.sample.cross_conditions import CrossConditions, GroupCondition, Relations
-from eddyline.sample.group_tables import GroupTable
+from eddyline.sample.carried import Carried, Entries, GroupTable
+from eddyline.sample.cross_conditions import CrossConditions, Found, GroupCondition, Relations, Step, step_of
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.grouped_messages import GroupedMessages, Ordered
 from eddyline.sample.join import Join, behind
-from eddyline.sample.meeting_entries import Found, Step, step_of
-from eddyline.sample.sorting import MOST_CELLS, IntArray
+from eddyline.sample.packing import MOST_CELLS, IntArray
 from eddyline.sample.spec import Quantity
 
 _MOST_PAIRS = 1 << 28
-"""Of groups that are made for one answer."""
+"""The most pairs of groups that are made for one answer."""
 _MOST_SUMS = 1 << 25
-"""That one message of an answer may hold."""
+"""The most sums that one message of an answer may hold."""
 
 
 class ConditionedJoin(GroupedJoin):
@@ -34,7 +32,7 @@ class ConditionedJoin(GroupedJoin):
     kept: for each relation the columns that are groups of the answer. conditions: made for the groups of the join.
     """
 
-    whole_floats = 0.0  # running sums go over all places of a link, whatever joins there
+    whole_floats = 0.0  # running sums include all places of a link, whatever joins there
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class ConditionedJoin(GroupedJoin):
         return self.hub(range(len(self.nodes)))
 
     def hub(self, relations: Collection[int]) -> int:
-        """Return the relation at which most links meet; of several the one with most groups, which travel the least."""
+        """Return the relation with most links; of several the one with most groups, which then travel least."""
         return max(relations, key=lambda k: (len(self.nodes[k].variables), len(self.codes[k])))
 
     def _messages(
@@ -62,7 +60,7 @@ class ConditionedJoin(GroupedJoin):
 
 
 class _Reached(NamedTuple):
-    """What reaches the elements of a relation through a link, where each is reached, and the relations behind it."""
+    """What reaches a relation's elements through a link, where each is reached, and the relations behind it."""
 
     carried: Carried
     places: IntArray
@@ -70,7 +68,7 @@ class _Reached(NamedTuple):
 
 
 class ConditionedMessages(GroupedMessages):
-    """What relations send to links and links to relations, where it meets the conditions."""
+    """What relations send to links and links to relations, restricted to what meets the conditions."""
 
     def __init__(
         self,
@@ -112,30 +110,30 @@ class ConditionedMessages(GroupedMessages):
         return totals
 
     def sides(self, variable: int) -> Iterator[tuple[int, Entries, Entries]]:
-        """Yield all that joins at the values of a link as one side; the other is 1 everywhere."""
+        """Yield all that joins at the values of a link as one side; the other side is 1 everywhere."""
         ones = Carried(np.ones((self.join.sizes[variable], len(self.join.quantities))))
         yield 0, self.met(variable).entries(), ones.entries()
 
-    def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:  # noqa: ARG002 - none has a table
-        """Return None: what joins through a value is not made of two sides."""
+    def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:  # noqa: ARG002 - no link has a table
+        """Return None: what joins through a value does not consist of two sides."""
         return None
 
     def only(self, groups: IntArray) -> "ConditionedMessages":  # noqa: ARG002 - nothing is left out
-        """Return the messages of all elements: what joins through values is known already."""
+        """Return the messages of all elements: what joins through values is already known."""
         return self
 
     def _behind(self, variable: int, members: Collection[int]) -> Relations:
-        """Return the relations that are reached from members of a link without crossing it."""
+        """Return the relations that are reachable from members of a link without crossing it."""
         variables = [node.variables for node in self.join.nodes]
         return frozenset[int]().union(*(behind(variables, member, variable) for member in members))
 
     def _arriving(self, variable: int, relation: int, carried: Carried) -> _Reached:
         mine = self.relations[relation]
         side = self._behind(variable, set(self.members(variable)) - {relation})
-        return _Reached(carried, mine.places[mine.variables.index(variable)], side)
+        return _Reached(carried, mine.places[mine.variables.index(variable)].astype(np.int64), side)
 
     def _through_links(self, relation: int, without: int | None) -> list[_Reached]:
-        """Return what reaches a relation through its links but one."""
+        """Return what reaches a relation through its links except one."""
         return [
             self._arriving(variable, relation, self.passed(variable, relation))
             for variable in self.relations[relation].variables
@@ -150,7 +148,7 @@ class ConditionedMessages(GroupedMessages):
         return self._collected(relation, self._through_links(relation, towards), towards)
 
     def _joined(self, variable: int, members: Sequence[int]) -> Carried:
-        """Return what some relations send to a link, multiplied at each of its places: 1 where there are none."""
+        """Return what some relations send to a link, multiplied at each of its places: 1 without relations."""
         everywhere = np.arange(self.join.sizes[variable])
         if not members:
             ones = np.ones((len(everywhere), len(self.join.quantities)), dtype=self.weights[0].dtype)
@@ -181,7 +179,7 @@ class ConditionedMessages(GroupedMessages):
     def _orders(
         self, relation: int, found: Found, reached: Sequence[_Reached]
     ) -> Iterator[tuple[Found, list[Step]]]:
-        """Yield (elements, what they meet): each meets first what is the least for it."""
+        """Yield (elements, what they meet): each element first meets its smallest input."""
         mine = frozenset({relation})
         if len(reached) < 2:
             yield found, self._steps(mine, reached)
@@ -203,7 +201,7 @@ class ConditionedMessages(GroupedMessages):
         return steps
 
     def _through(self, found: Found, steps: Sequence[Step]) -> Iterator[Found]:
-        """Yield entries once they have met all steps, some at a time."""
+        """Yield entries once they have met all steps, in chunks."""
         if not steps:
             yield found
             return

@@ -1,10 +1,8 @@
-"""A grouped query over a state: the groups of each relation, numbered, and the messages that carry them.
-
-A relation's groups are numbered; the number of a combination is the sum of its parts, each times its own stride.
-"""
+"""A grouped query over a state: the groups of each relation, numbered, and the messages that carry them."""
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -13,12 +11,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PlanError
-from eddyline.sample.group_codes import group_codes
 from eddyline.sample.grouped_messages import GroupedMessages, Ordered
 from eddyline.sample.join import Join, behind, different_quantities
 from eddyline.sample.messages import bound_of
-from eddyline.sample.sorting import IntArray
-from eddyline.sample.spec import Quantity
+from eddyline.sample.packing import BoolArray, IntArray, numbered
+from eddyline.sample.spec import Node, Quantity
+
+# The groups of one relation, numbered: which groups exist, and which group each element is in.
+
+
+@dataclass(frozen=True)
+class GroupCodes:
+    """The groups of one relation: for each its codes, column by column, and which of them are NULL.
+
+    of_rows: the group of each element. missing: the group whose columns are all NULL, for rows without a match in
+    an outer join.
+    """
+
+    codes: tuple[IntArray, ...]
+    nulls: tuple[BoolArray, ...]
+    of_rows: IntArray
+    missing: int = 0
+
+    def __len__(self) -> int:
+        return len(self.codes[0]) if self.codes else 1
+
+
+def group_codes(join: Join, node: Node, *, missing: bool) -> GroupCodes:
+    """Return the numbered groups of a relation's elements; missing: always include a group of NULLs."""
+    view, dictionary = join.view(node), join.dictionary(node)
+    if not view.groups:
+        return GroupCodes((), (), np.zeros(len(dictionary), dtype=np.int64))
+    columns = [np.where(dictionary.is_null(key), 0, dictionary.key(key)) for key in view.groups]
+    nulls = [dictionary.is_null(key) for key in view.groups]
+    number: IntArray = np.zeros(len(dictionary), dtype=np.int64)
+    for null, key in zip(nulls, view.groups, strict=True):
+        values, places = dictionary.index(key)
+        _, number = numbered(number * (len(values) + 1) + np.where(null, len(values), places))
+    first = np.empty(int(number.max(initial=-1)) + 1, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    codes, null_codes = [column[first] for column in columns], [null[first] for null in nulls]
+    of_nulls = np.flatnonzero(np.logical_and.reduce(null_codes))
+    if missing and not len(of_nulls):
+        codes = [np.append(each, 0) for each in codes]
+        null_codes = [np.append(each, values=True) for each in null_codes]
+    place = int(of_nulls[0]) if len(of_nulls) else len(first)
+    return GroupCodes(tuple(codes), tuple(null_codes), number, place)
+
+
+# A relation's groups are numbered; the number of a combination is the sum of its parts, each times its own
+# stride.
+
 
 _MOST_COMBINATIONS = 1 << 62
 _WHOLE = 2.0**62
@@ -27,7 +70,7 @@ _WHOLE = 2.0**62
 class GroupedJoin:
     """A grouped query over a state: the groups of each relation, and messages that carry them.
 
-    whole_floats: where the sum over the join in absolute value is below, all that is added up is exact in floats.
+    whole_floats: if the sum over the join in absolute value is below it, all sums are exact in floats.
     """
 
     whole_floats = 2.0**53
@@ -54,7 +97,7 @@ class GroupedJoin:
         self.quantities, self.columns = different_quantities(self.join, quantities)
 
     def _maybe_missing(self) -> set[int]:
-        """Return the relations whose columns are NULL in rows that an outer join finds no match for."""
+        """Return the relations whose columns are NULL in rows without a match in an outer join."""
         variables, found = [node.variables for node in self.nodes], set[int]()
         for quantity in self.quantities:
             for k, node in enumerate(quantity.nodes):
@@ -70,11 +113,11 @@ class GroupedJoin:
 
     @property
     def root(self) -> int:
-        """The relation to which the others send: the one with most groups, which then travel the least."""
+        """The relation to which the others send: the one with most groups, which are then sent least."""
         return max(range(len(self.nodes)), key=lambda k: len(self.codes[k]))
 
     def part(self, relation: int, groups: IntArray) -> IntArray:
-        """Return which groups of one relation some combinations have."""
+        """Return which groups of one relation occur in some combinations."""
         return groups // self.strides[relation] % max(len(self.codes[relation]), 1)
 
     def labels(self, relation: int, column: int, groups: IntArray) -> pa.Array:
@@ -90,9 +133,9 @@ class GroupedJoin:
     def exact(self, *, of_rows_there: bool = False) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums of each quantity) of everything that is held, as integers of any size.
 
-        In units of 2^lowest of each quantity. Below 2^53 floats are exact, and fastest; up to 2^62 machine integers
-        are. of_rows_there: without what has more deletes than inserts, by the links and groups of its relation. Two
-        such of two relations would join to rows that neither has.
+        Sums are in units of 2^lowest of each quantity. Below 2^53 floats are exact, and fastest; up to 2^62 machine
+        integers are exact. of_rows_there: leaves out whatever has more deletes than inserts, by the links and
+        groups of its relation. Two such negative counts of two relations would join to rows that neither has.
         """
         if any(len(quantity.digits) > 1 for quantity in self.asked):
             digits = [self.join.digits(quantity) for quantity in self.asked]
@@ -100,7 +143,7 @@ class GroupedJoin:
             parts.ask([part for each in digits for part, _ in each])
             return _joined_digits(*parts.exact(of_rows_there=of_rows_there), digits)
         weights = [
-            np.stack([self.join.whole_relations(q)[k].weights for q in self.quantities], axis=1)
+            _stacked([self.join.whole_relations(q)[k].weights for q in self.quantities])
             for k in range(len(self.nodes))
         ]
         if of_rows_there:
@@ -113,11 +156,11 @@ class GroupedJoin:
 
     @property
     def is_rounded(self) -> bool:
-        """Whether a row that counts has digits beyond the lowest that a measure of several words holds."""
+        """Whether a row that counts has digits below the lowest that a measure of several words holds."""
         return any(map(self.join.is_rounded, self.asked))
 
     def _without_negative(self, relation: int, weights: np.ndarray) -> np.ndarray:
-        """Return a relation's weights, 0 for elements that with those of the same links and group have no rows."""
+        """Return a relation's weights, 0 for elements whose links and group together have no rows."""
         if not (weights < 0).any():
             return weights
         links = self.join.whole_relations(self.quantities[0])[relation].places
@@ -137,13 +180,16 @@ class GroupedJoin:
     def _weights(self) -> list[np.ndarray]:
         """The weights of each relation's elements, a column for each quantity."""
         relations = [self.join.relations(quantity) for quantity in self.quantities]
-        return [np.stack([each[k].weights for each in relations], axis=1) for k in range(len(self.nodes))]
+        return [
+            np.stack([each[k].weights for each in relations], axis=1, dtype=np.float64)
+            for k in range(len(self.nodes))
+        ]
 
     def sampled(self, own_rate: Sequence[bool]) -> GroupedMessages:
         """Return the messages in which each sampled value counts 1/pi times.
 
-        own_rate: links whose value is itself a group: a group that is seen is seen whole, and counts once. Where rows
-        with NULL are sampled, the group of NULL is not seen whole, and is left out.
+        own_rate: links whose value is itself a group: such a group is either held completely or not at all, and
+        counts once. If rows with NULL are sampled, the group of NULL is not held completely, and is left out.
         """
         factors = [
             self._counted_once(link) if own else 1.0 / rates[:, None]
@@ -152,7 +198,7 @@ class GroupedJoin:
         return self._messages(self._weights, factors, self._ordered)
 
     def _counted_once(self, link: int) -> np.ndarray:
-        """Return 1 for each place of a link, 0 for NULLs that are sampled."""
+        """Return 1 for each place of a link, 0 for sampled NULLs."""
         factors = np.ones((self.sizes[link], 1))
         if self.join.samples_single_nulls(link):
             factors[len(self.join.values[link]) :] = 0.0
@@ -167,10 +213,15 @@ class GroupedJoin:
 def _joined_digits(
     groups: IntArray, sums: np.ndarray, digits: Sequence[Sequence[tuple[Quantity, int]]]
 ) -> tuple[IntArray, np.ndarray]:
-    """Return groups and the sums of each quantity, of which the sums of all its digits are given side by side."""
+    """Return groups and the sums of each quantity, given the sums of all its digits side by side."""
     columns, at = [], 0
     for parts in digits:
         own = sums[:, at : at + len(parts)].astype(np.object_)
         columns.append(sum(own[:, place] << exponent for place, (_, exponent) in enumerate(parts)))
         at += len(parts)
     return groups, np.stack(columns, axis=1)
+
+
+def _stacked(weights: Sequence[np.ndarray]) -> np.ndarray:
+    """Return weights as the columns of a matrix, in 64-bit integers or in floats."""
+    return np.stack(weights, axis=1, dtype=np.result_type(np.int64, *weights))

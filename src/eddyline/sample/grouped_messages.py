@@ -1,8 +1,8 @@
 """Joins of dictionaries by group: sums of products over a tree of links, with the groups carried along.
 
-As in `messages`, but what relations send is told apart by group: for a value of a link and a group, the sums of all
-quantities of the query side by side. The rows of the join are never made: a message has at most one entry for each
-value and combination of groups behind it.
+This works as in `messages`, but what relations send is separated by group: for a value of a link and a group, the
+sums of all quantities of the query side by side. The rows of the join are never made: a message has at most one
+entry for each value and combination of groups behind it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,21 +14,22 @@ import numpy as np
 from eddyline.sample.carried import (
     Carried,
     Entries,
+    GroupTable,
     added_up,
     any_of,
     carried_through,
+    group_table,
     multiplied,
     spread_out,
 )
-from eddyline.sample.group_tables import GroupTable, group_table
-from eddyline.sample.roles import Turn, turned
-from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray, ordered
+from eddyline.sample.join import Turn, turned
+from eddyline.sample.packing import MOST_CELLS, BoolArray, IntArray, ordered
 
 if TYPE_CHECKING:
     from eddyline.sample.grouped_join import GroupedJoin
 
 Ordered = dict[tuple[int, int | None], IntArray]
-"""For a relation and a link, the elements that weigh something, in the order of their places there."""
+"""For a relation and a link, the elements with nonzero weight, in the order of their places there."""
 
 
 class GroupedMessages:
@@ -72,7 +73,7 @@ class GroupedMessages:
         return self._passed[variable, relation]
 
     def sent(self, relation: int, variable: int) -> Carried:
-        """Return what a relation sends to the places of a link, as its role there makes it."""
+        """Return what a relation sends to the places of a link, transformed by its role there."""
         if (relation, variable) not in self._sent:
             made = self.own(relation, variable)
             turns = self._turns_of(relation, variable)
@@ -90,15 +91,15 @@ class GroupedMessages:
         return self._own[relation, variable]
 
     def _turns_of(self, relation: int, variable: int) -> list[Turn]:
-        """Return what is made of a relation's message to a link, for each quantity."""
+        """Return how a relation's message to a link is transformed, for each quantity."""
         position = self.relations[relation].variables.index(variable)
         return [each[position] if each else Turn.PLAIN for each in self._turns[relation]]
 
     def _turned(self, own: Carried, relation: int, variable: int, turns: Sequence[Turn]) -> Carried:
-        """Return a message as roles make it.
+        """Return a message transformed by roles.
 
-        A side that only decides has no groups. One that may be missing keeps its entries, and has one more where it is
-        missing, in the group of NULLs.
+        A side that only decides has no groups. A side that may be missing keeps its entries, and has one more
+        entry, in the group of NULLs, wherever it is missing.
         """
         assert own.places is not None
         assert own.groups is not None
@@ -120,7 +121,7 @@ class GroupedMessages:
         )
 
     def _others(self, relation: int, variable: int, column: int) -> BoolArray:
-        """Return the places of a link where a quantity of another relation is there."""
+        """Return the places of a link where a quantity of another relation is present."""
         there = np.zeros(self.join.sizes[variable], dtype=np.bool_)
         for other in self.members(variable):
             if other != relation:
@@ -134,14 +135,14 @@ class GroupedMessages:
     ) -> Carried:
         """Return the weights of elements times what reaches them through their other links, by place and group.
 
-        towards: the link at whose places they are added up; None adds up all of them. between: only at places from the
-        one to the other, counted from the first.
+        towards: the link at whose places they are added up; None adds up all of them. between: only the places from
+        the first number to the second, counted from the first.
         """
         rows, groups, sums, last = self._reached(relation, towards, between)
         first, stop = between or (0, 1 if towards is None else self.join.sizes[towards])
         if last is not None:
             at = self._places(relation, towards, rows) - first
-            met = (at, groups, sums, last[0][rows], last[1])
+            met = (at, groups, sums, _wide(last[0][rows]), last[1])
             table = group_table(*met, stop - first)
             made = (table and table.entries()) or carried_through(*met)
             if made is not None:
@@ -154,7 +155,7 @@ class GroupedMessages:
     ) -> tuple[IntArray, IntArray, np.ndarray, tuple[IntArray, Carried] | None]:
         """Return elements, their groups and weights times what reaches them through all other links but the last.
 
-        Then, for that link, their places there and what it passes on; None where there is no other link.
+        Then, for that link, their places there and what it passes on; None if there is no other link.
         """
         mine = self.relations[relation]
         rows = self._rows(relation, towards)
@@ -173,7 +174,7 @@ class GroupedMessages:
         return rows, groups, sums, others[-1] if others else None
 
     def _rows(self, relation: int, towards: int | None) -> IntArray:
-        """Return the elements of a relation that weigh something, in the order of their places at a link."""
+        """Return the elements of a relation with nonzero weight, in the order of their places at a link."""
         if (relation, towards) not in self._ordered:
             rows = np.flatnonzero(any_of(self.weights[relation]))
             if towards is not None:
@@ -185,7 +186,7 @@ class GroupedMessages:
         mine = self.relations[relation]
         if towards is None:
             return np.zeros(len(rows), dtype=np.int64)
-        return mine.places[mine.variables.index(towards)][rows]
+        return _wide(mine.places[mine.variables.index(towards)][rows])
 
     def at_root(self) -> tuple[IntArray, np.ndarray]:
         """Return (groups, sums) of the whole join, groups ascending."""
@@ -209,8 +210,8 @@ class GroupedMessages:
     def sides(self, variable: int) -> Iterator[tuple[int, Entries, Entries]]:
         """Yield (first place, one side, the other): two sides that meet at the values of a link.
 
-        The products of their entries, times the value's factor, are what joins there. Where a side has too many of them
-        to be held at once, they come place after place, some places at a time.
+        The products of their entries, times the value's factor, are what joins there. If a side has too many
+        entries to hold at once, they come in chunks of places.
         """
         *others, last = self.members(variable)
         size = self.join.sizes[variable]
@@ -222,9 +223,9 @@ class GroupedMessages:
             yield start, reduce(Carried.times, met[:-1]).entries(), met[-1].entries()
 
     def tabled(self, variable: int) -> tuple[Carried, GroupTable] | None:
-        """Return two sides that meet at the values of a link, one of them as a table; None where it would be empty.
+        """Return two sides that meet at the values of a link, one of them as a table; None if it would be empty.
 
-        The table is the side that has most products, if it can be one; the other is what all other relations send.
+        The table is the side with most products, if it can be one; the other is what all other relations send.
         """
         members = self.members(variable)
         if any(self._is_turned(each, variable) for each in members):
@@ -239,17 +240,17 @@ class GroupedMessages:
         return None
 
     def _table(self, relation: int, variable: int) -> GroupTable | None:
-        """Return what a relation sends to a link as a table; None where groups reach it through several other links."""
+        """Return what a relation sends to a link as a table; None if groups reach it by several other links."""
         mine = self.relations[relation]
         if sum(self.passed(v, relation).groups is not None for v in mine.variables if v != variable) != 1:
             return None
         rows, groups, sums, last = self._reached(relation, variable)
         assert last is not None
         at, size = self._places(relation, variable, rows), self.join.sizes[variable]
-        return group_table(at, groups, sums, last[0][rows], last[1], size)
+        return group_table(at, groups, sums, _wide(last[0][rows]), last[1], size)
 
     def only(self, groups: IntArray) -> "GroupedMessages":
-        """Return the messages of elements that may be in some groups; of outer joins all, as they decide for others."""
+        """Return the messages of elements that may be in some groups; for outer joins all: they affect others."""
         if any(each for turns in self._turns for each in turns):
             return self
         weights = []
@@ -260,7 +261,7 @@ class GroupedMessages:
         return GroupedMessages(self.join, weights, self.factors)
 
     def _room(self, relation: int, variable: int) -> int:
-        """Return for how many places of a link what a relation sends there can be held at once."""
+        """Return for how many places of a link a relation's message can be held at once."""
         size = self.join.sizes[variable]
         if (relation, variable) in self._sent or self._is_turned(relation, variable):
             return size
@@ -268,7 +269,7 @@ class GroupedMessages:
         return size if cells <= MOST_CELLS else max(size * MOST_CELLS // cells, 1)
 
     def _products(self, relation: int, towards: int) -> int:
-        """Return how many products of elements and of what reaches them a relation sends to a link."""
+        """Return how many products of elements and their inputs a relation sends to a link."""
         mine = self.relations[relation]
         number = np.ones(len(mine.weights), dtype=np.int64)
         for variable, places in zip(mine.variables, mine.places, strict=True):
@@ -286,3 +287,8 @@ class GroupedMessages:
         if self._room(relation, variable) == size:
             return self.sent(relation, variable).between(start, stop)
         return self._gathered(relation, variable, (start, stop))
+
+
+def _wide(places: np.ndarray) -> IntArray:
+    """Return places in 64 bits for arithmetic: they are held in narrow integers."""
+    return places.astype(np.int64, copy=False)

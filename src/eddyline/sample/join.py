@@ -1,7 +1,8 @@
-"""A query over the dictionaries of a state: the values of its links, and its relations by quantity."""
+"""A query over the dictionaries of a state: the values of its links, its relations, and the role of each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -9,37 +10,98 @@ from msgspec.structs import replace
 
 from eddyline.kernels.doubles import as_floats
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.roles import DECIDING, KEEPS_NULL, Turn, turn_of
-from eddyline.sample.roster import FloatArray, Roster
-from eddyline.sample.sorting import BoolArray, IntArray, distinct_places
+from eddyline.sample.packing import BoolArray, IntArray, united
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
-from eddyline.sample.state import Record, SampleState
+from eddyline.sample.state import FloatArray, Record, Roster, SampleState
+
+# How a role (outer, semi or anti join) transforms a relation's message to a link.
+#
+# A message holds for each value of the link how often a row of the other relations meets the relation's side
+# there. After the values, a link with roles has one place for each of its relations: it holds rows whose key
+# is NULL, and no other relation has rows there.
+
+
+class Turn(Enum):
+    """How a message is transformed."""
+
+    PLAIN = "the message itself"
+    OUTER = "once where there is no match"
+    FULL = "once where there is no match, but another relation"
+    SEMI = "once where there is a match"
+    ANTI = "once where there is no match, and not otherwise"
+    ANTI_OF_VALUES = "the same, but never for NULL: NOT IN of rows without a NULL"
+    NEVER = "nothing: NOT IN of rows with a NULL"
+
+
+DECIDING = (Turn.SEMI, Turn.ANTI, Turn.ANTI_OF_VALUES, Turn.NEVER)
+"""Turns that produce 0 or 1 from a message: it matters only whether a side has rows, not how many."""
+KEEPS_NULL = ("preserved", "full")
+"""Roles of relations whose rows stay if their key is NULL."""
+_TURNS = {"outer": Turn.OUTER, "full": Turn.FULL, "semi": Turn.SEMI, "anti": Turn.ANTI}
+
+
+def turn_of(role: str, *, has_rows: bool, has_null: bool) -> Turn:
+    """Return how a role transforms messages; has_rows, has_null: of the side of a NOT IN, and its column there."""
+    if role != "not in":
+        return _TURNS.get(role, Turn.PLAIN)
+    if has_null:
+        return Turn.NEVER
+    return Turn.ANTI_OF_VALUES if has_rows else Turn.ANTI
+
+
+def turned(message: np.ndarray, turn: Turn, values: int, others: BoolArray | None = None) -> np.ndarray:
+    """Return the transformed message.
+
+    values: how many places are values; the others are for NULL. others: for FULL, where another relation has rows.
+    """
+    if turn is Turn.PLAIN:
+        return message
+    there = message > 0
+    if turn is Turn.OUTER:
+        return np.where(there, message, message.dtype.type(1) if message.dtype != object else 1)
+    if turn is Turn.FULL:
+        assert others is not None
+        return np.where(there, message, others.astype(message.dtype))
+    kept = (
+        np.zeros(len(message), dtype=np.bool_)
+        if turn is Turn.NEVER
+        else there
+        if turn is Turn.SEMI
+        else ~there
+    )
+    if turn is Turn.ANTI_OF_VALUES:
+        kept[values:] = False
+    return kept.astype(message.dtype)
+
+
+# The values of a query's links, and its relations by quantity.
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation of a join: the weight of each element, and where its values stand among those of its links.
+    """A relation of a join: the weight of each element, and the places of its values among those of its links.
 
-    turns: what is made of its message to each link, nothing where all are passed on as they are.
+    weights: floats, or integers as narrow as they are held, which overflow unless they are widened first. turns:
+    how its message to each link is transformed, empty if all are passed on unchanged.
     """
 
     weights: np.ndarray
     variables: tuple[int, ...]
-    places: tuple[IntArray, ...]
+    places: tuple[np.ndarray, ...]
     turns: tuple[Turn, ...] = ()
 
     def turn(self, variable: int) -> Turn:
-        """Return what is made of its message to a link."""
+        """Return how its message to a link is transformed."""
         return self.turns[self.variables.index(variable)] if self.turns else Turn.PLAIN
 
     @property
     def only_decides(self) -> bool:
-        """Whether it does not matter how many rows it has, only whether there are some."""
+        """Whether it matters only if it has rows, not how many."""
         return any(turn in DECIDING for turn in self.turns)
 
     @property
     def may_be_missing(self) -> bool:
-        """Whether rows of the others stay without it."""
+        """Whether rows of the other relations stay without it."""
         return any(turn in (Turn.OUTER, Turn.FULL) for turn in self.turns)
 
     def weighing(self, weights: np.ndarray) -> "Relation":
@@ -49,9 +111,9 @@ class Relation:
 
 @dataclass(frozen=True)
 class NullPlaces:
-    """The places of a link for the rows of one relation whose key is NULL; dictionary: which the relation reads.
+    """The places of a link for the rows of one relation whose key is NULL; dictionary: the one the relation reads.
 
-    elements: those that have a place each, with their rate; None where they share one and are all followed.
+    elements: those that have a place each, with their rate; None if they share one place and are all followed.
     """
 
     dictionary: int
@@ -75,7 +137,7 @@ def _counts_null(node: Node) -> bool:
 class Join:
     """A query over a state: the values of each link, their probabilities, and the relations of each quantity.
 
-    filled: relations (by index) that have rows, as exact counters know it, whatever the state holds of them.
+    filled: relations (by index) that have rows according to exact counters, whatever the state holds of them.
     """
 
     def __init__(self, state: SampleState, shape: Shape, filled: Collection[int] = ()) -> None:
@@ -88,7 +150,7 @@ class Join:
         self._weights: dict[tuple[View, tuple[str, ...]], np.ndarray] = {}
 
     def only(self, quantities: Mapping[str, Quantity]) -> "Join":
-        """Return the query with some of its quantities; what is known of its links and elements is shared."""
+        """Return the query with some of its quantities; what is known about its links and elements is shared."""
         made = Join(self.state, replace(self.shape, quantities=dict(quantities)), self.filled)
         made._rows, made._weights = self._rows, self._weights
         made.__dict__["_links"] = self._links
@@ -113,13 +175,8 @@ class Join:
 
     @property
     def record(self) -> Record:
-        """What reductions may have cost the query; of an ad hoc one, a planned query on the same links."""
-        records, classes = self.state.records, sorted(self.shape.classes)
-        alike = (each.name for each in self.state.spec.shapes if sorted(each.classes) == classes)
-        names = (
-            [self.shape.name] if self.shape.name in records else [name for name in alike if name in records]
-        )
-        return max((records[name] for name in names), key=lambda each: each.variance, default=Record())
+        """The cost of reductions for the query."""
+        return self.state.records.get(self.shape.name, Record())
 
     def nulls(self, node: Node) -> Roster:
         """Return the roster of the elements of a relation that have a NULL link."""
@@ -127,14 +184,14 @@ class Join:
 
     @property
     def is_known(self) -> bool:
-        """Whether what is held tells the answer exactly: everything is followed, or surely nothing joins."""
+        """Whether the held state gives the exact answer: everything is followed, or nothing can join."""
         return self.follows_all or self.is_surely_empty
 
     @cached_property
     def is_surely_empty(self) -> bool:
         """Whether no row passes, because a column of NOT IN has a NULL.
 
-        The NOT IN has to be one of the whole query, and not of a side that may be missing.
+        The NOT IN has to belong to the whole query, and not to a side that may be missing.
         """
         relations = self.whole_relations(self.first)
         variables = [each.variables for each in relations]
@@ -156,7 +213,7 @@ class Join:
 
     @cached_property
     def may_be_empty(self) -> bool:
-        """Whether no row is held of a subquery of NOT IN, and nothing else says that it has some."""
+        """Whether no row of a NOT IN subquery is held, and nothing else shows that it has rows."""
         relations = zip(self.first.nodes, self.whole_relations(self.first), strict=True)
         return any(Turn.ANTI in each.turns and "not in" in node.roles for node, each in relations)
 
@@ -177,24 +234,24 @@ class Join:
         return tuple(values for values, _ in self._links)
 
     @cached_property
-    def _links(self) -> list[tuple[IntArray, list[IntArray]]]:
+    def _links(self) -> list[tuple[IntArray, list[np.ndarray]]]:
         """For each link its values, and for each relation there the places of its own among them."""
         found: list[list[IntArray]] = [[] for _ in self.shape.classes]
         for node in self.first.nodes:
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
                 found[variable].append(self.dictionary(node).index(key)[0])
-        return [distinct_places(each) for each in found]
+        return [united(each) for each in found]
 
     @cached_property
     def null_places(self) -> tuple[int, ...]:
-        """How many places each link has behind its values, for rows whose key is NULL: see `roles`."""
+        """The number of places of each link after its values, for rows whose key is NULL: see roles above."""
         return tuple(sum(map(len, each)) for each in self.null_elements)
 
     @cached_property
     def null_elements(self) -> tuple[tuple[NullPlaces, ...], ...]:
-        """For each link, and each relation there, its places for rows whose key is NULL; none where no such row counts.
+        """For each link and each relation there, its places for rows whose key is NULL; none if no such row counts.
 
-        One place holds all of them, or, where they are sampled, each element has a place of its own.
+        One place holds all of them, or, if they are sampled, each element has its own place.
         """
         nodes = [node for quantity in self.shape.quantities.values() for node in quantity.nodes]
         used = {v for node in nodes if node.roles for v in node.variables if node.role(v) != "inner"}
@@ -231,7 +288,7 @@ class Join:
         return tuple(found)
 
     @cached_property
-    def _places(self) -> list[tuple[IntArray, ...]]:
+    def _places(self) -> list[tuple[np.ndarray, ...]]:
         found, left = [], [list(enumerate(places)) for _, places in self._links]
         for node in self.first.nodes:
             own = []
@@ -241,7 +298,10 @@ class Join:
                 if self.null_places[variable]:
                     before = sum(map(len, self.null_elements[variable][:member]))
                     null, mine = self.dictionary(node).is_null(key), self.null_elements[variable][member]
-                    places = np.where(null, len(self.values[variable]) + before, places)
+                    places = places.astype(
+                        np.promote_types(places.dtype, np.min_scalar_type(-self.sizes[variable]))
+                    )
+                    places[null] = len(self.values[variable]) + before
                     if mine.elements is not None:
                         places[mine.elements] += np.arange(len(mine))
                 own.append(places)
@@ -251,7 +311,7 @@ class Join:
     def rows(self, node: Node) -> BoolArray:
         """Return which elements of a relation count: every flag is set, and no key is NULL that must not be.
 
-        A key may be NULL that is a group, and one of a relation whose rows stay without a match.
+        A key that is a group may be NULL, and so may one of a relation whose rows stay without a match.
         """
         view, dictionary = self.view(node), self.dictionary(node)
         if (view, node.roles) not in self._rows:
@@ -281,22 +341,24 @@ class Join:
         return self._whole[quantity]
 
     def _weights_of(self, node: Node) -> np.ndarray:
-        """Return the net weight of each element of a relation, 0 where it does not count.
+        """Return the net weight of each element of a relation, 0 if it does not count.
 
         Measures of several words are floats here, nearly as exact: `Quantity.digits` has them as integers.
         """
         view = self.view(node)
         if (view, node.roles) not in self._weights:
             dictionary = self.dictionary(node)
-            if view.number_words == 1:
-                totals = dictionary.total(view.measure)
-            else:
+            totals = dictionary.totals[1 + view.measure]
+            if view.number_words > 1:
                 totals = as_floats([dictionary.total(each.measure) for each in view.digits], view.lowest)
-            self._weights[view, node.roles] = np.where(self.rows(node), totals, 0)
+            counted = self.rows(node)
+            self._weights[view, node.roles] = (
+                totals if counted.all() else np.where(counted, totals, totals.dtype.type(0))
+            )
         return self._weights[view, node.roles]
 
     def digits(self, quantity: Quantity) -> list[tuple[Quantity, int]]:
-        """Return the quantities that one is the sum of, each times 2 to an exponent: without digits that are all 0."""
+        """Return the quantities that add up to `quantity`, each times 2 to an exponent, without all-zero digits."""
         wide = [k for k, node in enumerate(quantity.nodes) if node.exact.number_words > 1]
         first, *others = quantity.digits
         return [first] + [
@@ -306,7 +368,7 @@ class Join:
         ]
 
     def is_rounded(self, quantity: Quantity) -> bool:
-        """Return whether a row that counts has digits beyond the lowest that a measure of several words holds."""
+        """Return whether a row that counts has digits below the lowest that a measure of several words holds."""
         return any(
             bool(np.any(self.dictionary(node).total(self.view(node).measure)[self.rows(node)]))
             for node in quantity.nodes
@@ -314,7 +376,7 @@ class Join:
         )
 
     def _turns(self, index: int, node: Node) -> tuple[Turn, ...]:
-        """Return what the roles of a relation make of its messages; NULLs of a NOT IN are all held."""
+        """Return how the roles of a relation transform its messages; NULLs of a NOT IN are all held."""
         if not node.roles:
             return ()
         has_rows = has_null = False
@@ -327,10 +389,10 @@ class Join:
 
     @cached_property
     def root(self) -> int:
-        """The link where messages are added up: one of a relation that no side of the query holds.
+        """The link at which messages are added up: one of a relation that is not in any side of the query.
 
-        A side is what hangs behind a relation that may be missing, or only decides. In a FULL JOIN both relations are
-        sides, and meet in the only link.
+        A side consists of the relations behind one that may be missing, or that only decides. In a FULL JOIN both
+        relations are sides, and meet in the only link.
         """
         relations = self.first.nodes
         below: set[int] = set()
@@ -344,24 +406,26 @@ class Join:
         return next((node.variables[0] for i, node in enumerate(relations) if i not in below), 0)
 
     def relations(self, quantity: Quantity) -> list[Relation]:
-        """Return the relations of a quantity in floats, corrected where an element holds one value twice.
+        """Return the relations of a quantity, corrected in floats for elements that hold one value twice.
 
-        Such a value is included once and not once for each of the links that it stands in.
+        Such a value is included once, not once for each of its links.
         """
         made = []
         for relation in self.whole_relations(quantity):
-            weights = relation.weights.astype(np.float64)
+            weights = relation.weights
             for i, variable in enumerate(relation.variables):
                 again = self.repeated(relation, i)
                 if again is not None:
-                    weights *= np.where(again, self.probabilities[variable][relation.places[i]], 1.0)
+                    rates = self.probabilities[variable][relation.places[i]]
+                    weights = weights.astype(np.float64) * np.where(again, rates, 1.0)
             made.append(relation.weighing(weights))
         return made
 
     def repeated(self, relation: Relation, position: int) -> BoolArray | None:
-        """Return which elements hold in one link the value that an earlier link of the same class has already.
+        """Return which elements hold in one link the value that an earlier link of the same class already has.
 
-        Or NULL in both, where elements with NULL are sampled. None where no earlier link of the relation can.
+        Or NULL in both, if elements with NULL are sampled. None if no earlier link of the relation can have the
+        value.
         """
         variable = relation.variables[position]
         alike = [
@@ -385,14 +449,14 @@ class Join:
         return any(each.elements is not None for each in self.null_elements[variable])
 
     def _values_of(self, relation: Relation, position: int) -> tuple[IntArray, BoolArray]:
-        """Return (the value of each element in one of its links, whether it is one and not NULL)."""
+        """Return (the value of each element in one of its links, whether it is a value and not NULL)."""
         values, places = self.values[relation.variables[position]], relation.places[position]
         is_value = places < len(values)
         return np.append(values, 0)[np.minimum(places, len(values))], is_value
 
 
 def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> set[int]:
-    """Return the relations that are reached from one without crossing a link; variables: the links of each."""
+    """Return the relations reachable from one without crossing a link; variables: the links of each."""
     reached, new = {start}, [start]
     while new:
         links = {v for v in variables[new.pop()] if v != without}
@@ -403,7 +467,7 @@ def behind(variables: Sequence[tuple[int, ...]], start: int, without: int) -> se
 
 
 def different_quantities(join: Join, quantities: Sequence[Quantity]) -> tuple[list[Quantity], list[int]]:
-    """Return (quantities whose weights differ, for each of the given ones which of those it is)."""
+    """Return (quantities with different weights, for each given quantity the index of its equal there)."""
     kept: list[Quantity] = []
     places = []
     for quantity in quantities:

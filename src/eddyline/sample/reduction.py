@@ -1,53 +1,121 @@
-"""Which keys to keep when a sample is over its budget: those that matter most to the queries, by the byte.
+"""Which keys to keep when a sample is over its budget: those that matter most to the queries, per byte."""
 
-A value's best inclusion probability is proportional to its share in the answers over the root of its bytes
-(Neyman). One factor for all links is found such that what is left fits; a value that was never seen is expected to
-be worth what those present are worth, without the heaviest, and enters at the base rate that follows from that.
-Elements with a NULL link join nothing there and are thinned by themselves, at one rate for each dictionary, by the
-same rule. The thresholds do not depend on the hash of the value that they decide on, so that estimates stay unbiased.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
-from eddyline.sample.messages import Messages, sampled_messages
-from eddyline.sample.roster import (
+from eddyline.sample.messages import Messages, added, sampled_messages, set_values
+from eddyline.sample.packing import chunks, mixed, places_among, times, united
+from eddyline.sample.spec import COUNT, Quantity, Shape
+from eddyline.sample.state import (
     ENTRY_BYTES,
     HASH_STEP,
     FloatArray,
+    Record,
     Roster,
+    SampleState,
     make_roster,
     probability_of,
     ranks_below,
 )
-from eddyline.sample.set_members import set_values
-from eddyline.sample.sorting import distinct
-from eddyline.sample.spec import COUNT, Quantity, Shape
-from eddyline.sample.state import Record, SampleState
-from eddyline.sample.sums import mixed, times
+
+# The factor that makes elements fit a budget, found without sorting or holding the factors of all elements.
+
+
+_SHIFT = 48
+"""A bucket is given by the highest 16 bits of a float: all values within a sixteenth of a power of two."""
+
+
+class Part(NamedTuple):
+    """Elements of one size: the factor from which on each of them stays, not negative, and the bytes of each."""
+
+    factors: FloatArray
+    bytes: float
+
+
+class Fitting:
+    """Finds the factor that makes elements fit, in two passes: one to count, one over those near the factor."""
+
+    def __init__(self) -> None:
+        self.counts: list[np.ndarray] = []
+        self.sizes: list[float] = []
+
+    def count(self, part: Part) -> None:
+        """Count the elements of a part, bucket by bucket."""
+        counts = np.zeros(1 << (64 - _SHIFT), dtype=np.int64)
+        for at in chunks(len(part.factors)):
+            counts += np.bincount(_buckets(part.factors[at]), minlength=len(counts))
+        self.counts.append(counts)
+        self.sizes.append(part.bytes)
+
+    def factor(self, parts: Iterable[Part], budget: float) -> float:
+        """Return the factor of the first element that does not fit in the order of factors; parts: same as before.
+
+        The largest factor if all fit, 0 if there are no elements.
+        """
+        bytes_ = sum((c * size for c, size in zip(self.counts, self.sizes, strict=True)), np.zeros(1))
+        filled = np.flatnonzero(sum(self.counts, np.zeros(1, dtype=np.int64)))
+        if len(filled) == 0:
+            return 0.0
+        ends = np.cumsum(bytes_[filled])
+        place = min(int(np.searchsorted(ends, budget, side="right")), len(filled) - 1)
+        bucket, before = int(filled[place]), float(ends[place - 1]) if place else 0.0
+        near = [Part(_of_bucket(part.factors, bucket), part.bytes) for part in parts]
+        when = np.concatenate([part.factors for part in near])
+        sizes = np.repeat([part.bytes for part in near], [len(part.factors) for part in near])
+        order = np.argsort(when, kind="stable")
+        fits = int(np.searchsorted(before + np.cumsum(sizes[order]), budget, side="right"))
+        return float(when[order][min(fits, len(order) - 1)])
+
+
+def _buckets(factors: FloatArray) -> np.ndarray:
+    """Return the bucket of each factor: floats that are not negative are ordered as their bits are."""
+    return factors.view(np.int64) >> _SHIFT
+
+
+def _of_bucket(factors: FloatArray, bucket: int) -> FloatArray:
+    """Return the factors of one bucket, in their original order."""
+    found = [factors[at][_buckets(factors[at]) == bucket] for at in chunks(len(factors))]
+    return np.concatenate([np.empty(0), *found])
+
+
+# A value's best inclusion probability is proportional to its share in the answers over the root of its
+# bytes (Neyman). One factor for all links is found such that what is left fits. A value that was never seen
+# is expected to be worth as much as the present values without the heaviest, and enters at the base rate
+# that follows from that. Elements with a NULL link join nothing there and are thinned separately, at one
+# rate for each dictionary, by the same rule. The thresholds do not depend on the hash of the value that
+# they decide on, so that estimates stay unbiased.
+
 
 FILL = 0.9
-"""A reduction brings the bytes down to this part of the budget."""
+"""A reduction lowers the bytes to this part of the budget."""
 _THETA = 3.0
-"""Values worth more than so many times the typical one do not count towards what an unknown value is worth."""
+"""Values worth more than this many times the typical one do not count towards the worth of an unknown value."""
 _BASE_SHARE = 0.7
 _OWN_ENTRY = 1.5
-"""A value gets an entry of its own if it is worth so many times more than an unknown one ..."""
+"""A value gets its own entry if it is worth this many times more than an unknown one ..."""
 _MORE = 2.0
-"""... and if its square in the answers is so many times the mean: being cheaper alone does not pay for an entry."""
+"""... and if its square in the answers is this many times the mean: being cheaper is not enough for an entry."""
 _RAISED = 0.5
 _RATIO_SHARE = 0.3
 _OUTSIDE, _MANY = 0.1, 0.2
+_LEAST_LEFT = 1e-9
+"""The part that a reduction is assumed to leave of an answer if it leaves nothing: interval ends stay finite."""
+_PAIRS_WEIGHT = 1 / 16
+"""The weight of a distinct count over a join relative to other queries: it needs far more bytes for the same error.
+With 1 it takes them from the others: figures/distinct_joins.py at 256 KB, .003 instead of .0006. Set by three
+seeds."""
 _UNPLANNED = 0.1
-"""What elements with a NULL link are worth at least, for ad hoc queries: this part of their share of the rows."""
+"""The least worth of elements with a NULL link, for ad hoc queries: this part of their share of the rows."""
 
 
 def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
-    """Return states of one roster (the panes of a window, or one state) that fit a budget together."""
+    """Return states with one roster (the panes of a window, or one state) that together fit a budget."""
     total = panes[0]
     for pane in panes[1:]:
         total = total.combined(pane)
@@ -62,6 +130,7 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
         each.settle()
     threshold = _threshold(held, classes, nulls, FILL * budget)
     rosters = (*(each.lowered(threshold) for each in classes), *(each.lowered(threshold) for each in nulls))
+    del classes, nulls
     records = _records(total, rosters)
     return [replace(pane.under(rosters), records=records) for pane in panes]
 
@@ -71,7 +140,7 @@ def _records(total: SampleState, rosters: Sequence[Roster]) -> dict[str, Record]
     found = dict(total.records)
     for shape in total.spec.shapes:
         cost = _cost(Join(total, shape), rosters)
-        if cost.variance > 0.0:
+        if cost != Record():
             found[shape.name] = found.get(shape.name, Record()) + cost
     return found
 
@@ -79,62 +148,91 @@ def _records(total: SampleState, rosters: Sequence[Roster]) -> dict[str, Record]
 def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
     """Return what a reduction adds to the record of a query.
 
-    Answers are corrected by the exact totals of their relations, so that only what a key adds to the answer beyond what
-    it adds to these counts: the residual of a regression, in which each key weighs as much as the reduction costs.
+    Answers are corrected by the exact totals of their relations. So only what a key adds to the answer beyond what
+    it adds to these totals counts: the residual of a regression, in which each key is weighted by the cost of the
+    reduction. What it leaves of the estimate is computed link by link, as if links were independent of each other.
     """
     shape = join.shape
-    if shape.kind == "set" or not shape.classes:
+    if shape.kind in ("set", "pairs") or not shape.classes:
         return Record()
     messages = sampled_messages(join, shape.quantities.get("count", join.first))
-    total, sizes = messages.total(), [len(each) for each in join.values]
-    if total == 0.0:
-        return Record()
-    shares, lost = list[FloatArray](), list[FloatArray]()
+    total, ends = messages.total(), np.cumsum([0, *(len(each) for each in join.values)])
+    shares, scaled, rates = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1])
+    stays = np.ones(ends[-1], dtype=np.bool_)
     for variable, link in enumerate(shape.classes):
-        values = join.values[variable]
-        added = messages.met(variable) * messages.factors[variable] / total
+        values, at = join.values[variable], slice(ends[variable], ends[variable + 1])
+        share = messages.met(variable) * messages.factors[variable] / (total or 1.0)
+        shares[at] = share[: len(values)]
         new = np.maximum(rosters[link].rates_of_held(values), HASH_STEP)
-        shares.append(added[: len(values)])
-        lost.append(np.maximum(join.probabilities[variable][: len(values)] / new - 1.0, 0.0))
-    known = [
-        _relation_shares(messages, k, sizes)
-        for k, mine in enumerate(messages.relations)
-        if not mine.only_decides
-    ]
-    terms = _residuals(np.concatenate(shares), known, np.concatenate(lost))
-    return Record(float(terms.sum()), float((terms**2).sum()))
+        rates[at] = join.probabilities[variable][: len(values)]
+        scaled[at] = rates[at] / new
+        rosters[link].drop_unfollowed(values, stays[at])
+    messages.forget()
+    read = [k for k, mine in enumerate(messages.relations) if not mine.only_decides]
+    known = np.zeros((len(read), ends[-1]))
+    heaviest = [0.0] * len(messages.relations)
+    for relation, row in zip(read, known, strict=True):
+        total_rows = _add_relation_shares(messages, relation, np.split(row, ends[1:-1]))
+        heaviest[relation] = float((row * rates * ~stays).max(initial=0.0)) * total_rows
+    gone = tuple(heaviest) if any(heaviest) else ()
+    del join, messages  # the next step needs as much memory again
+    if total == 0.0:
+        shares = _expected_shares(known, ends)
+    left = 1.0
+    for first, last in pairwise(ends.tolist()):
+        kept = stays[first:last] * scaled[first:last]
+        left *= max(1.0 + float(shares[first:last] @ (kept - 1.0)), _LEAST_LEFT)
+    if total == 0.0:
+        return Record(left=left, heaviest=gone)
+    terms = _residuals(shares, known, np.maximum(scaled - 1.0, 0.0, out=scaled))
+    return Record(float(terms.sum()), float((terms**2).sum()), left, gone)
 
 
-def _relation_shares(messages: Messages, relation: int, sizes: Sequence[int]) -> FloatArray:
-    """Return what the values of all links add to the rows of a relation, over all of them."""
+def _expected_shares(known: np.ndarray, ends: np.ndarray) -> FloatArray:
+    """Return what each value is expected to add to a join with a relation that has no rows yet, link by link.
+
+    Relations without rows are assumed to be like those that have some. known: what values add to each relation.
+    """
+    shares = np.zeros(ends[-1])
+    for first, last in pairwise(ends.tolist()):
+        there = [row[first:last] for row in known if row[first:last].any()]
+        if there:
+            product = np.prod(there, axis=0) ** (len(known) / len(there))
+            shares[first:last] = product / (float(product.sum()) or 1.0)
+    return shares
+
+
+def _add_relation_shares(messages: Messages, relation: int, shares: Sequence[FloatArray]) -> float:
+    """Write, link by link, each value's share of the rows of a relation, and return the number of these rows."""
     mine = messages.relations[relation]
-    scaled = mine.weights.astype(np.float64)
+    scaled = messages.scaled_weights(relation)
+    total = float(scaled.sum()) or 1.0
     for variable, places in zip(mine.variables, mine.places, strict=True):
-        scaled = scaled * messages.factors[variable][places]
-    made = [np.zeros(size) for size in sizes]
-    for variable, places in zip(mine.variables, mine.places, strict=True):
-        held = np.bincount(places, weights=scaled, minlength=messages.sizes[variable])
-        made[variable] = held[: sizes[variable]] / (float(scaled.sum()) or 1.0)
-    return np.concatenate(made)
+        held = added(scaled, places, messages.sizes[variable])
+        np.divide(held[: len(shares[variable])], total, out=shares[variable])
+    return total
 
 
-def _residuals(shares: FloatArray, known: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """Return the weighted squares of what is left of shares when what is known is taken off by regression."""
-    used = [each for each in known if (weights * each**2).sum() > 0.0]
-    if used:
-        z = np.stack(used)
-        gram = times(z * weights, z)
-        few = np.diag(gram) ** 2 / (((z**2) * weights) ** 2).sum(axis=1)
+def _residuals(shares: FloatArray, known: np.ndarray, weights: FloatArray) -> FloatArray:
+    """Return the weighted squares of the residuals of shares after a regression on what is known."""
+    used = [float((weights * each**2).sum()) > 0.0 for each in known]
+    if any(used):
+        z = known if all(used) else known[used]
+        weighted = z * weights
+        gram = times(weighted, z)
+        few = np.diag(gram) ** 2 / np.array([((each**2 * weights) ** 2).sum() for each in z])
         gram[np.diag_indices_from(gram)] *= (
             1.0 + 1.0 / few
         )  # as answers are calibrated: see `answer.joins.calibration`
-        slopes = np.linalg.pinv(gram, hermitian=True) @ times(z * weights, shares)
-        shares = shares - mixed(slopes, z)
+        slopes = np.linalg.pinv(gram, hermitian=True) @ times(weighted, shares)
+        del weighted
+        for at in chunks(len(shares)):
+            shares[at] -= mixed(slopes, z[:, at])
     return np.asarray(weights * shares**2)
 
 
 class _Nulls:
-    """The elements of one dictionary that have a NULL link, and what they are worth to the queries together."""
+    """The elements of one dictionary that have a NULL link, and their total worth to the queries."""
 
     def __init__(self, roster: Roster, dictionary: Dictionary) -> None:
         self.roster = roster
@@ -151,11 +249,11 @@ class _Nulls:
 
     @property
     def worth(self) -> float:
-        """What an element is worth by the byte, on the average."""
+        """The average worth of an element per byte."""
         return max(float(np.sqrt((self.squares + self.least) / self.bytes)), 1e-300) if self.bytes else np.inf
 
     def lowered(self, threshold: float) -> Roster:
-        """Return the roster under a factor, its rate one that a rank stands for."""
+        """Return the roster under a factor, with a rate that a rank represents."""
         if not self.bytes:
             return self.roster
         wanted = min(self.roster.base, threshold * self.worth)
@@ -165,7 +263,7 @@ class _Nulls:
 
 
 class _Class:
-    """The values of one link class that are held, what they cost and what they are worth."""
+    """The held values of one link class, what they cost and what they are worth."""
 
     def __init__(self, link: int, roster: Roster, values: np.ndarray, costs: FloatArray) -> None:
         self.link = link
@@ -173,39 +271,46 @@ class _Class:
         self.values = values
         self.costs = costs
         self.squares = np.zeros(len(values))
-        self.hashes = roster.hashes(values)
-        self.probabilities = roster.rates_of_held(values)
         self.worth = np.zeros(len(values))
         self.typical = 0.0
+
+    @property
+    def hashes(self) -> FloatArray:
+        """The hash of each value."""
+        return self.roster.hashes(self.values)
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """The inclusion probability of each value, before the reduction."""
+        return self.roster.rates_of_held(self.values)
 
     @classmethod
     def of(cls, link: int, roster: Roster, held: Sequence[Dictionary]) -> "_Class":
         """Return the class with the bytes of the elements that hold each value."""
         parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
-        found = [d.index(key)[0] for d, key in parts]
-        values = distinct(found)
+        values, where = united([d.index(key)[0] for d, key in parts])
         costs = np.full(len(values), float(ENTRY_BYTES))
-        for dictionary, key in parts:
-            own, places = dictionary.index(key)
-            elements = np.bincount(places[~dictionary.is_null(key)], minlength=len(own)).astype(np.float64)
-            costs[np.searchsorted(values, own)] += elements * dictionary.element_bytes
+        for (dictionary, key), at in zip(parts, where, strict=True):
+            elements = added(~dictionary.is_null(key), dictionary.index(key)[1], len(at)).astype(np.float64)
+            costs[at] += elements * dictionary.element_bytes
         return cls(link, roster, values, costs)
 
     def add(self, values: np.ndarray, shares: FloatArray, weight: float) -> None:
         """Add the squared shares of values in an answer."""
-        self.squares[np.searchsorted(self.values, values)] += weight * shares**2
+        self.squares[places_among(self.values, values)] += weight * shares**2
 
     def settle(self) -> None:
-        """Work out what each value is worth by the byte, and what an unknown value is expected to be."""
+        """Compute the worth of each value per byte, and the expected worth of an unknown value."""
         if len(self.values) == 0:
             return
         worth = np.sqrt(self.squares / self.costs)
         counted = np.ones(len(worth), dtype=np.bool_)
         typical = mean = 0.0
+        probabilities = self.probabilities
         for _ in range(6):
-            number = float((1.0 / self.probabilities)[counted].sum())
-            squares = float((self.squares / self.probabilities)[counted].sum())
-            costs = float((self.costs / self.probabilities)[counted].sum())
+            number = float((1.0 / probabilities)[counted].sum())
+            squares = float((self.squares / probabilities)[counted].sum())
+            costs = float((self.costs / probabilities)[counted].sum())
             typical = np.sqrt(squares / costs) if costs > 0 else 0.0
             mean = squares / number if number > 0 else 0.0
             counted = worth <= _THETA * typical
@@ -222,10 +327,11 @@ class _Class:
         """Return the roster under a factor."""
         base = min(self.roster.base, threshold * self.typical) if len(self.values) else self.roster.base
         base = base if base >= HASH_STEP else 0.0
-        own = self.worth > self.typical
-        wanted = np.minimum(self.probabilities, np.maximum(threshold * self.worth, base))
-        followed = own & (self.hashes < wanted)
-        return make_roster(self.roster.seed, base, self.values[followed], wanted[followed])
+        own = self.worth > self.typical  # few of all values: only their rates are computed
+        values = self.values[own]
+        wanted = np.minimum(self.probabilities[own], np.maximum(threshold * self.worth[own], base))
+        followed = self.roster.hashes(values) < wanted
+        return make_roster(self.roster.seed, base, values[followed], wanted[followed])
 
 
 def _threshold(
@@ -233,42 +339,48 @@ def _threshold(
 ) -> float:
     """Return the largest factor under which the elements that stay, and the rosters, fit the budget.
 
-    held: the dictionaries of all panes, each with its place among those of its pane.
+    held: the dictionaries of all panes, each with its index among those of its pane.
     """
-    times: list[FloatArray] = []
-    sizes: list[FloatArray] = []
     first = [np.full(len(each.values), np.inf) for each in classes]
-    for place, dictionary in held:
-        if len(dictionary) == 0:
-            continue
-        latest = np.zeros(len(dictionary))
-        alone = dictionary.null_links()
-        if alone.any():
-            latest[alone] = nulls[place].roster.hashes(dictionary.codes(alone)) / nulls[place].worth
-        linked = [(key, link) for key, link in enumerate(dictionary.spec.classes) if link >= 0]
-        for key, link in linked:
-            own, places = dictionary.index(key)
-            at = classes[link].times[np.searchsorted(classes[link].values, own)][places]
-            latest = np.maximum(latest, np.where(dictionary.is_null(key), 0.0, at))
-        for key, link in linked:
+    times = [each.times for each in classes]
+
+    def entries(counted: Sequence[tuple[int, Dictionary]]) -> Iterator[Part]:
+        for place, dictionary in counted:
+            yield Part(_latest(dictionary, nulls[place], classes, times), float(dictionary.element_bytes))
+        for each, earliest in zip(classes, first, strict=True):
+            yield Part(earliest[each.worth > each.typical], float(ENTRY_BYTES))
+
+    fitting, counted = Fitting(), [(place, d) for place, d in held if len(d)]
+    for (_, dictionary), part in zip(counted, entries(counted), strict=False):
+        fitting.count(part)
+        for key, link in enumerate(dictionary.spec.classes):
+            if link >= 0:
+                values, places = dictionary.index(key)
+                earliest = np.full(len(values), np.inf)
+                there = ~dictionary.is_null(key)
+                np.minimum.at(earliest, places[there], part.factors[there])
+                where = places_among(classes[link].values, values)
+                first[link][where] = np.minimum(first[link][where], earliest)
+    for part in entries([]):
+        fitting.count(part)
+    return fitting.factor(entries(counted), budget - 8.0 * (len(classes) + len(nulls)))
+
+
+def _latest(
+    dictionary: Dictionary, nulls: _Nulls, classes: Sequence[_Class], times: Sequence[FloatArray]
+) -> FloatArray:
+    """Return the factor from which on each element stays: the largest of its values, or its own if one is NULL."""
+    latest, alone = np.zeros(len(dictionary)), dictionary.null_links()
+    if alone.any():
+        latest[alone] = nulls.roster.hashes(dictionary.codes(alone)) / nulls.worth
+    for key, link in enumerate(dictionary.spec.classes):
+        if link >= 0:
             values, places = dictionary.index(key)
-            earliest = np.full(len(values), np.inf)
-            np.minimum.at(earliest, places, np.where(dictionary.is_null(key), np.inf, latest))
-            where = np.searchsorted(classes[link].values, values)
-            first[link][where] = np.minimum(first[link][where], earliest)
-        times.append(latest)
-        sizes.append(np.full(len(dictionary), float(dictionary.element_bytes)))
-    for each, earliest in zip(classes, first, strict=True):
-        entered = each.worth > each.typical
-        times.append(earliest[entered])
-        sizes.append(np.full(int(entered.sum()), float(ENTRY_BYTES)))
-    when, bytes_ = np.concatenate(times), np.concatenate(sizes)
-    if len(when) == 0:
-        return 0.0
-    order = np.argsort(when, kind="stable")
-    rosters = 8.0 * (len(classes) + len(nulls))
-    fits = int(np.searchsorted(np.cumsum(bytes_[order]), budget - rosters, side="right"))
-    return float(when[order][min(fits, len(order) - 1)])
+            of_values = times[link][places_among(classes[link].values, values)]
+            null = dictionary.is_null(key)
+            for at in chunks(len(latest)):
+                np.maximum(latest[at], of_values[places[at]], out=latest[at], where=~null[at])
+    return latest
 
 
 def _raise(message: FloatArray) -> FloatArray:
@@ -279,18 +391,21 @@ def _raise(message: FloatArray) -> FloatArray:
 
 
 def _raised_messages(join: Join, quantity: Quantity) -> Messages:
-    relations = [r.weighing(np.abs(r.weights)) for r in join.relations(quantity)]
-    return Messages(relations, join, [1.0 / each for each in join.probabilities], _raise)
+    factors = [1.0 / each for each in join.probabilities]
+    return Messages(join.relations(quantity), join, factors, _raise, absolute=True)
 
 
 def _add_importance(shape: Shape, join: Join, classes: Sequence[_Class], nulls: Sequence[_Nulls]) -> None:
     """Add to every class the squared share of each of its values in the answer of one query, and of NULLs."""
+    read = {"set": 0, "pairs": 0, "join": 1}.get(shape.kind, 2)
+    messages = [_raised_messages(join, each) for each in list(shape.quantities.values())[:read]]
     for variable, link in enumerate(shape.classes):
-        shares = _shares(shape, join, variable)
+        shares = _shares(shape, join, messages, variable)
         if shares is not None:
             values = join.values[variable]
-            classes[link].add(values, shares[: len(values)], shape.weight)  # behind them stands NULL
-    if shape.kind != "set" and any(join.null_places):
+            weight = shape.weight * (_PAIRS_WEIGHT if shape.kind == "pairs" else 1.0)
+            classes[link].add(values, shares[: len(values)], weight)  # NULL comes after them
+    if shape.kind not in ("set", "pairs") and any(join.null_places):
         _add_null_importance(shape, join, nulls)
 
 
@@ -300,7 +415,7 @@ def _add_null_importance(shape: Shape, join: Join, nulls: Sequence[_Nulls]) -> N
     total = float(messages.met(messages.root) @ messages.factors[messages.root])
     for relation, node in zip(range(len(messages.relations)), join.first.nodes, strict=True):
         mine, own = messages.relations[relation], nulls[join.view(node).dictionary]
-        rows = np.abs(mine.weights) * own.there
+        rows = np.abs(mine.weights.astype(np.float64)) * own.there
         if total <= 0 or not rows.any():
             continue
         for variable, places in zip(mine.variables, mine.places, strict=True):
@@ -309,23 +424,32 @@ def _add_null_importance(shape: Shape, join: Join, nulls: Sequence[_Nulls]) -> N
         own.add(rows * rate / total, shape.weight)
 
 
-def _shares(shape: Shape, join: Join, variable: int) -> FloatArray | None:
+def _shares(shape: Shape, join: Join, messages: Sequence[Messages], variable: int) -> FloatArray | None:
     if len(join.values[variable]) == 0:
         return None
     if shape.kind == "set":
         return _normalized(_set_worth(join), join, variable)
-    quantities = list(shape.quantities.values())
-    first = _normalized(_raised_messages(join, quantities[0]).met(variable), join, variable)
+    if shape.kind == "pairs":
+        return _normalized(_pairs_worth(join), join, variable)
+    first = _normalized(messages[0].met(variable), join, variable)
     if shape.kind == "join":
         return first
-    other = _normalized(_raised_messages(join, quantities[1]).met(variable), join, variable)
+    other = _normalized(messages[1].met(variable), join, variable)
     return np.abs(first - other) + _RATIO_SHARE * first
 
 
-def _set_worth(join: Join) -> FloatArray:
-    """Return what each value is worth to a set expression: those outside less, where few are inside.
+def _pairs_worth(join: Join) -> FloatArray:
+    """Return the worth of each value for a distinct count over a join: the pairs that meet at it."""
+    worth = np.ones(len(join.values[0]))
+    for relation in join.whole_relations(join.first):
+        worth *= _raise(added(relation.weights > 0, relation.places[0], len(worth)).astype(np.float64))
+    return worth
 
-    Where many are, all are worth the same: rates of their own would take more memory than they save.
+
+def _set_worth(join: Join) -> FloatArray:
+    """Return the worth of each value for a set expression: less for those outside, if few are inside.
+
+    If many are inside, all are worth the same: their own rates would take more memory than they save.
     """
     inside = set_values(join)
     number, among = (
@@ -341,7 +465,7 @@ def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:
 
 
 def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
-    """Return states that fit a budget together; nothing changes where they do already."""
+    """Return states that together fit a budget; nothing changes if they already do."""
     states = list(panes)
     while bytes_of(states) > budget:
         before = bytes_of(states)

@@ -8,16 +8,16 @@ from msgspec.structs import replace
 from eddyline.kernels.doubles import BITS
 
 COUNT = -1
-"""In place of a measure: the net number of rows."""
+"""Used instead of a measure: the net number of rows."""
 
 
 class DictionarySpec(msgspec.Struct, frozen=True):
     """The columns of one dictionary.
 
-    classes: the link class of each key, -1 for a key that no link uses. flags: bits that each element carries.
-    measures: the sums beside the count. labelled: keys whose values are kept beside their codes. counted: rows are held
-    that carry all flags of one of these; all rows where there are none. wide: (first sum, words) of each number that
-    takes several sums: see `kernels.doubles`.
+    classes: the link class of each key, -1 for a key that no link uses. flags: number of bits that each element
+    carries. measures: the number of sums besides the count. labelled: keys whose values are kept next to their
+    codes. counted: only rows that carry all flags of one of these are held; all rows if it is empty. wide: (first
+    sum, words) of each number that takes several sums: see `kernels.doubles`.
     """
 
     classes: tuple[int, ...]
@@ -44,7 +44,7 @@ class DictionarySpec(msgspec.Struct, frozen=True):
 
 
 class Regrouped(msgspec.Struct, frozen=True):
-    """How a dictionary follows from the exact one of its stream: which keys, flags and measures it takes."""
+    """How a dictionary is derived from the exact one of its stream: which keys, flags and measures it takes."""
 
     source: int
     keys: tuple[int, ...]
@@ -55,9 +55,9 @@ class Regrouped(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """How a relation of a query reads a dictionary: its keys, the flags that must be set, what is summed.
 
-    null_is_value: NULL is one of the values of its key, as set operations and groups have it. groups: the keys that it
-    is grouped by. number_words: how many sums the measure takes, from `measure` on; of several the first counts rounded
-    rows, and the others are digits, the lowest of which counts 2^lowest.
+    null_is_value: NULL is one of the values of its key, as in set operations and groups. groups: the keys that it
+    is grouped by. number_words: how many sums the measure takes, from `measure` on; if several, the first counts
+    rounded rows, and the others are digits, the lowest of which counts 2^lowest.
     """
 
     dictionary: int
@@ -71,7 +71,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def digits(self) -> tuple["View", ...]:
-        """The same rows, once with each digit of a measure of several words; the view itself of another."""
+        """The same rows, once with each digit of a measure of several words; otherwise the view itself."""
         if self.number_words == 1:
             return (self,)
         places = range(self.measure + 1, self.measure + self.number_words)
@@ -79,10 +79,10 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A relation of a query: how it reads the exact dictionaries, and how those of the second stage.
+    """A relation of a query: how it reads the exact dictionaries, and those of the second stage.
 
-    variables: the link of the query that each of its keys belongs to. roles: what the relation is to each of these
-    links, as `sql.query.Member` has it; empty where it is "inner" to all of them.
+    variables: the link of the query that each of its keys belongs to. roles: the role of the relation in each of
+    these links, as in `sql.query.Member`; empty if it is "inner" in all of them.
     """
 
     exact: View
@@ -92,7 +92,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def groups_null(self) -> bool:
-        """Whether NULL is one of the groups that its only link stands for."""
+        """Whether NULL is one of the groups that its only link represents."""
         return self.exact.null_is_value and bool(self.exact.groups)
 
     def of_every_row(self) -> "Node":
@@ -110,7 +110,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(replace(self, exact=exact, kept=own) for exact, own in pairs)
 
     def role(self, variable: int) -> str:
-        """Return what the relation is to one of its links."""
+        """Return the role of the relation in one of its links."""
         return self.roles[self.variables.index(variable)] if self.roles else "inner"
 
 
@@ -125,12 +125,12 @@ class Quantity(msgspec.Struct, frozen=True):
 
     @property
     def lowest(self) -> int:
-        """The exponent of two of what 1 is where measures of several words are read as integers."""
+        """The exponent of two of the unit if measures of several words are read as integers."""
         return sum(node.exact.lowest for node in self.nodes)
 
     @property
     def digits(self) -> tuple[tuple["Quantity", int], ...]:
-        """The quantities that it is the sum of, each times 2 to an exponent: one for each digit of its measures."""
+        """The quantities whose sum it is, each times 2 to an exponent: one for each digit of its measures."""
         if all(node.exact.number_words == 1 for node in self.nodes):
             return ((self, 0),)
         places = product(*(enumerate(node.digits) for node in self.nodes))
@@ -144,8 +144,9 @@ class Quantity(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True):
     """A query as the sample sees it.
 
-    kind: "join" sums products; "ratio" divides by its second quantity; "set" counts values of its only variable.
-    variables: the link class of each link. members: for a set, what makes a value count: see `set_members.set_values`.
+    kind: "join" sums products; "ratio" divides by its second quantity; "set" counts values of its only variable;
+    "pairs" counts distinct values of its relations' groups that meet. variables: the link class of each link.
+    members: for a set, the condition for a value: see `messages.set_values`.
     """
 
     name: str
@@ -156,13 +157,18 @@ class Shape(msgspec.Struct, frozen=True):
     expression: tuple["int | str", ...] = ()
 
     @property
+    def relations(self) -> int:
+        """The number of relations of its first quantity."""
+        return len(next(iter(self.quantities.values())).nodes)
+
+    @property
     def repeats_classes(self) -> bool:
-        """Whether one column stands in two links: its values are followed once, and join twice."""
+        """Whether one column occurs in two links: its values are followed once, and join twice."""
         return len(set(self.classes)) < len(self.classes)
 
     @property
     def has_distant_repeats(self) -> bool:
-        """Whether one column stands in two links that no relation shares."""
+        """Whether one column occurs in two links that share no relation."""
         nodes = next(iter(self.quantities.values())).nodes
         return any(
             self.classes[one] == self.classes[other]
@@ -174,8 +180,8 @@ class Shape(msgspec.Struct, frozen=True):
     def has_deep_sides(self) -> bool:
         """Whether a side that may be missing, or only decides, joins other relations behind its own.
 
-        Following the values of one link does not tell which of its rows are missing through another, so that it is
-        known only while everything is.
+        Following the values of one link does not show which of its rows are missing through another, so that is
+        known only while everything is followed.
         """
         return any(
             set(node.roles) - {"inner", "preserved"} and len(node.variables) > 1
@@ -185,7 +191,7 @@ class Shape(msgspec.Struct, frozen=True):
 
     @property
     def groups_missing_keys(self) -> bool:
-        """Whether a group column is the key of a side that may be missing: a link's value, or NULL for many of them."""
+        """Whether a group column is the key of a side that may be missing: a link's value, or NULL for many."""
         return any(
             node.role(variable) in ("outer", "full") and key in node.exact.groups
             for quantity in self.quantities.values()
@@ -198,8 +204,8 @@ class SampleSpec(msgspec.Struct, frozen=True):
     """Everything that a stream sample holds and the bytes that it may take.
 
     exact: one dictionary for each stream, the first stage. kept: the dictionaries of the second stage, each made
-    from an exact one as `regrouped` says. seeds: one for each link class. budget: bytes of the first stage;
-    kept_budget: bytes of the second, when sketches stand beside.
+    from an exact one according to `regrouped`. seeds: one for each link class. budget: bytes of the first stage;
+    kept_budget: bytes of the second, with sketches alongside.
     """
 
     exact: tuple[DictionarySpec, ...]

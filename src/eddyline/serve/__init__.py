@@ -1,5 +1,5 @@
-"""Answers where people look: a live page, an HTTP API and metrics of a store that any run keeps current.
+"""The servers: a live page, an HTTP API, metrics and PostgreSQL's protocol for a store that any run keeps current.
 
-The walk: `watcher` looks at the store, answers its queries and keeps their `history`; `app` sends what the watcher
-holds as the page, by `api`, as `events` and as `metrics`. Nothing is ever written to the store.
+`watcher` watches the store and answers its queries; `view` holds the answers of an epoch and their history; `app`
+sends them as the page, through `api`, as events and as `metrics`. Nothing is ever written to the store.
 """

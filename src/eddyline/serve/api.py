@@ -1,33 +1,172 @@
-"""The HTTP API: queries, answers, history, plan and freshness as JSON; see `openapi` for its description."""
+"""The HTTP API: queries, answers, ad hoc SQL, history, plan and freshness as JSON."""
 
+import asyncio
+import contextlib
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from math import isfinite
+from time import perf_counter
+from typing import Any, TypeVar
 
 import msgspec
+from prometheus_client import Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from eddyline.api.plan import Plan
+from eddyline.api.sql import is_nested, result_to_dict
 from eddyline.api.state import State
-from eddyline.errors import EddylineError
+from eddyline.errors import EddylineError, SqlError
 from eddyline.plan.layout import Layout, PlannedQuery
-from eddyline.plan.show.memory import memory_of
-from eddyline.serve.asking import Asking
-from eddyline.serve.events import Events
+from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
-from eddyline.serve.parameters import HowToTell, boolean, parameters
-from eddyline.serve.problems import Refused
+from eddyline.serve.requests import HowToTell, Refused, boolean, parameters
 from eddyline.serve.view import View, answered, tell
-from eddyline.serve.watcher import Watcher
+from eddyline.serve.watcher import Events, Watcher
+
+# Ad hoc queries are answered outside the event loop: a few at a time, clients in turn, with a time limit.
+
+
+T = TypeVar("T")
+LONG_TEXT = 2_000
+"""Characters from which SQL counts as long. Measured: 900 conditions in 20,000 characters take about a second."""
+
+
+class _Question:
+    """A question that waits or is being answered."""
+
+    def __init__(self, client: str, run: Callable[[], Any], *, is_long: bool) -> None:
+        self.client, self.run, self.is_long = client, run, is_long
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class Asking:
+    """A few threads that answer, a bounded queue before them, and a time limit for each question.
+
+    Clients take turns, so that a client with many questions delays only itself. Long SQL leaves one thread, and
+    most of the queue, to short SQL: clients behind one proxy share an address. A thread cannot be stopped: a
+    question that takes too long is refused in time and keeps its thread until it ends.
+    """
+
+    def __init__(
+        self, took: Histogram, *, threads: int = 2, waiting: int = 32, seconds: float = 10.0
+    ) -> None:
+        self._took = took
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="eddyline-asking")
+        self._threads, self._waiting, self._seconds = threads, waiting, seconds
+        self._most_long = max(1, threads - 1)
+        self._lines: OrderedDict[str, deque[_Question]] = OrderedDict()
+        self._running: set[_Question] = set()
+
+    async def ask(self, question: Callable[[], T], client: str = "", length: int = 0) -> T:
+        """Return the answer of a question, or raise Refused if there are too many questions or it takes too long.
+
+        client: who asks; length: of the SQL, in characters.
+        """
+        asked = _Question(client, question, is_long=length >= LONG_TEXT)
+        start = perf_counter()
+        self._lines.setdefault(client, deque()).append(asked)
+        self._begin()
+        self._shorten(asked)
+        try:
+            answer: T = await asyncio.wait_for(asked.answer, self._seconds)
+        except TimeoutError:
+            sentence = (
+                f"there was no answer within {self._seconds:g} seconds: ask the store with `eddyline ask`."
+            )
+            raise Refused(504, "TooSlow", sentence) from None
+        finally:
+            self._leave(asked)
+            self._took.observe(perf_counter() - start)
+        return answer
+
+    def close(self) -> None:
+        """Start no further question."""
+        self._lines.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self) -> None:
+        """Give free threads to waiting questions, one client after the other."""
+        while len(self._running) < self._threads:
+            asked = self._next()
+            if asked is None:
+                return
+            self._leave(asked)
+            if asked.client in self._lines:
+                self._lines.move_to_end(asked.client)
+            self._running.add(asked)
+            loop = asyncio.get_running_loop()
+
+            def done(
+                found: "Future[Any]", asked: _Question = asked, loop: asyncio.AbstractEventLoop = loop
+            ) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(self._done, asked, found)
+
+            self._pool.submit(asked.run).add_done_callback(done)
+
+    def _next(self) -> _Question | None:
+        is_long_allowed = sum(each.is_long for each in self._running) < self._most_long
+        for line in self._lines.values():
+            for asked in line:
+                if is_long_allowed or not asked.is_long:
+                    return asked
+        return None
+
+    def _done(self, asked: _Question, found: "Future[Any]") -> None:
+        self._running.discard(asked)
+        if not asked.answer.done() and not found.cancelled():
+            error = found.exception()
+            if error is None:
+                asked.answer.set_result(found.result())
+            else:
+                asked.answer.set_exception(error)
+        self._begin()
+
+    def _leave(self, asked: _Question) -> None:
+        line = self._lines.get(asked.client, deque())
+        if asked in line:
+            line.remove(asked)
+        if not line:
+            self._lines.pop(asked.client, None)
+
+    def _shorten(self, newest: _Question) -> None:
+        """Refuse a question if too many wait: the newest one, or the last one of a client that has more waiting."""
+        waiting = [asked for line in self._lines.values() for asked in line]
+        long = [asked for asked in waiting if asked.is_long]
+        if newest.is_long and newest in long and len(long) > self._waiting // 4:
+            self._refuse(self._of_busiest(newest, long))
+        elif len(waiting) > self._waiting:
+            self._refuse(self._of_busiest(newest, waiting))
+
+    def _of_busiest(self, newest: _Question, waiting: list[_Question]) -> _Question:
+        by_client: dict[str, list[_Question]] = {}
+        for asked in waiting:
+            by_client.setdefault(asked.client, []).append(asked)
+        busiest = max(by_client.values(), key=len)
+        own = len(by_client.get(newest.client, ()))
+        return busiest[-1] if len(busiest) > own or newest not in waiting else newest
+
+    def _refuse(self, asked: _Question) -> None:
+        number = len(self._running) + sum(map(len, self._lines.values())) - 1
+        sentence = f"{number} questions are being answered: ask again in a moment."
+        self._leave(asked)
+        if not asked.answer.done():
+            asked.answer.set_exception(Refused(503, "Busy", sentence, {"retry-after": "1"}))
+
+
+# Queries, answers, history, plan and freshness as JSON; `openapi` describes the API.
+
 
 _JSON = "application/json"
-_MANY_CELLS = 2_000  # from here on answers are written beside the event loop
+_MANY_CELLS = 2_000  # from here on answers are written outside the event loop
 _FORMS = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
 
 
 class Api:
-    """The addresses under /api/v1 and what answers them."""
+    """The addresses under /api/v1 and their handlers."""
 
     def __init__(self, watcher: Watcher, events: Events, asking: Asking) -> None:
         self._watcher = watcher
@@ -49,12 +188,12 @@ class Api:
         ]
 
     async def openapi(self, request: Request) -> Response:
-        """Describe the API."""
+        """Return the description of the API."""
         parameters(request)
         return _json(document())
 
     async def queries(self, request: Request) -> Response:
-        """Tell the queries that the store's plan answers."""
+        """Return the queries that the store's plan answers."""
         parameters(request)
         layout = self._state().snapshot.layout
         told = [_query(planned, None) for planned in layout.queries]
@@ -72,7 +211,7 @@ class Api:
         view = self._view()
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell_all(how.limit))
-        return await self._asked(lambda: [self._told(view, query, how) for query in view.answers])
+        return await self._asked(request, lambda: [self._told(view, query, how) for query in view.answers])
 
     async def answer_by_name(self, request: Request) -> Response:
         """Answer one query of the plan."""
@@ -83,7 +222,7 @@ class Api:
             raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell(query, how.limit))
-        return await self._asked(lambda: self._told(view, query, how))
+        return await self._asked(request, lambda: self._told(view, query, how))
 
     def _told(self, view: View, query: str, how: HowToTell) -> dict[str, object]:
         """Return the answer of a planned query, at another confidence than the plan's if one is asked for."""
@@ -92,7 +231,7 @@ class Api:
         return view.with_exact(tell(answered(view.state, query, confidence=how.confidence), how.limit))
 
     async def answer_by_sql(self, request: Request) -> Response:
-        """Answer an SQL text, or a query by its name, from what is kept."""
+        """Answer SQL, or a query by its name, from what is kept."""
         given = parameters(request, "sql", "confidence", "limit", "window", "slide", "simultaneous")
         how, together = HowToTell.read(given), boolean(given, "simultaneous")
         if not given.get("sql", "").strip():
@@ -100,27 +239,26 @@ class Api:
                 400, "RequestError", "say what to answer: /api/v1/answer?sql=SELECT ..., or a query's name."
             )
         state = self._state()
+        over = {"window": given.get("window"), "slide": given.get("slide")}
         return await self._asked(
-            lambda: tell(
-                answered(
-                    state,
-                    given["sql"],
-                    confidence=how.confidence,
-                    simultaneous=together,
-                    window=given.get("window"),
-                    slide=given.get("slide"),
-                ),
-                how.limit,
-            )
+            request,
+            lambda: _answer_or_table(
+                state,
+                given["sql"],
+                how,
+                {key: value for key, value in over.items() if value},
+                together=together,
+            ),
+            len(given["sql"]),
         )
 
     async def history(self, request: Request) -> Response:
-        """Tell how the estimates moved."""
+        """Return the history of the estimates."""
         parameters(request)
         return Response(self._watcher.history_json(), media_type=_JSON)
 
     async def plan(self, request: Request) -> Response:
-        """Tell what is kept: as text, as a picture, or as the memory that each part holds."""
+        """Return what is kept: as text, as a picture, or as the memory that each part holds."""
         form = parameters(request, "form", "digest").get("form", "json")
         layout = self._state().snapshot.layout
         if form == "json":
@@ -130,20 +268,22 @@ class Api:
         return Response(Plan(layout).explain(form), media_type=_FORMS[form])  # type: ignore[arg-type]
 
     async def freshness(self, request: Request) -> Response:
-        """Tell how far the streams have come, whether a run writes the store, and what is wrong with it."""
+        """Return how far the streams have come, whether a run writes the store, and what is wrong with it."""
         parameters(request)
         return _json(self._watcher.view.status())
 
     async def events(self, request: Request) -> Response:
-        """Follow the answers as server-sent events."""
+        """Send the answers as server-sent events."""
         parameters(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return self._events.respond()
 
-    async def _asked(self, question: Callable[[], object]) -> Response:
-        """Return the answer of a question that is asked, and written as JSON, beside the event loop."""
-        return Response(await self._asking.ask(lambda: msgspec.json.encode(question())), media_type=_JSON)
+    async def _asked(self, request: Request, question: Callable[[], object], length: int = 0) -> Response:
+        """Return the answer of a question that is evaluated, and written as JSON, outside the event loop."""
+        client = request.client.host if request.client else ""
+        answer = await self._asking.ask(lambda: msgspec.json.encode(question()), client, length)
+        return Response(answer, media_type=_JSON)
 
     def _view(self) -> View:
         self._state()
@@ -155,6 +295,23 @@ class Api:
             problem = self._watcher.view.sighting.problem or "the store is being read: ask again in a moment."
             raise Refused(503, "NotReady", problem, {"retry-after": "1"})
         return state
+
+
+def _answer_or_table(
+    state: State, sql: str, how: HowToTell, over: dict[str, str], *, together: bool
+) -> dict[str, object]:
+    """Return the answer of a query that we support directly, else the table of the SQL around such queries."""
+    try:
+        found = answered(state, sql, confidence=how.confidence, simultaneous=together, **over)
+    except SqlError as error:
+        if over:
+            raise
+        try:
+            table = state.sql(sql, confidence=how.confidence, simultaneous=together)
+        except EddylineError as refusal:
+            raise (refusal if is_nested(sql) else error) from refusal
+        return result_to_dict(sql, table, how.limit)
+    return tell(found, how.limit)
 
 
 def _query(planned: PlannedQuery, window: dict[str, float] | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The server: which address is answered by what, and how it begins and ends."""
+"""The HTTP server: the handler of each address, and how the server starts and ends."""
 
 import asyncio
 import socket
@@ -16,17 +16,14 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.serve.api import Api
-from eddyline.serve.asking import Asking
-from eddyline.serve.events import Events
+from eddyline.serve.api import Api, Asking
+from eddyline.serve.connections import MOST_CONNECTIONS, Connection, drop_slow
 from eddyline.serve.metrics import registry_of
-from eddyline.serve.problems import Refused, tell_error, tell_fault, tell_http, tell_refused
+from eddyline.serve.requests import Refused, tell_error, tell_fault, tell_http, tell_refused
 from eddyline.serve.security import Guard, is_loopback
-from eddyline.serve.watcher import Watcher
+from eddyline.serve.watcher import Events, Watcher
 
-_MOST_CONNECTIONS = 1_000
-_IDLE = 75  # seconds; longer than clients keep a connection, so that none is closed under a request
-_SILENT = 15  # seconds that a connection may take for its first request
+_IDLE = 75  # seconds; longer than clients keep a connection, so that none is closed during a request
 _TICKS_A_SECOND = 10  # of uvicorn's main loop
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PAGE = {
@@ -43,9 +40,9 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def create_app(
     watcher: Watcher, events: Events, *, token: str | None = None, hosts: frozenset[str] | None = None
 ) -> ASGIApp:
-    """Return the application that tells what a watcher sees.
+    """Return the application that serves what a watcher sees.
 
-    token: what a client has to send, None where anyone may ask. hosts: the names under which the server may be asked,
+    token: what a client has to send, None if no token is needed. hosts: the host names that requests may use,
     None for any.
     """
     registry, took = registry_of(watcher, events)
@@ -83,7 +80,7 @@ def create_app(
 
 
 def _file(name: str, media: str) -> Endpoint:
-    """Return what sends a file of the page, which is read once."""
+    """Return the handler that sends a file of the page, which is read once."""
     content = (files("eddyline.serve") / "page" / name).read_bytes()
 
     async def send(_request: Request) -> Response:
@@ -101,13 +98,13 @@ def _metrics(registry: CollectorRegistry) -> Endpoint:
 
 
 async def _healthy(_request: Request) -> Response:
-    """Say that the server is there."""
+    """Report that the server runs."""
     return PlainTextResponse("ok\n")
 
 
 def _ready(watcher: Watcher) -> Endpoint:
     async def send(_request: Request) -> Response:
-        """Say whether answers can be had: the store was read, and can be read now."""
+        """Report whether answers are available: the store was read, and can be read now."""
         ready = watcher.view.state is not None and watcher.view.sighting.problem is None
         return PlainTextResponse("ready\n" if ready else "not ready\n", 200 if ready else 503)
 
@@ -115,46 +112,46 @@ def _ready(watcher: Watcher) -> Endpoint:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server on a socket that listens already."""
+    """uvicorn's server on a socket that already listens."""
 
-    def __init__(self, config: uvicorn.Config, events: Events, listening: socket.socket) -> None:
+    def __init__(
+        self, config: uvicorn.Config, watcher: Watcher, events: Events, listening: socket.socket
+    ) -> None:
         super().__init__(config)
+        self.watcher = watcher
         self._events = events
         self._listening = listening
-        self._silent: dict[int, int] = {}
 
     @property
     def address(self) -> str:
-        """Where a browser finds the page."""
+        """The URL of the page."""
         host, port = self._listening.getsockname()[:2]
         return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
+    def close(self) -> None:
+        """Close the socket, if the server never ran."""
+        self._listening.close()
+
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to end, by a signal or by `should_exit`."""
+        """Serve until a signal or `should_exit` ends it."""
         super().run(sockets=sockets or [self._listening])
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after connections once a second: one that asks nothing is closed, for there is room for so many only."""
+        """Close the connections of clients that are too slow, once a second."""
         if counter % _TICKS_A_SECOND == 0:
-            silent = {
-                id(each): each
-                for each in self.server_state.connections
-                if getattr(each, "cycle", None) is None
-            }
-            self._silent = {key: self._silent.get(key, 0) + 1 for key in silent}
-            for key, seconds in self._silent.items():
-                if seconds > _SILENT:
-                    silent[key].transport.close()
+            drop_slow(self.server_state.connections)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the clients of events go, for whom uvicorn would wait, then end."""
+        """Disconnect the clients of events, for which uvicorn would wait, then end."""
         self._events.end()
         await super().shutdown(sockets)
 
 
-def server_of(watcher: Watcher, host: str, port: int, token: str | None = None) -> Server:
-    """Return a server that listens already; PipelineError where the address cannot be had."""
+def server_of(
+    watcher: Watcher, host: str, port: int, token: str | None = None, most_connections: int = MOST_CONNECTIONS
+) -> Server:
+    """Return a server that already listens; PipelineError if the address is not available."""
     events = Events(watcher)
     hosts = _LOOPBACK_NAMES | {host} if token is None and is_loopback(host) else None
     config = uvicorn.Config(
@@ -162,17 +159,18 @@ def server_of(watcher: Watcher, host: str, port: int, token: str | None = None) 
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        http=Connection,
+        limit_concurrency=most_connections,
         timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=5,
         ws="none",
     )
-    return Server(config, events, _listen(host, port))
+    return Server(config, watcher, events, _listen(host, port))
 
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # with its protocol named, without which asyncio leaves a delay of 40 ms between the parts of a response
+    # with its protocol named; without it asyncio leaves a delay of 40 ms between the parts of a response
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

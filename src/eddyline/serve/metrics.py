@@ -8,13 +8,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.freshness import finite, plain
 from eddyline.answer.groups.table import Groups
-from eddyline.answer.plain import finite, plain
 from eddyline.errors import EddylineError
-from eddyline.serve.events import Events
 from eddyline.serve.view import SHOWN_GROUPS, View
-from eddyline.serve.watcher import Watcher
-from eddyline.sql.arrow_types import python_rows
+from eddyline.serve.watcher import Events, Watcher
+from eddyline.sql.arrow_values import python_rows
 
 _ESTIMATE = {
     "eddyline_estimate_value": "The estimate of a query.",
@@ -27,7 +26,7 @@ _SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class StoreCollector(Collector):
-    """What Prometheus is told of a store at the moment that it asks."""
+    """Collects the metrics of a store when Prometheus asks for them."""
 
     def __init__(self, watcher: Watcher, events: Events) -> None:
         self._watcher = watcher
@@ -58,7 +57,7 @@ def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
 
 
 def _estimates(view: View) -> Iterator[Metric]:
-    """Yield the value and both ends of every number; of groups, those that the page shows."""
+    """Yield the value and both ends of every number; for groups, of those that the page shows."""
     value, low, high, exact = (
         GaugeMetricFamily(name, about, labels=_LABELS) for name, about in _ESTIMATE.items()
     )
@@ -77,7 +76,7 @@ def _estimates(view: View) -> Iterator[Metric]:
 
 
 def _labelled(view: View) -> Iterator[tuple[list[str], Estimate]]:
-    """Yield every estimate with its labels: the query, the aggregate and the group, empty where there is none."""
+    """Yield every estimate with its labels: the query, the aggregate and the group, empty if there is none."""
     for query, answer in view.answers.items():
         if isinstance(answer, Estimate):
             yield [query, "", ""], answer
@@ -94,7 +93,7 @@ def _end(end: object, unbounded: float) -> float:
 
 
 def _literal(value: object) -> str:
-    """Return a value as SQL writes it, so that no two groups have one label: a text in quotes, NULL without."""
+    """Return a value as SQL writes it, so that no two groups share a label: a string in quotes, NULL without."""
     told = plain(value)
     if isinstance(told, str):
         return "'" + told.replace("'", "''") + "'"
@@ -124,7 +123,7 @@ def _freshness(view: View) -> Iterator[Metric]:
 
 
 def registry_of(watcher: Watcher, events: Events) -> tuple[CollectorRegistry, Histogram]:
-    """Return the registry of a server, and the histogram of the seconds that unplanned questions take."""
+    """Return the registry of a server, and the histogram of the seconds that ad hoc questions take."""
     registry = CollectorRegistry()
     registry.register(StoreCollector(watcher, events))
     took = Histogram(

@@ -1,8 +1,8 @@
-"""The OpenAPI document of the HTTP API, written as it is sent."""
+"""The OpenAPI document of the HTTP API, as it is sent."""
 
 import eddyline
-from eddyline.plan.size.shapes import HIGHEST_CONFIDENCE
-from eddyline.serve.parameters import DEFAULT_GROUPS, LEAST_GROUPS, MOST_GROUPS
+from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
+from eddyline.serve.requests import DEFAULT_GROUPS, LEAST_GROUPS, MOST_GROUPS
 
 Json = dict[str, object]
 _ANY: Json = {"type": ["number", "string", "boolean", "null"]}
@@ -68,6 +68,30 @@ _SCHEMAS: Json = {
             "groups_shown": {"enum": ["first", "newest", "largest"]},
         },
         optional=("groups_shown",),
+    ),
+    "Table": _object(
+        {
+            "query": _TEXT,
+            "columns": _list(
+                _object(
+                    {
+                        "name": _TEXT,
+                        "type": _TEXT,
+                        "role": {"enum": ["value", "label", "low", "high", "end"]},
+                        "exact": {"type": ["boolean", "null"]},
+                        "interval": {"enum": ["carried", "not carried", "exact", None]},
+                        "low": _MAYBE_TEXT,
+                        "high": _MAYBE_TEXT,
+                    }
+                )
+            ),
+            "rows": _list({"type": "array"}),
+            "number_of_rows": _COUNT,
+            "exact": {"type": "boolean"},
+            "confidence": {"type": "number"},
+            "notes": _list(_TEXT),
+            "freshness": {"anyOf": [_named("Freshness"), {"type": "null"}]},
+        }
     ),
     "Refusal": _object({"query": _TEXT, "refused": _TEXT}),
     "Answer": {"anyOf": [_named("Estimate"), _named("Groups"), _named("Refusal")]},
@@ -213,8 +237,8 @@ def document() -> Json:
                 "The answer of one query.", _named("Answer"), _NAME, _CONFIDENCE, _LIMIT, fails=f"404 {asked}"
             ),
             "/answer": _get(
-                "The answer of an SQL text from what is kept.",
-                _named("Answer"),
+                "The answer of an SQL text from what is kept; a table for SQL around aggregates.",
+                {"anyOf": [_named("Answer"), _named("Table")]},
                 _SQL,
                 _CONFIDENCE,
                 _LIMIT,

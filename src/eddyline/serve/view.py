@@ -1,8 +1,12 @@
-"""A view: all answers of a store at one epoch, as the page, the API and the metrics tell them."""
+"""A view: all answers of a store at one epoch, and the history of each estimate."""
 
+import contextlib
+import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
@@ -10,32 +14,147 @@ import msgspec
 import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.freshness import Freshness
+from eddyline.answer.freshness import Freshness, finite
 from eddyline.answer.groups.table import Groups
-from eddyline.answer.plain import finite
-from eddyline.api.follow import Sighting
 from eddyline.api.state import State
+from eddyline.api.store_tables import Sighting
 from eddyline.errors import EddylineError
 from eddyline.plan.layout import Layout
-from eddyline.serve.history import Point
 from eddyline.sql.query import GroupQuery
 
+# The history of estimates: a bounded series of points for each query, which survives a restart of the server.
+#
+# A full series drops every second point and from then on takes only every second epoch, and so on:
+# it always spans the whole time, in less detail the longer it is. It always has its newest point.
+
+
+MOST_POINTS = 480
+MOST_QUERIES = 1_000
+MOST_BYTES = 128 << 20
+"""The most bytes of a history file: 1,000 queries of 480 points of at most 150 bytes are 72 MB, plus their SQL."""
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """An estimate at an epoch; `time` is when its last batch was committed, in seconds since 1970.
+
+    exact: the exact answer, if it is known, as in the demo.
+    """
+
+    epoch: int
+    time: float
+    value: float | None
+    low: float | None
+    high: float | None
+    exact: float | None = None
+
+
+class Series(msgspec.Struct):
+    """The points of one query in the order of their epochs; one in `stride` points is kept."""
+
+    sql: str
+    points: list[Point] = []
+    stride: int = 1
+    taken: int = 0
+
+    def add(self, point: Point) -> None:
+        """Take the next point; it replaces the newest one if that was only kept as the newest."""
+        if self.points and (self.taken - 1) % self.stride:
+            self.points.pop()
+        self.points.append(point)
+        self.taken += 1
+        if len(self.points) > MOST_POINTS:
+            self.points = [*self.points[:-1][::2], self.points[-1]]
+            self.stride *= 2
+
+
+class History(msgspec.Struct):
+    """The series of all queries of a store."""
+
+    series: dict[str, Series] = {}
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that has a point, -1 before the first."""
+        return max((each.points[-1].epoch for each in self.series.values() if each.points), default=-1)
+
+    def begin_anew(self) -> None:
+        """Clear the history: another store replaced the one that it belongs to."""
+        self.series = {}
+
+    def add(self, texts: Mapping[str, str], points: Mapping[str, Point]) -> None:
+        """Take the points of an epoch; `texts` are the queries that the plan has now, by name.
+
+        A query that is gone, or has other SQL, loses its series; if epochs go back, all series start again.
+        """
+        newest = max((point.epoch for point in points.values()), default=self.epoch)
+        if newest < self.epoch:
+            self.begin_anew()
+        kept = {name: each for name, each in self.series.items() if texts.get(name) == each.sql}
+        for name in list(points)[:MOST_QUERIES]:
+            kept.setdefault(name, Series(texts[name])).add(points[name])
+        self.series = kept
+
+
+class HistoryFile:
+    """The file that keeps a history between restarts; without a path it is not kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def load(self) -> History:
+        """Return the history in the file; an empty one if the file is missing or cannot be read."""
+        if self._path is not None:
+            with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+                if self._path.is_file() and self._path.stat().st_size <= MOST_BYTES:
+                    return msgspec.json.decode(self._path.read_bytes(), type=History)
+        return History()
+
+    def save(self, history: History) -> None:
+        """Write the history atomically; raise OSError if that fails."""
+        if self._path is None:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        half = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        try:
+            half.unlink(missing_ok=True)
+            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+                file.write(msgspec.json.encode(history))
+            half.replace(self._path)
+        finally:
+            half.unlink(missing_ok=True)
+
+
+def default_path(store: str) -> Path:
+    """Return where the history of a store is kept: with the user's other state, not in the store."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    where = store if "://" in store else str(Path(store).resolve())
+    return (
+        Path(home)
+        / "eddyline"
+        / "serve"
+        / f"{hashlib.blake2b(where.encode(), digest_size=12).hexdigest()}.json"
+    )
+
+
+# A view: all answers of a store at one epoch, as the page, the API and the metrics show them.
+
+
 SHOWN_GROUPS = 50
-"""Groups of an answer that the page and the metrics show; the API gives as many as are asked for."""
+"""Groups of an answer that the page and the metrics show; the API returns as many as requested."""
 
 _YEARS = re.compile(r"(YEAR|DATE_TRUNC|TRUNC)\(", re.IGNORECASE)
 _PARTS = re.compile(r"(QUARTER|MONTH|WEEK|WEEKOFYEAR|DAY|DAYOFMONTH|DAYOFYEAR|HOUR|MINUTE)\(", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d{2}(?!\d)")
 Answer = Estimate | Groups
 ExactAnswers = Callable[[Freshness], Mapping[str, float]]
-"""What knows the exact answers at a moment of the streams, as the demo does."""
+"""A source of exact answers at a moment of the streams, as in the demo."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The answers of all queries at an epoch, or why what is kept does not answer one.
+    """The answers of all queries at an epoch, or why a query cannot be answered from what is kept.
 
-    seconds: how long each took to read. exact: the exact answers, where something knows them.
+    seconds: how long each took to read. exact: the exact answers, if they are known.
     """
 
     sighting: Sighting
@@ -45,7 +164,7 @@ class View:
 
     @property
     def state(self) -> State | None:
-        """The state that was answered from, None before the first."""
+        """The state that the answers are from, None before the first."""
         return self.sighting.state
 
     @property
@@ -54,7 +173,7 @@ class View:
         return self.state.origin.freshness if self.state and self.state.origin else None
 
     def status(self) -> dict[str, object]:
-        """Return how the store is doing now: who writes it, what is wrong, how fresh it is."""
+        """Return the status of the store: who writes it, what is wrong, how fresh it is."""
         fresh, state = self.freshness, self.state
         return {
             "running": self.sighting.writer is not None,
@@ -66,7 +185,7 @@ class View:
         }
 
     def tell(self, query: str, limit: int) -> dict[str, object]:
-        """Return the answer of one query as plain values, at most so many of its groups."""
+        """Return the answer of one query as plain values, with at most `limit` of its groups."""
         answer = self.answers[query]
         if isinstance(answer, EddylineError):
             return {"query": query, "refused": str(answer)}
@@ -74,7 +193,7 @@ class View:
         return {**told, "groups_shown": order_of(self.state, query, answer)} if "groups" in told else told
 
     def with_exact(self, told: dict[str, object]) -> dict[str, object]:
-        """Return an answer with the exact one beside it, where something knows it."""
+        """Return an answer with the exact one next to it, if it is known."""
         query = str(told["query"])
         return {**told, "exact_answer": self.exact[query]} if query in self.exact else told
 
@@ -83,12 +202,12 @@ class View:
         return [self.tell(query, limit) for query in self.answers]
 
     def to_json(self) -> bytes:
-        """Return the view as the page's events carry it."""
+        """Return the view as sent in the page's events."""
         told = {**self.status(), "answers": self.tell_all(SHOWN_GROUPS), "points": self.points()}
         return msgspec.json.encode(told)
 
     def cells(self, limit: int) -> int:
-        """Return how many numbers the answers have, at most so many groups of each."""
+        """Return how many numbers the answers have, with at most `limit` groups of each."""
         groups = [answer for answer in self.answers.values() if isinstance(answer, Groups)]
         return len(self.answers) + sum(min(len(each), limit) * len(each.aggregates) for each in groups)
 
@@ -106,7 +225,7 @@ class View:
 
 
 def query_texts(layout: Layout) -> dict[str, str]:
-    """Return the SQL of every query by its name, windowed ones last."""
+    """Return the SQL of every query by its name; those with windows come last."""
     layouts = [layout, *(group.layout for group in layout.windows)]
     return {
         planned.name: " ".join(planned.query.text.split()) for each in layouts for planned in each.queries
@@ -114,7 +233,7 @@ def query_texts(layout: Layout) -> dict[str, str]:
 
 
 def tell(answer: Answer, limit: int) -> dict[str, object]:
-    """Return an answer as plain values with its freshness of now, at most so many of its groups."""
+    """Return an answer as plain values with its current freshness, with at most `limit` of its groups."""
     if answer.freshness is not None:
         answer = replace(answer, freshness=replace(answer.freshness, read_at=time()))
     return answer.to_dict(limit) if isinstance(answer, Groups) else answer.to_dict()
@@ -138,7 +257,7 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> View:
 
 
 def answered(state: State, query: str, **settings: Any) -> Answer:
-    """Return the answer of a query or text; groups of a planned query without an order: the newest or largest first."""
+    """Return the answer of a query or SQL; unordered groups of a planned query: the newest or largest first."""
     answer: Answer = state.answer(query, **settings)
     if not isinstance(answer, Groups) or not answer.group_columns or not answer.aggregates:
         return answer
@@ -150,7 +269,7 @@ def answered(state: State, query: str, **settings: Any) -> Answer:
 
 
 def order_of(state: State | None, query: str, answer: Answer | EddylineError) -> str:
-    """Return which groups of an answer come first: "newest", "largest", or those that are "first" in its own order."""
+    """Return which groups of an answer come first: "newest", "largest", or "first" for those of its own order."""
     planned = _unordered(state.snapshot.layout).get(query) if state is not None else None
     if planned is None or not isinstance(answer, Groups):
         return "first"
@@ -168,7 +287,7 @@ def _unordered(layout: Layout) -> dict[str, GroupQuery]:
 
 
 def _time_columns(query: GroupQuery, answer: Groups) -> list[str]:
-    """Return the group columns that say when: dates and times, texts that begin like dates, years and their parts."""
+    """Return the group columns that hold a time: dates, times, strings that begin like dates, years, year parts."""
     found: list[str] = []
     for column in query.groups:
         if column.name not in answer.group_columns:
@@ -182,6 +301,6 @@ def _time_columns(query: GroupQuery, answer: Groups) -> list[str]:
 
 
 def _are_dates(values: pa.ChunkedArray) -> bool:
-    """Return whether texts are there, and all begin with a year and a month."""
+    """Return whether there are strings, and all begin with a year and a month."""
     texts = [value for value in values.to_pylist() if value is not None]
     return bool(texts) and all(_DATE.match(text) for text in texts)

@@ -1,18 +1,22 @@
-"""The watcher: a thread that looks at the store, answers its queries at each new epoch, and keeps their history."""
+"""The watcher: a thread that answers a store's queries at each new epoch, and events that send them to clients."""
 
+import asyncio
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from eddyline.api.follow import Follower, Sighting
-from eddyline.serve.history import HistoryFile
-from eddyline.serve.view import ExactAnswers, View, query_texts, view_of
+from eddyline.api.sites import SitesFollower
+from eddyline.api.store_tables import Follower, Sighting
+from eddyline.serve.requests import Refused
+from eddyline.serve.view import ExactAnswers, HistoryFile, View, query_texts, view_of
 
 _LOG = logging.getLogger("eddyline.serve")
 _SAVED_EVERY = 5.0
@@ -20,10 +24,11 @@ _MOST_OLDER = 20
 
 
 class Watcher:
-    """The newest view of a store, the message of it that all clients share, and the history of its estimates.
+    """The newest view of a store, its message that all clients share, and the history of its estimates.
 
-    every: seconds between two looks. It rests at least as long as answering took, so that it never takes more than
-    half of a core. exact: what knows the exact answers, as the demo does.
+    every: seconds between two checks. The thread rests at least as long as answering took, so it never takes more
+    than half of a core. exact: the source of exact answers, as in the demo. follower: what watches the stores, if
+    there are several.
     """
 
     def __init__(
@@ -33,9 +38,10 @@ class Watcher:
         *,
         every: float = 0.5,
         exact: ExactAnswers | None = None,
+        follower: Follower | SitesFollower | None = None,
     ) -> None:
         self.store = store
-        self._follower = Follower(store)
+        self._follower = follower if follower is not None else Follower(store)
         self._file = HistoryFile(history)
         self._history = self._file.load()
         self._exact = exact
@@ -50,7 +56,7 @@ class Watcher:
         self.version = 0
 
     def start(self, tell: Callable[[], None]) -> None:
-        """Begin to look; `tell` is called from the thread whenever there is something new."""
+        """Start the thread; it calls `tell` whenever there is something new."""
         self._tell = tell
         self._thread.start()
 
@@ -62,7 +68,7 @@ class Watcher:
         self._save()
 
     def history_json(self) -> bytes:
-        """Return the points of all queries as the API tells them."""
+        """Return the points of all queries as the API sends them."""
         with self._turn:
             return msgspec.json.encode({name: series.points for name, series in self._history.series.items()})
 
@@ -71,7 +77,7 @@ class Watcher:
             start = time.monotonic()
             try:
                 self._look()
-            except Exception as error:  # noqa: BLE001 - a server outlives what it did not foresee, and says so
+            except Exception as error:  # noqa: BLE001 - a server survives unexpected errors, and reports them
                 _LOG.exception("looking at the store failed")
                 self._tell_fault(error)
             self._ended.wait(max(self._every, time.monotonic() - start))
@@ -102,10 +108,8 @@ class Watcher:
             self._save()
 
     def _without_path(self, seen: Sighting) -> Sighting:
-        """Return a sighting whose problem names the store without its folders: clients may be far away."""
-        where = self._follower.reader.where
-        name = where.rstrip("/").rsplit("/", 1)[-1]
-        return replace(seen, problem=seen.problem.replace(where, name)) if seen.problem else seen
+        """Return a sighting whose problem names the store without its folders: clients may be on other machines."""
+        return replace(seen, problem=self._follower.without_path(seen.problem)) if seen.problem else seen
 
     def _remember(self, view: View) -> None:
         state = view.state
@@ -130,3 +134,84 @@ class Watcher:
                 "the history of estimates is not kept: %s; --history FILE names another place", error
             )
             self._file = HistoryFile(None)
+
+
+# Server-sent events: each client is sent the newest view when there is one.
+#
+# Nothing is queued for a client. A slow reader misses views in between, and holds only the
+# bytes of the newest view, which all clients share.
+
+
+MOST_CLIENTS = 500
+_BEAT = 10.0
+"""Seconds after which a client without news gets a sign that the server still runs."""
+
+
+class Events:
+    """The clients that follow a watcher."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._news = asyncio.Event()
+        self._sent: tuple[int, bytes] = (-1, b"")
+        self._ended = False
+        self.clients = 0
+
+    def tell(self) -> None:
+        """Wake all clients: there is something new. Called on the event loop."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def end(self) -> None:
+        """Disconnect all clients, so that the server can end."""
+        self._ended = True
+        self.tell()
+
+    def respond(self) -> Response:
+        """Return the stream of views for a new client."""
+        if self.clients >= MOST_CLIENTS:
+            raise Refused(
+                503,
+                "Busy",
+                f"{self.clients} clients follow this server: ask again later.",
+                {"retry-after": "5"},
+            )
+        return _Stream(self)
+
+    async def views(self) -> AsyncIterator[bytes]:
+        """Yield the newest view whenever there is one, until the server ends."""
+        last = -1
+        yield b"retry: 2000\n\n"
+        while not self._ended:
+            news = self._news
+            if last != self._watcher.version:
+                last, message = self._message()
+                yield message
+                continue
+            try:
+                await asyncio.wait_for(news.wait(), _BEAT)
+            except TimeoutError:
+                yield b"event: beat\ndata: {}\n\n"
+
+    def _message(self) -> tuple[int, bytes]:
+        """Return the newest view as a message; all clients share its bytes."""
+        version = self._watcher.version
+        if self._sent[0] != version:
+            self._sent = (version, b"id: %d\nevent: view\ndata: %s\n\n" % (version, self._watcher.message))
+        return self._sent
+
+
+class _Stream(StreamingResponse):
+    """The stream of one client, which is counted while it is sent."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(events.views(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send views until the client disconnects or the server ends."""
+        self._events.clients += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._events.clients -= 1

@@ -1,7 +1,7 @@
-"""The classic AGMS sketch: depth x width atomic sketches, each touched by every element.
+"""The classic AGMS sketch: depth x width atomic sketches, each updated by every element.
 
-The reference that the papers compare against; every update costs depth * width counters, so it serves
-figures and tests rather than production.
+Every update costs depth * width counters. `method="agms"` uses it, and so does `method="document"` for three or
+more relations.
 Paper: skimmed, paragraphs 0022-0024; multi-join, section 3.
 """
 
@@ -13,16 +13,15 @@ import numpy as np
 
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import agms_add
-from eddyline.sketch.counters import Int64Array, add, checked_words, subtract
-from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
-from eddyline.sketch.hashed_keys import KeyArray
+from eddyline.sketch.counters import Int64Array, KeyArray, add, checked_words, subtract
+from eddyline.sketch.keys import HashFamily, kernel_id, parameters
 
 
 class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
     """Shape and seeds of an AGMS sketch: the mean of `width` copies, the median of `depth` such means.
 
-    reads: which key each sign family reads, by default family i key i; a key in several joins has several.
-    number_words: as hash sketches have them.
+    reads: which key each sign family reads, by default family i reads key i; a key in several joins has several
+    families. number_words: as in hash sketches.
     """
 
     width: int
@@ -50,9 +49,10 @@ class AgmsSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="agms"):
         join_size: float,
         seeds: tuple[int, ...],
     ) -> "AgmsSpec":
-        """Return the shape whose relative error is at most `error` but for a chance, whatever the data.
+        """Return the shape whose relative error exceeds `error` with probability at most `chance`, for any data.
 
-        self_joins: of each relation, at most; join_size: at least; the joins are one fewer than the relations.
+        self_joins: upper bounds, one per relation; join_size: a lower bound; there is one join fewer than
+        relations.
         Paper: multi-join, Theorem 3.1 with Lemma 3.2: s1 = 8 Var / (error L)^2 copies and s2 = 2 log2(1/chance)
         groups, Var = ((2^n - 1)^2 + 1) times the product of the self-joins for n joins.
         """

@@ -1,17 +1,17 @@
-"""The candidate table: a bounded hint of which keys may be dense, beside a linear sketch.
+"""The candidate table: a bounded hint of which keys may be dense, next to a linear sketch.
 
-A hint only says which keys to test; the sketch decides. So the table may forget, guess and depend on
-order: that costs accuracy, never correctness. It is no part of the linear state nor of its equality.
+A hint only determines which keys to test; the sketch decides. So the table may forget, guess and depend on
+order: that costs accuracy, never correctness. It is not part of the linear state or of its equality.
 
-    words 0, 1   lowest and highest key seen, as signed integers (lowest > highest: none)
+    words 0, 1   lowest and highest key seen, as signed integers (lowest > highest: no key)
     word 2       state of the random numbers
     then         sets of 8 slots, 10 words each: 8 keys and 8 signed votes of 16 bits (kernels/candidates.py)
 
-A relation of several join keys has tuples in place of keys: a slot then holds a hash of the tuple, and the
+A relation of several join keys has tuples instead of keys: a slot then holds a hash of the tuple, and the
 tuple's parts follow the votes.
 
-Deletes are votes against, so a key that was inserted and deleted again loses its slot; where partial
-tables saw the inserts and the deletes apart, merging them settles it.
+Deletes are negative votes, so a key that was inserted and deleted again loses its slot; if partial
+tables saw the inserts and the deletes separately, merging them corrects it.
 """
 
 from typing import Self
@@ -22,7 +22,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels import candidates as kernel
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.hash_families import derive_seed, parameters
+from eddyline.sketch.keys import derive_seed, parameters
 
 UInt64Array = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -50,12 +50,12 @@ class CandidateSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="candidat
 
     @property
     def words(self) -> int:
-        """The number of 8-byte words of the table, all counted."""
+        """The number of 8-byte words of the table, including the header."""
         return HEADER + self.sets * self.set_words
 
     @property
     def parts(self) -> int:
-        """The words of a tuple beside its slot key: none for single keys, which are their own slot keys."""
+        """The words of a tuple besides its slot key: 0 for single keys, which are their own slot keys."""
         return self.edges if self.edges > 1 else 0
 
     @property
@@ -65,7 +65,7 @@ class CandidateSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="candidat
 
     @classmethod
     def within(cls, words: int, seed: int, edges: int = 1) -> Self:
-        """Return the largest table that takes at most so many words."""
+        """Return the largest table that takes at most `words` words."""
         one = cls(kernel.WAYS, seed, edges)
         return cls(kernel.WAYS * max((words - HEADER) // one.set_words, 1), seed, edges)
 
@@ -129,7 +129,7 @@ def tuples(spec: CandidateSpec, table: Int64Array) -> UInt64Array:
 
 
 def keys(spec: CandidateSpec, table: Int64Array) -> UInt64Array:
-    """Return the candidates' slot keys, in the order of their slots: the keys themselves where they are single."""
+    """Return the candidates' slot keys, in the order of their slots: the keys themselves if they are single."""
     slots: UInt64Array = _body(spec, table)[:, : kernel.WAYS].reshape(-1).view(np.uint64)
     filled: UInt64Array = slots[_codes(spec, table) != 0]
     return filled
@@ -152,7 +152,7 @@ def key_range(spec: CandidateSpec, table: Int64Array) -> tuple[int, int] | None:
 
 
 def _filled(spec: CandidateSpec, distinct: UInt64Array, counts: Int64Array) -> Int64Array:
-    """Return a table that holds, of the distinct tuples of each set, the 8 with the most votes."""
+    """Return a table that holds the 8 tuples with the most votes of the distinct tuples of each set."""
     distinct, counts = distinct[:, counts != 0], counts[counts != 0]
     slot_keys = _slot_keys(distinct)
     sets = np.empty(len(counts), dtype=np.int64)
@@ -185,7 +185,7 @@ def _body(spec: CandidateSpec, table: Int64Array) -> Int64Array:
 
 
 def _codes(spec: CandidateSpec, table: Int64Array) -> Int64Array:
-    """Return the 16-bit votes of all slots, 0 where empty."""
+    """Return the 16-bit votes of all slots, 0 if empty."""
     words = _body(spec, table)[:, kernel.WAYS : kernel.SET_WORDS]
     codes: Int64Array = (words[:, :, None] >> np.arange(0, 64, 16)) & 0xFFFF
     return codes.reshape(-1)

@@ -9,12 +9,13 @@
     20      ...   header, then body
     end-16  16    BLAKE2b-128 of everything before
 
-Reading checks every field before it believes any, and never unpickles. A checksum shows accidents, not intent: whoever
-changes a byte can compute it again, so that what stands in header and body is checked as well, by those who decode it.
+Reading checks every field before it trusts any, and never unpickles. A checksum detects accidents, not intent:
+whoever changes a byte can compute it again. So the code that decodes header and body checks their content as well.
 """
 
 import hashlib
 import struct
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -24,12 +25,17 @@ from eddyline.errors import CorruptState, FormatVersion, SketchError
 Decoded = TypeVar("Decoded")
 
 MAGIC = b"EDDY"
-VERSION = 3
+VERSION = 5
+READABLE = (3, 4, 5)
+"""Version 4 has sketches that hold only rows whose key is not followed, version
+5 has epochs with the hash of their parent."""
 KIND_SYNOPSIS = 1
 KIND_STATE = 2
 KIND_EPOCH = 3
+KIND_PLAN = 4
 _HEAD = struct.Struct("<4sHHIQ")
 _DIGEST = 16
+_LARGE = 64 << 20  # bytes; smaller files are read whole: hashing them twice would take longer than reading
 
 
 def _digest(data: bytes | memoryview) -> bytes:
@@ -49,6 +55,37 @@ def intact(data: bytes) -> bool:
     return _digest(view[:-_DIGEST]) == bytes(view[-_DIGEST:])
 
 
+def digest_of(data: bytes) -> str:
+    """Return the checksum of an envelope, which identifies it."""
+    return data[-_DIGEST:].hex()
+
+
+def check_length(size: int, first: bytes, blocks: Callable[[], Iterable[bytes]]) -> None:
+    """Raise CorruptState if a file cannot be an envelope, before it is read: by its first bytes and its size.
+
+    If it is large, also by its checksum, block by block: a sparse file of any size costs its maker nothing.
+    """
+    if size < _HEAD.size + _DIGEST:
+        raise CorruptState(f"it is {size} bytes long, shorter than its own header: the file is truncated")
+    magic, version, _, header_size, body_size = _HEAD.unpack_from(first)
+    if magic != MAGIC:
+        raise CorruptState(f"it starts with {magic!r}, not {MAGIC!r}: it is not eddyline state")
+    announced = _HEAD.size + header_size + body_size + _DIGEST
+    if announced != size and (version in READABLE or size > _LARGE):
+        raise CorruptState(f"it announces {announced:,} bytes and has {size:,}: the file is damaged")
+    if size > _LARGE and not _is_intact(size, blocks()):
+        raise CorruptState("its checksum does not match its content: the file is damaged")
+
+
+def _is_intact(size: int, blocks: Iterable[bytes]) -> bool:
+    hashed, end, rest = hashlib.blake2b(digest_size=_DIGEST), b"", size - _DIGEST
+    for block in blocks:
+        hashed.update(block[:rest])
+        end += block[max(rest, 0) :]
+        rest = max(rest - len(block), 0)
+    return hashed.digest() == end
+
+
 def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
     """Return (header, body) of an envelope, or raise CorruptState or FormatVersion."""
     if len(data) < _HEAD.size + _DIGEST:
@@ -59,9 +96,9 @@ def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
     magic, version, found, header_size, body_size = _HEAD.unpack_from(data)
     if magic != MAGIC:
         raise CorruptState(f"these bytes start with {magic!r}, not {MAGIC!r}: they are not eddyline state.")
-    if version != VERSION:
+    if version not in READABLE:
         raise FormatVersion(
-            f"this state has format version {version} and this eddyline reads version {VERSION}: "
+            f"this state has format version {version} and this eddyline reads versions {READABLE[0]} to {VERSION}: "
             "read it with the release that wrote it."
         )
     if len(data) != _HEAD.size + header_size + body_size + _DIGEST:

@@ -1,19 +1,19 @@
-"""The distinct sketch: how many different elements a stream holds, under inserts and deletes.
+"""The distinct sketch: how many distinct elements a stream holds, under inserts and deletes.
 
 `levels` rows of `cells` one-word cells; an element goes to one cell of the level that its hash draws (half
 of all elements to level 0, a quarter to level 1, ...). A cell shows whether it holds no element, exactly
-one (and then which, by a 21-bit fingerprint), or many. Beside them stands a small exact table of 3/2 `cells`
-(and at least 384) slots of 12 bytes, which gives back every element as long as there are no more than about
-`cells` of them.
+one (and then which, by a 21-bit fingerprint), or many. Next to them is a small exact table of 3/2 `cells`
+(and at least 384) slots of 12 bytes, from which every element can be decoded as long as there are no more than
+about `cells` of them.
 
 Guarantee: the count of distinct elements has a relative RMS error of 0.46/sqrt(cells), and is exact up to
 `cells` elements; see `eddyline.answer.sets.expression` for set expressions.
-Paper: set expressions, FIG. 2 and 3. Deviation: one word a cell in place of 65 counters, because a count, a
-sum and a hashed check recognise a lone element as well.
+Paper: set expressions, FIG. 2 and 3. Deviation: one word per cell instead of 65 counters, because a count, a
+sum and a hashed check recognize a single element as well.
 
 What wrapping means: a level cell holds residues modulo P = 2,097,143 and a table slot a residue modulo
 2^61 - 1 and a count modulo 2^32. Residues add and cancel exactly, whatever the order, so no update or merge
-can overflow and an insert undone leaves no trace. Reading divides residues, which recovers a lone element
+can overflow and an insert undone leaves no trace. Reading divides residues, which recovers a single element
 whatever its net multiplicity m, unless P divides m (the cell then looks empty: one element of the sample is
 missed) or |m| >= 2^31 (the table then refuses to decode and the levels answer).
 """
@@ -36,9 +36,8 @@ from eddyline.kernels.distinct import (
     distinct_peel,
     distinct_remove,
 )
-from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.hash_families import parameters
-from eddyline.sketch.hashed_keys import KeyArray
+from eddyline.sketch.counters import Int64Array, KeyArray
+from eddyline.sketch.keys import parameters
 
 MOST_LEVELS = 43
 _SMALLEST, _LARGEST = 64, 1 << 21
@@ -57,10 +56,11 @@ class Cells(NamedTuple):
 
 
 class Elements(NamedTuple):
-    """All elements of a stream: a 46-bit identity each, or None where some came from the levels, which show
-    less; the code that a level cell shows, position and fingerprint; and the net count (of those from the
-    levels: its residue).
-    """  # noqa: D205
+    """All elements of a stream: identities, the codes that level cells show, and net counts.
+
+    An identity has 46 bits; identities are None if some elements came from the levels, which show less. A code is a
+    position and a fingerprint. For elements from the levels the net count is its residue.
+    """
 
     identities: np.ndarray | None
     codes: Int64Array
@@ -91,9 +91,11 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
 
     @classmethod
     def for_error(cls, max_distinct: int, error: float, seed: int, share: float = 1.0) -> "DistinctSpec":
-        """Return the smallest spec whose relative RMS error is at most `error` for expressions that hold
-        at least `share` of the union of their streams (1: the distinct count itself).
-        """  # noqa: D205
+        """Return the smallest spec whose relative RMS error is at most `error`.
+
+        The error is that of expressions that hold at least `share` of the union of their streams
+        (1: the distinct count itself).
+        """
         if not 0 < error < 1 or not 0 < share <= 1:
             raise SketchError(f"an error lies between 0 and 1 and a share too, not {error} and {share}.")
         needed = (error_constant(share) / error) ** 2
@@ -102,7 +104,7 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
 
     @classmethod
     def for_budget(cls, size: int, max_distinct: int, seed: int) -> "DistinctSpec":
-        """Return the largest spec of at most `size` bytes, or raise where none fits."""
+        """Return the largest spec of at most `size` bytes, or raise if none fits."""
         cells = _LARGEST
         while cells >= _SMALLEST:
             spec = cls.sized(cells, max_distinct, seed)
@@ -195,7 +197,7 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
         return DistinctSpec(self.cells, levels, self.seed)
 
     def lower(self, counters: Int64Array, levels: int) -> Int64Array:
-        """Return the counters at fewer levels: exactly those of a sketch built so."""
+        """Return the counters at fewer levels: exactly those of a sketch built with that number."""
         rows = counters[: self.sums_at].reshape(self.levels, self.cells)
         last = reduce(self.add, list(rows[levels - 1 :]))
         return np.concatenate([rows[: levels - 1].reshape(-1), last, counters[self.sums_at :]])
@@ -213,10 +215,10 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
         return Cells(kinds, fingerprints, counts)
 
     def decode(self, counters: Int64Array) -> Elements | None:
-        """Return all elements with their net counts, or None where they are too many to decode.
+        """Return all elements with their net counts, or None if there are too many to decode.
 
-        Elements that get stuck in the table (two that share all three slots) are read from the levels, once
-        those that did not are taken out of there.
+        Elements that cannot be decoded from the table (two that share all three slots) are read from the levels,
+        after the others are removed from there.
         """
         sums, counts = self._table(counters)
         room = 2 * len(sums)
@@ -244,7 +246,7 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
 
 
 def _net(identities: np.ndarray, found: Int64Array) -> tuple[np.ndarray, Int64Array]:
-    """Return each identity once with its total count, those with none left out."""
+    """Return each identity once with its total count, without those whose count is 0."""
     unique, inverse = np.unique(identities, return_inverse=True)
     totals = np.zeros(len(unique), dtype=np.int64)
     np.add.at(totals, inverse, found)
@@ -261,7 +263,7 @@ def error_constant(share: float) -> float:
 def at_common_size(
     specs: list[DistinctSpec], counters: list[Int64Array]
 ) -> tuple[DistinctSpec, list[Int64Array]]:
-    """Return the largest spec that all fold to, and all counters at it; raise where seeds differ."""
+    """Return the largest spec to which all fold, and all counters at it; raise if seeds differ."""
     if len({spec.seed for spec in specs}) != 1:
         raise IncompatibleSpecs("these distinct sketches differ in their seeds: build them from one plan.")
     cells, levels = min(spec.cells for spec in specs), min(spec.levels for spec in specs)

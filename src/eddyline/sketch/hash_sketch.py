@@ -12,9 +12,8 @@ import numpy as np
 
 from eddyline.errors import SketchError
 from eddyline.kernels.linear import hash_sketch_add, hash_sketch_add_at, hash_sketch_places
-from eddyline.sketch.counters import Int64Array, add, checked_words, subtract
-from eddyline.sketch.hash_families import HashFamily, kernel_id, parameters
-from eddyline.sketch.hashed_keys import KeyArray
+from eddyline.sketch.counters import Int64Array, KeyArray, add, checked_words, subtract
+from eddyline.sketch.keys import HashFamily, kernel_id, parameters
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -28,9 +27,9 @@ class Use(msgspec.Struct, frozen=True):
 class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
     """Shape and seeds of a hash sketch, with one hash function for each seed.
 
-    uses: what each function reads and gives. By default function i reads key i and gives both its bucket and
-    its sign; the bucket of a row is the sum over its functions, the sign the product. number_words: of weights that
-    take several words each, which are then sketched one beside the other.
+    uses: what each function reads and gives. By default function i reads key i and gives both its bucket and its
+    sign; the bucket of a row is the sum over its functions, the sign the product. number_words: the number of words
+    of each weight; the words are sketched side by side.
     """
 
     width: int
@@ -87,7 +86,7 @@ class HashSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="hash"):
         return out
 
     def accumulate_at(self, counters: Int64Array, places: np.ndarray, weights: Int64Array) -> None:
-        """Add weights at places in place, as `accumulate` does for the keys that the places are of."""
+        """Add weights at places in place, as `accumulate` does for the keys of these places."""
         for block, row in checked_words(counters, weights):
             hash_sketch_add_at(self.rows(block), places, row)
 

@@ -1,22 +1,22 @@
 """Coordinated distinct samples of one side of a join, for COUNT(DISTINCT ...) over the join.
 
-A side is a stream of tuples (x, b): x its projected columns, b its join key. Kept, one after the other in the
-counters, as levelled peeling tables:
+A side is a stream of tuples (x, b): x its projected columns, b its join key. The counters hold, one after the
+other, levelled peeling tables:
 
     by x       tuples sampled on x: all tuples of an x, or none
     by b       tuples sampled on (the fingerprint of) b, the same join values in both sides of a query
-    x alone    distinct x, a finer count of them than `by x` gives where an x has many tuples
+    x alone    distinct x, a finer count of them than `by x` gives if an x has many tuples
 
 and a counting filter of the join values. A tuple enters the tables as 32-bit fingerprints of x and b.
 Sides share `seed`, and may differ in size; `side` (0 or 1) keeps the samples on x of the two sides independent
-even where both sides hold the same values, as in a self-join.
+even if both sides hold the same values, as in a self-join.
 
-Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are read back whole.
+Guarantee: a row touches 19 words; streams of fewer than about `cells` tuples are decoded completely.
 
-Limit: counts are kept modulo 2^32 beside sums modulo 2^61 - 1, so that a tuple is recognised only while its net
+Limit: counts are kept modulo 2^32 next to sums modulo 2^61 - 1, so that a tuple is recognized only while its net
 count is below 2^31 - 1. A row of a larger weight is refused. A tuple (or x) that reaches that many net rows one by
-one is not recognised, and its level counts as not decoded: the sample gets smaller and stays right.
-Paper: join-distinct; `papers.jd_sketch` is its own synopsis. Ours: docs/concepts/join-distinct.md.
+one is not recognized, and its level counts as not decoded: the sample gets smaller and stays correct.
+Paper: join-distinct; `sketch.jd_sketch` is the paper's own synopsis. Ours: docs/internals/join-distinct.md.
 Deviation from there: no tables of distinct b and (x, b), which no estimate used; fingerprints of 32 bits.
 """
 
@@ -36,15 +36,14 @@ from eddyline.kernels.join_distinct import (
     filter_test,
     tuple_keys,
 )
-from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.hash_families import derive_seed, parameters
-from eddyline.sketch.hashed_keys import KeyArray
+from eddyline.sketch.counters import Int64Array, KeyArray
+from eddyline.sketch.keys import derive_seed, parameters
 from eddyline.sketch.peeling import MOST_LEVELS, DistinctSample, PeelingSpec
 
 _LOW32 = np.uint64((1 << 32) - 1)
 _SMALLEST, _LARGEST = 3 << 6, 3 << 18
 MOST_WEIGHT = (1 << 31) - 1
-"""Weights and net counts are below this in size."""
+"""Weights and net counts are below this in absolute value."""
 _EXTRA_LEVELS = 2  # of the table of distinct x, which has a quarter of the cells
 
 
@@ -66,7 +65,7 @@ def as_tuples(sample: DistinctSample) -> Tuples:
 
 
 def check_weights(weights: Int64Array) -> None:
-    """Raise where a row's weight is too large for its tuple to be recognised afterwards."""
+    """Raise if a row's weight is too large for its tuple to be recognized afterwards."""
     if weights.size and (int(weights.max()) >= MOST_WEIGHT or int(weights.min()) <= -MOST_WEIGHT):
         raise SketchError(
             "a row has a weight of 2^31 - 1 or more, and COUNT(DISTINCT ...) over a join takes smaller ones; nothing "
@@ -75,7 +74,7 @@ def check_weights(weights: Int64Array) -> None:
 
 
 class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-distinct"):
-    """Shape and seed of the samples of one side: `cells` a level (three times a power of two), `levels`."""
+    """Shape and seed of the samples of one side: `cells` per level (three times a power of two), `levels`."""
 
     cells: int
     levels: int
@@ -104,7 +103,7 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
 
     @classmethod
     def for_budget(cls, size: int, max_distinct: int, seed: int, side: int = 0) -> "JoinDistinctSpec":
-        """Return the largest spec of at most `size` bytes (of one side), or raise where none fits."""
+        """Return the largest spec of at most `size` bytes (of one side), or raise if none fits."""
         cells = _LARGEST
         while cells >= _SMALLEST:
             spec = cls.sized(cells, max_distinct, seed, side)
@@ -130,10 +129,10 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
     ) -> "JoinDistinctSpec":
         """Return the spec whose two-sided answer is expected within `error` (a relative standard error).
 
-        Hints: `tuples`, distinct tuples of a side, and the `answer` that is expected. The sample holds about
-        0.9 cells/tuples of the values of either side, so that answer (0.9 cells/tuples)^2 pairs are seen, and
-        they are taken to be worth half as many independent ones. Without hints: what random joins of 10^5
-        tuples took in figures/join_distinct.py, an error of 3/sqrt(cells); selective joins take more.
+        Hints: `tuples`, distinct tuples of a side, and the expected `answer`. The sample holds about 0.9
+        cells/tuples of the values of either side, so that answer (0.9 cells/tuples)^2 pairs are seen, and we assume
+        that they are worth half as many independent ones. Without hints: what random joins of 10^5 tuples took in
+        figures/join_distinct.py, an error of 3/sqrt(cells); selective joins take more.
         """
         if not 0 < error < 1:
             raise SketchError(f"an error is between 0 and 1, not {error}.")
@@ -161,7 +160,7 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
 
     @property
     def slots(self) -> int:
-        """The counters of the filter, of 4 bytes each: a power of two."""
+        """The number of counters of the filter, of 4 bytes each: a power of two."""
         return 32 * self.cells // 3
 
     @property
@@ -195,7 +194,7 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
         self.accumulate_net(counters, keys, weights)
 
     def accumulate_net(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
-        """Add net counts of tuples in place, whatever their size: one of 2^31 - 1 or more is not recognised."""
+        """Add net counts of tuples in place, whatever their size: one of 2^31 - 1 or more is not recognized."""
         by_b, of_x, slots = self._starts
         tuples = np.empty(keys.shape[1], dtype=np.uint64)
         tuple_keys(keys, self._params, tuples)
@@ -205,7 +204,7 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
         filter_add(counters[slots:], tuples, weights, self._params, self.slots)
 
     def _combine(self, left: Int64Array, right: Int64Array, start: int, *, negative: bool) -> Int64Array:
-        """Return the combination of two blocks: all tables alike, as each begins at an even word."""
+        """Return the combination of two blocks: all tables in the same way, as each begins at an even word."""
         cut = min(max(self._starts[2] - start, 0), len(left))
         tables = self.by_x.subtract if negative else self.by_x.add
         out = np.empty(left.shape, dtype=np.int64)
@@ -234,7 +233,7 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
         return self.of_x.decode(counters[self._starts[1] : self._starts[2]])
 
     def filter_holds(self, counters: Int64Array, b: np.ndarray) -> np.ndarray:
-        """Return whether the filter may hold each fingerprint of a join value; never wrong about a no."""
+        """Return whether the filter may hold each fingerprint of a join value; False is never wrong."""
         out = np.empty(len(b), dtype=np.bool_)
         filter_test(counters[self._starts[2] :], b, self._params, self.slots, out)
         return out
@@ -251,5 +250,5 @@ class JoinDistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="join-
         return out
 
     def filter_fill(self, counters: Int64Array) -> float:
-        """Return the chance that the filter seems to hold a value that it does not."""
+        """Return the probability that the filter seems to hold a value that it does not."""
         return float(filter_fill(counters[self._starts[2] :])) / self.slots

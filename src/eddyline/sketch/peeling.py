@@ -5,13 +5,13 @@ sampled value; within its level a key goes to three of `cells` cells of 16 bytes
 than about 3/4 `cells` keys is decoded completely, key by key. Streams with equal sample seeds sample the
 same values, so that their samples can be joined and compared.
 
-Guarantee: the decoded levels together hold each key with the chance `rate`, independently of its count; a
-stream of fewer than about `cells` keys comes back whole, with rate 1.
+Guarantee: the decoded levels together hold each key with probability `rate`, independently of its count; a
+stream of fewer than about `cells` keys is decoded completely, with rate 1.
 Paper: IBLT, Goodrich and Mitzenmacher; levels by hash are ours.
 
 What wrapping means: counts are kept modulo 2^32 and sums modulo primes, which add and cancel exactly in any
-order. A key whose net count does not fit 32 bits is not recognised, so its level is not decoded: the sample
-gets smaller and stays right.
+order. A key whose net count does not fit 32 bits is not recognized, so its level is not decoded: the sample
+gets smaller and stays correct.
 """
 
 from math import ceil, log2
@@ -28,9 +28,8 @@ from eddyline.kernels.peeling import (
     peeling_decode,
     peeling_levels,
 )
-from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.hash_families import parameters
-from eddyline.sketch.hashed_keys import KeyArray
+from eddyline.sketch.counters import Int64Array, KeyArray
+from eddyline.sketch.keys import parameters
 
 MOST_LEVELS = 60
 _SMALLEST, _LARGEST = 3 << 4, 3 << 20
@@ -49,7 +48,7 @@ class DistinctSample(NamedTuple):
 class PeelingSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="peeling"):
     """Shape and seeds of levelled peeling tables.
 
-    `cells` (a level) is three times a power of two. With `edges` 2 an update takes the keys and, as a
+    `cells` (per level) is three times a power of two. With `edges` 2 an update takes the keys and, as a
     second array, the values whose hash draws the level; with 1 the key draws its own level.
     """
 
@@ -81,13 +80,13 @@ class PeelingSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="peeling"):
 
     @classmethod
     def for_sample(cls, size: int, max_distinct: int, seed: int) -> "PeelingSpec":
-        """Return the smallest spec whose sample holds at least about `size` keys, where there are so many."""
+        """Return the smallest spec whose sample holds at least about `size` keys, if the stream has that many."""
         third = 1 << max(4, ceil(log2(max(size, 1) / (0.7 * 3))))
         return cls.sized(3 * third, max_distinct, seed)
 
     @classmethod
     def for_budget(cls, size: int, max_distinct: int, seed: int) -> "PeelingSpec":
-        """Return the largest spec of at most `size` bytes, or raise where none fits."""
+        """Return the largest spec of at most `size` bytes, or raise if none fits."""
         cells = _LARGEST
         while cells >= _SMALLEST:
             spec = cls.sized(cells, max_distinct, seed)
@@ -155,7 +154,7 @@ class PeelingSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="peeling"):
         return np.asarray(rates)
 
     def decode(self, counters: Int64Array) -> DistinctSample:
-        """Return the keys of all levels that decode completely; raise where none does."""
+        """Return the keys of all levels that decode completely; raise if no level does."""
         rows = counters.reshape(self.levels, -1).copy()
         found = [self._decode_level(row) for row in rows]
         complete = np.array([level is not None for level in found])
@@ -174,7 +173,7 @@ class PeelingSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="peeling"):
         )
 
     def _decode_level(self, row: Int64Array) -> tuple[np.ndarray, Int64Array] | None:
-        """Return the keys and net counts of one level, or None where it does not decode; spends the row."""
+        """Return the keys and net counts of one level, or None if it does not decode; overwrites the row."""
         keys, counts = np.empty(2 * self.cells, dtype=np.uint64), np.empty(2 * self.cells, dtype=np.int64)
         steps = peeling_decode(row, self._params, self.cells // 3, keys, counts)
         if row.any():

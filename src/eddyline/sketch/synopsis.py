@@ -1,6 +1,6 @@
 """A synopsis: a frozen spec and its counters, as a value.
 
-Every kind keeps one contract: counters are a flat int64 array of `spec.words` words, zero for the
+Every kind follows one contract: counters are a flat int64 array of `spec.words` words, zero for the
 empty stream; `accumulate` adds weighted keys in place; `add` and `subtract` combine blocks of counters,
 so that partial results of tasks, batches and sites merge in any order and an undone batch leaves no trace.
 """
@@ -13,19 +13,31 @@ import numpy as np
 from eddyline.errors import CorruptState, IncompatibleSpecs, SketchError
 from eddyline.sketch import codec
 from eddyline.sketch.agms import AgmsSpec
-from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.counters import Int64Array, KeyArray, TotalSpec, key_array
 from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sketch.total import TotalSpec
+from eddyline.sketch.two_level import TwoLevelSpec
 
-Spec = HashSketchSpec | AgmsSpec | TotalSpec | DistinctSpec | PeelingSpec | JoinDistinctSpec
+Spec = (
+    HashSketchSpec
+    | AgmsSpec
+    | TotalSpec
+    | DistinctSpec
+    | PeelingSpec
+    | JoinDistinctSpec
+    | DyadicSpec
+    | TwoLevelSpec
+    | JdSketchSpec
+)
+"""Every kind of synopsis: ours, and the documents' own (DyadicSpec, AgmsSpec, TwoLevelSpec, JdSketchSpec)."""
 
 
 class LinearSpec(Protocol):
-    """What the rest of the house needs to know of a kind."""
+    """What other packages need to know about a kind."""
 
     @property
     def words(self) -> int:
@@ -55,7 +67,7 @@ def empty_counters(spec: LinearSpec) -> Int64Array:
 
 
 class Synopsis:
-    """A spec and its counters; operations return new values and leave their operands alone.
+    """A spec and its counters; operations return new values and do not change their operands.
 
     >>> spec = HashSketchSpec(width=8, depth=3, seeds=(1,))
     >>> one = Synopsis(spec).update(np.array([5, 5, 9]))

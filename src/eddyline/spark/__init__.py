@@ -1,1 +1,1 @@
-"""The only home of pyspark: the batch pass, change formats and schemas on frames."""
+"""The only package that imports pyspark: the batch pass, change formats and schemas on frames."""

@@ -3,12 +3,13 @@
     spark.read.format("eddyline").load("state/")
     spark.readStream.format("eddyline").load("state/")
 
-The answers are read in the driver, when Spark plans the partitions, and travel inside the only partition: all rows are
-of one epoch, a task that is tried again gives the same rows, and executors need not reach the store.
+The answers are read in the driver, when Spark plans the partitions, and are sent inside the only partition. So all
+rows are of one epoch, a retried task returns the same rows, and executors need no access to the store.
 
-The offset of the stream is the number of an epoch. A batch has the answers at its newest epoch; epochs in between are
-not delivered. A batch that Spark plans again after a restart has the same epoch as before, as long as the store keeps
-it. If the store has collected it, the batch is empty, and the next one has the newest epoch: no epoch comes twice.
+The offset of the stream is the number of an epoch. A batch has the answers at its newest epoch; epochs in between
+are not delivered. A batch that Spark plans again after a restart has the same epoch as before, as long as the store
+keeps it. If the store has collected it, the batch is empty, and the next one has the newest epoch: no epoch comes
+twice.
 """
 
 from abc import abstractmethod
@@ -21,11 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from eddyline.errors import PipelineError
-
-try:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # Spark 4.1, which takes what is available in a single batch
-    SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
+from eddyline.spark.sources.source import TakesAvailableNow
 
 FORMAT = "eddyline"
 _BEFORE_ALL = -1
@@ -33,7 +30,7 @@ _BEFORE_ALL = -1
 
 
 class Question(Protocol):
-    """What is asked of a store; the room of answers is above this one."""
+    """What a reader asks of a store; the `api` package, which is above this one, implements it."""
 
     def schema(self) -> pa.Schema:
         """Return the columns of the answers."""
@@ -49,7 +46,7 @@ class Question(Protocol):
 
 
 class AnswersSource(DataSource):
-    """The data source `eddyline`, but for the question that its options ask."""
+    """The data source `eddyline`, except for the question that its options ask, which a subclass adds."""
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +55,7 @@ class AnswersSource(DataSource):
 
     @abstractmethod
     def question(self) -> Question:
-        """Return what the options ask."""
+        """Return the question that the options ask."""
 
     def schema(self) -> StructType:
         """Return the columns of the answers."""
@@ -89,8 +86,8 @@ class AnswersReader(DataSourceReader):
         return iter(partition.value.to_batches())
 
 
-class AnswersStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the answers at the newest epoch, once for each that it meets."""
+class AnswersStream(DataSourceStreamReader, TakesAvailableNow):  # type: ignore[misc]
+    """Reads the answers at the newest epoch, once for each epoch that it sees."""
 
     def __init__(self, question: Question, schema: StructType) -> None:
         self._question = question
@@ -98,19 +95,19 @@ class AnswersStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Return the place before all epochs."""
+        """Return the offset before all epochs."""
         return {"epoch": _BEFORE_ALL}
 
     def latestOffset(self, start: object = None, limit: object = None) -> dict[str, int]:  # noqa: ARG002, N802
-        """Return the current epoch of the store, or the last one to take; Spark 4.1 gives no arguments."""
+        """Return the store's current epoch, or the last one to read; Spark 4.1 passes no arguments."""
         return {"epoch": self._question.epoch() if self._last is None else self._last}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Make the current epoch the last one to take, with the trigger `availableNow`."""
+        """Make the current epoch the last one to read, for the trigger `availableNow`."""
         self._last = self._question.epoch()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return one partition with the answers at the end; none if nothing is new, or the epoch was collected."""
+        """Return one partition with the answers at the end; none if nothing is new or the epoch was collected."""
         if start == end:
             return []
         table = self._question.table_at(end["epoch"])
@@ -122,7 +119,7 @@ class AnswersStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _holding(table: pa.Table, schema: StructType) -> InputPartition:
-    """Return a partition that holds a table, or raise PipelineError where it is not what the frame was loaded with."""
+    """Return a partition that holds a table, or raise PipelineError if its columns are not those of the frame."""
     found = from_arrow_schema(table.schema)
     if found != schema:
         raise PipelineError(

@@ -1,11 +1,4 @@
-"""The batch pass: one scan of each stream feeds every synopsis on it.
-
-Files of Parquet are read by the tasks themselves where that is sure to give the same (`spark/direct`). All other
-rows are projected in the JVM and sketched in Arrow batches. Either way partial states are merged on the executors by
-(synopsis, chunk), and only then collected: the driver receives one block per chunk of the plan, however many
-partitions there are.
-DataFrame API only, so that it runs over Spark Connect as well.
-"""
+"""The batch pass: one scan of each stream feeds every synopsis on it, in as many tasks as pay off."""
 
 import os
 import re
@@ -14,36 +7,82 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError, RowFailure
 from eddyline.ingest.arrow_path import DIRECTLY, referenced
-from eddyline.ingest.change_columns import similar_columns, unread_changes
-from eddyline.ingest.changes import bad_rows_error
+from eddyline.ingest.changes import CORRUPT, bad_rows_error, similar_columns, unread_changes
+from eddyline.ingest.projection import StreamSpec
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
-from eddyline.ingest.stream_spec import StreamSpec
 from eddyline.plan.layout import Layout, Stream
-from eddyline.spark.arrow_batches import unmeasured_batches
+from eddyline.spark import marks
 from eddyline.spark.causes import SPARK_ERRORS, cause_of, failed_row
-from eddyline.spark.changes import CORRUPT
-from eddyline.spark.direct.doubt import Doubt
+from eddyline.spark.direct.files import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
-from eddyline.spark.partials import DDL, Merger, from_batches
 from eddyline.spark.projection import project_frame
-from eddyline.spark.source import Source
-from eddyline.spark.sources import read_frame
-from eddyline.spark.task_counts import cores_of, in_few_tasks, merge_tasks, tasks_per_core
-from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
-from eddyline.spark.timezone import check_zone
+from eddyline.spark.schema import unmeasured_batches
+from eddyline.spark.session import check_zone
+from eddyline.spark.sources.frames import read_frame
+from eddyline.spark.sources.source import Source
+from eddyline.spark.tasks import CHUNK_WORDS, DDL, Merger, encode_spec, from_batches, merge_task, sketch_task
 from eddyline.store.filesystem import without_secrets
+
+# The number of tasks of a pass: each task makes, sends and merges a partial state, however few rows it has.
+
+
+TASKS_PER_CORE = 4
+"""More tasks than cores balance tasks that take longer than others."""
+_STATE_BYTES = 32 << 20
+"""The most bytes of partial states per core, for all its tasks; above it each core gets one task."""
+_MERGE_BYTES = 32 << 20
+_PROBED_ROWS = 1 << 13
+
+
+def tasks_per_core(nbytes: int) -> int:
+    """Return the number of tasks per core for a pass that fills `nbytes` of state."""
+    return min(max(_STATE_BYTES // max(nbytes, 1), 1), TASKS_PER_CORE)
+
+
+def merge_tasks(nbytes: int, cores: int) -> int:
+    """Return the number of tasks that merge partial states: enough for the bytes, at most one per core or chunk."""
+    sent = nbytes * cores * tasks_per_core(nbytes)
+    chunks = 1 + nbytes // (8 * CHUNK_WORDS)
+    return min(1 + sent // _MERGE_BYTES, TASKS_PER_CORE * cores, chunks)
+
+
+def cores_of(session: SparkSession) -> int:
+    """Return the number of cores of a session; Spark Connect does not report it, but spreads a range over them."""
+    if isinstance(session, SparkSession):
+        return session.sparkContext.defaultParallelism
+    spread = session.range(_PROBED_ROWS).select(sf.spark_partition_id())
+    return int(spread.distinct().count())
+
+
+def in_few_tasks(frame: DataFrame, nbytes: int, cores: int) -> DataFrame:
+    """Return a frame in at most a few partitions per core, without a shuffle.
+
+    Frames with tombstones stay as they are: the first record of a partition must stay the first of its task.
+    """
+    if marks.MARK in frame.columns:
+        return frame
+    return frame.coalesce(cores * tasks_per_core(nbytes))
+
+
+# Tasks read Parquet files themselves where this surely gives the same result (`spark/direct`).
+# All other rows are projected in the JVM and sketched in Arrow batches. In both cases partial states are
+# merged on the executors by (synopsis, chunk) before they are collected: the driver receives one block per
+# chunk of the plan, however many partitions there are. Only the DataFrame API is used, so that it also runs
+# over Spark Connect.
+
 
 _SECRETS = re.compile(r"://[^/\s]*@")
 
 
 @dataclass(frozen=True)
 class Sketched:
-    """What a pass over a stream added, and how its rows came: `way` says so, and why not directly."""
+    """What a pass over a stream added, and how its rows were read: `way` says how, and why not directly."""
 
     added: StreamPass
     way: str
@@ -56,7 +95,7 @@ def sketch_frames(
     *,
     skip_bad: bool = False,
 ) -> tuple[Snapshot, dict[str, str]]:
-    """Return (the snapshot after one pass over each stream, how the rows of each came).
+    """Return (the snapshot after one pass over each stream, how the rows of each stream were read).
 
     sources: one frame per stream, or the path of its Parquet files. skip_bad: see `sketch_stream`.
     """
@@ -83,7 +122,7 @@ def sketch_frames(
 
 
 def _check_source(stream: str, source: object) -> None:
-    """Raise PipelineError where a stream is neither a path nor a batch frame of Spark."""
+    """Raise PipelineError if a stream is neither a path nor a batch frame of Spark."""
     if isinstance(source, str):
         return
     if not hasattr(source, "isStreaming") or not hasattr(source, "sparkSession"):
@@ -103,7 +142,7 @@ def sketch_stream(
 ) -> Sketched:
     """Return what one frame, or a path of Parquet files, adds to a snapshot's stream.
 
-    Raise, with nothing changed, on any bad row. skip_bad: rows whose change cannot be read are only counted, in
+    Raise on any bad row and change nothing. skip_bad: rows whose change cannot be read are only counted, in
     `StreamPass.bad`.
     """
     layout, spec = snapshot.layout, snapshot.stream_spec(name)
@@ -125,7 +164,7 @@ def sketch_stream(
 def _directly(
     spark: SparkSession, layout: Layout, name: str, spec: StreamSpec, source: DataFrame | str, cores: int
 ) -> Merger:
-    """Return what tasks that read the files of a stream themselves add up to, or raise Doubt."""
+    """Return the sum of what tasks add that read the files of a stream themselves, or raise Doubt."""
     stream = layout.stream(name)
     ours, projection = check_settings(spark, source), projection_of(spec, stream.event_time)
     tasks = cores * tasks_per_core(spec.nbytes)
@@ -139,16 +178,16 @@ def _directly(
 
 
 def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> DataFrame:
-    """Return the frame of a path that is not scanned directly, or raise PipelineError without keys of a URI in it."""
+    """Return the frame of a path that is not scanned directly; a PipelineError shows no keys of a URI."""
     try:
         return read_frame(spark, Source(stream.name, "parquet", path, "", stream.changes))
     except PipelineError as error:
-        told = str(error).replace(path, without_secrets(path) if "://" in path else path)
+        told = str(error).replace(path, without_secrets(path))
         raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
 
 
 def _through_jvm(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> Merger:
-    """Return what tasks add up to that the JVM brings a frame's rows to."""
+    """Return the sum of what tasks add that get a frame's rows from the JVM."""
     stream = layout.stream(name)
     projection = projection_of(spec, stream.event_time)
     unread = unread_changes(stream, frame.columns, referenced(projection))
@@ -164,7 +203,7 @@ def _through_jvm(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, 
 
 
 def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Merger:
-    """Return partial states merged, first on the executors, then here."""
+    """Return the merged partial states: merged first on the executors, then here."""
     spread = partials.repartition(merge_tasks(spec.nbytes, cores), "name", "chunk")
     merged = spread.mapInArrow(partial(merge_task, encode_spec(spec)), DDL)
     merger = Merger(spec)

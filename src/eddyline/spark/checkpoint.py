@@ -1,13 +1,4 @@
-"""Spark's checkpoint of one streaming query: which batches it planned, what they hold, and how to go back to one.
-
-    metadata        the id of the query
-    offsets/N       up to where batch N reads its sources, written before the batch runs; never rewritten
-    commits/N       batch N was done
-    sources/...     what a source remembers, such as the files that it listed
-
-Without the offsets and commits after batch N a query is where it was when batch N was done, as if it had been killed
-then: a source whose own log is ahead takes what it listed since into its next batch.
-"""
+"""Spark's checkpoint of one streaming query: its batches, what they hold, and frames that have no file yet."""
 
 import contextlib
 import hashlib
@@ -15,7 +6,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -23,12 +15,41 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
-from eddyline.spark.awaited import AwaitedFrame
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
+
+# Streams of files that have no file yet.
+
+
+class NoFileYet(PipelineError):  # noqa: N818 - the name states the condition
+    """A source of files has no file, or its folder is missing."""
+
+
+@dataclass(frozen=True)
+class AwaitedFrame:
+    """A streaming frame that can be read once its first file exists; `read` raises NoFileYet until then."""
+
+    read: Callable[[], DataFrame]
+    path: str
+    isStreaming: bool = True  # noqa: N815 - Spark's word, by which frames are distinguished
+
+    def __str__(self) -> str:
+        return f"has no file yet at {self.path}"
+
+
+# What a checkpoint records: which batches were planned, what they hold, and how to go back to one.
+#
+# - metadata: the id of the query.
+# - offsets/N: up to where batch N reads its sources; written before the batch runs, never rewritten.
+# - commits/N: batch N was done.
+# - sources/...: what a source remembers, such as the files that it listed.
+#
+# Without the offsets and commits after batch N, a query is where it was when batch N was done, as if it had
+# been killed then: a source whose own log is ahead takes what it listed since then into its next batch.
+
 
 _METADATA, _OFFSETS, _COMMITS, _SOURCES = "metadata", "offsets", "commits", "sources"
 _COMPACT = ".compact"
-"""How the name of a list ends that has the entries of all lists before it, too."""
+"""The suffix of the name of a list that also has the entries of all lists before it."""
 _FILE_SOURCE = re.compile(r"FileSource\[(.*?)\]")
 _LOG_OFFSET = re.compile(r'\{"logOffset":(\d+)\}')
 
@@ -39,16 +60,16 @@ class Folder(Protocol):
     where: str
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, none where it does not exist."""
+        """Return the names of the files in a folder; empty if the folder does not exist."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None where it does not exist."""
+        """Return the content of a file, None if it does not exist."""
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder with all that is in it, if it is there."""
+        """Remove a file, or a folder with everything in it, if it exists."""
 
     def sync(self) -> None:
-        """Let all that was written survive a loss of power."""
+        """Make everything that was written survive a loss of power."""
 
 
 class LocalFolder:
@@ -60,17 +81,17 @@ class LocalFolder:
         self._synced: set[tuple[str, int]] = set()
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, none where it does not exist."""
+        """Return the names of the files in a folder; empty if the folder does not exist."""
         found = self._root / folder
         return [entry.name for entry in os.scandir(found) if entry.is_file()] if found.is_dir() else []
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None where it does not exist."""
+        """Return the content of a file, None if it does not exist."""
         path = self._root / name
         return path.read_bytes() if path.is_file() else None
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder with all that is in it, if it is there."""
+        """Remove a file, or a folder with everything in it, if it exists."""
         path = self._root / name
         if path.is_dir():
             shutil.rmtree(path)
@@ -79,7 +100,7 @@ class LocalFolder:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
     def sync(self) -> None:
-        """Write through to the disk every file that was not yet, and then the folders that name them."""
+        """Flush every file that was not flushed yet to the disk, and then the folders that name them."""
         if not self._root.is_dir():
             return
         changed: dict[Path, None] = {}
@@ -130,14 +151,14 @@ class HadoopFolder:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, none where it does not exist."""
+        """Return the names of the files in a folder; empty if the folder does not exist."""
         with self._clear_errors():
             path = self._path(folder)
             found = self._files.listStatus(path) if self._files.exists(path) else ()
             return [str(each.getPath().getName()) for each in found if each.isFile()]
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None where it does not exist."""
+        """Return the content of a file, None if it does not exist."""
         with self._clear_errors():
             path = self._path(name)
             if not self._files.exists(path):
@@ -149,12 +170,12 @@ class HadoopFolder:
                 stream.close()
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder with all that is in it, if it is there."""
+        """Remove a file, or a folder with everything in it, if it exists."""
         with self._clear_errors():
             self._files.delete(self._path(name), True)
 
     def sync(self) -> None:
-        """Do nothing: such filesystems keep what was closed."""
+        """Do nothing: these filesystems keep files that were closed."""
 
     @contextlib.contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -168,7 +189,7 @@ class HadoopFolder:
 
 
 class Checkpoint:
-    """What Spark remembers of one streaming query; location: the checkpointLocation that Spark gets."""
+    """What Spark remembers about one streaming query; location: the checkpointLocation that Spark gets."""
 
     def __init__(self, folder: Folder, location: str) -> None:
         self._folder = folder
@@ -181,7 +202,7 @@ class Checkpoint:
 
     @property
     def query_id(self) -> str | None:
-        """The id of the query, None where there is no checkpoint."""
+        """The id of the query, None if there is no checkpoint."""
         content = self._folder.read(_METADATA)
         try:
             return None if content is None else str(json.loads(content)["id"])
@@ -190,24 +211,24 @@ class Checkpoint:
 
     @property
     def last(self) -> int:
-        """The last batch that was planned, -1 where none was."""
+        """The last batch that was planned, -1 if no batch was."""
         return max(self._batches(_OFFSETS), default=-1)
 
     def is_done(self, batch: int) -> bool:
-        """Return whether Spark holds a batch for done."""
+        """Return whether Spark considers a batch done."""
         return batch in self._batches(_COMMITS)
 
     def held(self, batch: int) -> str:
-        """Return a hash of what a batch holds, empty where Spark does not remember it.
+        """Return a hash of what a batch holds, empty if Spark does not remember it.
 
-        It covers the offsets and the time at which they were planned, so that a batch which was planned a second time
-        has another one, also where offsets only count, as those of files do.
+        It covers the offsets and the time at which they were planned. So a batch that was planned a second time has
+        another hash, even where offsets are only counts, as those of files are.
         """
         content = self._folder.read(f"{_OFFSETS}/{batch}")
         return "" if content is None else hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def files(self, batch: int) -> list[str]:
-        """Return the files that a batch reads, by their URIs; none of sources other than files."""
+        """Return the URIs of the files that a batch reads; empty for sources other than files."""
         before, upto = self._log_offsets(batch - 1), self._log_offsets(batch)
         found: list[str] = []
         for source, last in upto.items():
@@ -221,7 +242,7 @@ class Checkpoint:
         return sorted(set(found))
 
     def _log_offsets(self, batch: int) -> dict[int, int]:
-        """Return up to which entry of its list of files each source of files is read by a batch, by its number."""
+        """Return, by number of each source of files, up to which entry of its list of files a batch reads."""
         content = self._folder.read(f"{_OFFSETS}/{batch}") or b""
         found = {}
         for source, line in enumerate(content.decode().splitlines()[2:]):
@@ -230,9 +251,9 @@ class Checkpoint:
         return found
 
     def rewind(self, batch: int) -> None:
-        """Go back to where a batch was done, or to before the first one (-1); where none was done, start again.
+        """Go back to where a batch was done, or to before the first one (-1); if no batch was done, start again.
 
-        Killed on the way, it leaves a checkpoint that is still ahead, or where it should be.
+        If it is killed halfway, the checkpoint is either still ahead or already where it should be.
         """
         if batch < 0 and not self._batches(_COMMITS):
             self.clear()
@@ -248,7 +269,7 @@ class Checkpoint:
         self._folder.remove("")
 
     def sync(self) -> None:
-        """Let what was planned survive a loss of power: to be called before a batch is committed elsewhere."""
+        """Make what was planned survive a loss of power; call it before a batch is committed elsewhere."""
         self._folder.sync()
 
     def _batches(self, part: str) -> list[int]:
@@ -265,25 +286,25 @@ def open_checkpoint(spark: SparkSession, location: str) -> Checkpoint:
 
 
 def folder_of(frame: DataFrame) -> str:
-    """Return the folder whose files a streaming frame reads, empty where it reads none, or more than one."""
+    """Return the folder whose files a streaming frame reads, empty if it reads no folder or several."""
     plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other public API
     found = _FILE_SOURCE.findall(str(plan.toString()))
     return plain_folder(found[0]) if len(found) == 1 else ""
 
 
 def stream_folder(frame: DataFrame | AwaitedFrame) -> str:
-    """Return the folder whose files a stream reads, or will read; empty where it reads none, or more than one."""
+    """Return the folder whose files a stream reads, or will read; empty if it reads no folder or several."""
     return plain_folder(frame.path) if isinstance(frame, AwaitedFrame) else folder_of(frame)
 
 
 def plain_folder(path: str) -> str:
-    """Return a folder in one spelling: local ones without their scheme, none with a slash at the end."""
+    """Return a folder in one spelling: local folders without their scheme, all without a slash at the end."""
     local = "/" + path.partition(":")[2].lstrip("/") if path.startswith("file:") else path
     return local.rstrip("/") or "/"
 
 
 def names_in(folder: str, files: list[str]) -> tuple[str, ...]:
-    """Return the names of files below their folder, so that they are the same in a copy of it."""
+    """Return the names of files relative to their folder, so that they are the same in a copy of it."""
     root = folder.partition("*")[0].rpartition("/")[0] + "/" if "*" in folder else folder + "/"
     plain = [plain_folder(unquote(file)) for file in files]
     return tuple(file.partition(root)[2] or file for file in plain)

@@ -1,4 +1,4 @@
-"""The exact answers of the demo, by Spark on the net rows of both streams."""
+"""The exact answers of the demo, computed by Spark on the net rows of both streams."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from eddyline.spark.demo_queries import QUERIES
 
 
 def net_views(frames: dict[str, DataFrame]) -> None:
-    """Make the net rows of both streams temporary views under the streams' names: what exact SQL runs on."""
+    """Register the net rows of both streams as temporary views under the streams' names, for exact SQL."""
     weight = "IF(_change_type IN ('insert', 'update_postimage'), 1, -1)"
     orders = frames["orders"].selectExpr("*", f"{weight} AS weight").drop("_change_type")
     for name, frame in (("orders", orders), ("visits", frames["visits"])):
@@ -29,7 +29,7 @@ class Exact:
 
 
 def exact_answers(spark: SparkSession) -> Iterator[Exact]:
-    """Yield the exact answer of every demo query, by Spark on the net rows."""
+    """Yield the exact answer of every demo query, computed by Spark on the net rows."""
     for name, text in QUERIES.items():
         start = perf_counter()
         value = spark.sql(text).collect()[0][0]

@@ -1,4 +1,4 @@
-"""What the demo asks, and of which streams. Needs no Spark."""
+"""The queries of the demo, and the streams that they read; this module needs no Spark."""
 
 ORDERS = "order_id BIGINT, customer BIGINT, region STRING, total DECIMAL(12,2)"
 VISITS = "visit_id BIGINT, customer BIGINT, page STRING, seconds INT"

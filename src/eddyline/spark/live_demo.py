@@ -1,7 +1,7 @@
 """The streams of the demo: two change logs with skew and deletes, and the exact answers at every moment.
 
-Orders come, change and go; visits come and are taken back. What is there at a moment is kept here as a whole, which
-is what makes the exact answers possible that a real stream does not have. Needs no Spark.
+Orders are inserted, updated and deleted; visits are inserted and deleted. The net rows at a moment are kept here in
+full, which makes the exact answers possible; a real stream does not have them. Needs no Spark.
 """
 
 import time
@@ -33,7 +33,7 @@ _MOST_ORDERS = 120_000
 
 @dataclass(frozen=True)
 class OrdersMoment:
-    """The net orders after a file, by customer: how many, how many of them northern, and their cents."""
+    """The net orders after a file, by customer: their number, the number of northern ones, and their cents."""
 
     number: Ints
     northern: Ints
@@ -69,7 +69,7 @@ def exact_answers(orders: OrdersMoment, visits: VisitsMoment) -> dict[str, float
 
 
 class Orders:
-    """The orders that are there, and files of how they change."""
+    """The current orders, and files of their changes."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 1])
@@ -111,7 +111,7 @@ class Orders:
 
 
 class Visits:
-    """The visits that are there, and files of how they change; a tenth of each file is taken back in the next."""
+    """The current visits, and files of their changes; a tenth of each file is deleted by the next."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 2])
@@ -146,7 +146,7 @@ class Visits:
 
 
 def skewed(rng: np.random.Generator, rows: int, shift: int) -> Ints:
-    """Return customers of a skewed law."""
+    """Return customers from a skewed distribution."""
     return (np.floor(CUSTOMERS * rng.random(rows) ** 2.5).astype(np.int64) + shift) % CUSTOMERS
 
 
@@ -191,9 +191,9 @@ class _VisitColumns:
 
 
 class LiveStreams:
-    """Files of both streams, one of each every few moments, and the exact answers at what was read of them.
+    """Files of both streams, one of each every few moments, and the exact answers for the rows read so far.
 
-    A moment of a stream is known by how many of its rows were read. The moments of the last files are kept.
+    The number of its rows that were read identifies a moment of a stream. The moments of the last files are kept.
     """
 
     def __init__(self, folder: Path, seed: int = 7) -> None:
@@ -227,16 +227,16 @@ class LiveStreams:
         self._files += 1
 
     def write_all(self, rows: int) -> None:
-        """Write so many new rows of each stream in ten files, with the updates and deletes that go with them."""
+        """Write `rows` new rows of each stream in ten files, with the updates and deletes that go with them."""
         for _ in range(10):
             self.write(rows // 10)
 
     def exact_of_all(self) -> dict[str, float]:
-        """Return the exact answers after all that was written."""
+        """Return the exact answers after everything that was written."""
         return self.exact(self._rows)
 
     def exact(self, read: Mapping[str, int]) -> dict[str, float]:
-        """Return the exact answers after so many rows of each stream, none where that moment is not kept any more."""
+        """Return the exact answers after the rows of each stream in `read`; empty if that moment is not kept."""
         with self._turn:
             orders = self._moments["orders"].get(read.get("orders", 0))
             visits = self._moments["visits"].get(read.get("visits", 0))
@@ -245,7 +245,7 @@ class LiveStreams:
         return {}
 
     def start(self, every: float = 1.0) -> None:
-        """Write on and on in a thread, until `stop`."""
+        """Write continuously in a thread, until `stop`."""
 
         def go() -> None:
             while not self._ended.wait(every):
@@ -255,5 +255,5 @@ class LiveStreams:
         Thread(target=go, name="eddyline-demo", daemon=True).start()
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._ended.set()

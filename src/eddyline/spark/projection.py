@@ -10,14 +10,22 @@ from pyspark.sql.types import DataType
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
-from eddyline.ingest.columns import is_made_in_jvm, is_whole, lean_columns
-from eddyline.ingest.guards import Predicates
-from eddyline.ingest.projection import FLAG_BITS, TIME, WEIGHT, Projection, measure_name, part_name
-from eddyline.plan.layout import Measure, Stream
+from eddyline.ingest.projection import (
+    FLAG_BITS,
+    TIME,
+    WEIGHT,
+    Predicates,
+    Projection,
+    is_made_in_jvm,
+    is_whole,
+    lean_columns,
+    part_name,
+)
+from eddyline.plan.layout import Stream
 from eddyline.spark import changes, marks
 from eddyline.spark.causes import cause_of
 from eddyline.spark.schema import from_spark
-from eddyline.sql.failing import may_fail, safe_first
+from eddyline.sql.expressions import may_fail, safe_first
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 
@@ -30,7 +38,7 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     _check_types(stream, rows, projection)
     lean = lean_columns(projection)
     guards = projection.guards
-    made = {measure_name(i): _measure(measure, guards) for i, measure in enumerate(projection.measures)}
+    made = {name: _number(part, guards) for name, part in projection.numbers.items()}
     for i, key in enumerate(projection.keys):
         part_of = _value if key in projection.labelled else _key_part
         made |= {part_name(i, j): part_of(part, guards) for j, part in enumerate(key.columns)}
@@ -49,14 +57,14 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
 
 
 def _micros(stream: Stream, name: str) -> Column:
-    """Return an event time in microseconds; one without a zone counts as UTC."""
+    """Return an event time in microseconds; a time without a zone counts as UTC."""
     kind = next(column.type.kind for column in stream.columns if column.name == name)
     value = sf.col(f"`{name}`")
     return sf.unix_micros(value if kind == "timestamp" else sf.to_utc_timestamp(value, sf.current_timezone()))
 
 
 def _flag_words(projection: Projection) -> list[Column]:
-    """Return the truth values of predicates, presence and values as bits of few integers, none for values alone."""
+    """Return truth values of predicates, presence and values as bits of few integers; no bits for values alone."""
     truths = [_flag(predicate) for predicate in projection.predicates]
     truths += [_value(part, projection.guards).isNotNull() for part in projection.presence]
     if truths:
@@ -73,7 +81,7 @@ def _bit(truth: Column, place: int) -> Column:
 
 
 def _either(bits: list[Column]) -> Column:
-    """Return the bits together, by a tree: a chain would nest as deep as it is long."""
+    """Return the bits combined by a tree: a chain would nest as deep as it is long."""
     if len(bits) == 1:
         return bits[0]
     half = len(bits) // 2
@@ -81,9 +89,9 @@ def _either(bits: list[Column]) -> Column:
 
 
 def _flag(predicate: tuple[str, ...]) -> Column:
-    """Return whether all conjuncts are TRUE; one that can fail is evaluated where all before it are.
+    """Return whether all conjuncts are TRUE; one that can fail is evaluated only where all before it are TRUE.
 
-    CASE promises that, and AND does not: Spark may take what two of its operands have in common out of it.
+    CASE guarantees that, and AND does not: Spark may factor out what two of its operands have in common.
     """
     first, *others = safe_first(predicate)
     flag = sf.expr(first)
@@ -93,7 +101,7 @@ def _flag(predicate: tuple[str, ...]) -> Column:
 
 
 def _hashed_key(key: Key, guards: Guards) -> Column:
-    """Return the 64-bit key of several columns, as `sketch.keys` makes it."""
+    """Return the 64-bit key of several columns, computed as in `sketch.keys`."""
     made = [_key_part(part, guards) for part in key.columns]
     valid = made[0].isNotNull()
     for part in made[1:]:
@@ -132,8 +140,8 @@ def _key_part(part: Expression, guards: Guards) -> Column:
     return (value.cast("int") if kind.kind == "boolean" else value).cast("bigint")
 
 
-def _measure(measure: Measure, guards: Guards) -> Column:
-    value, kind = _value(measure.expression, guards), measure.expression.type
+def _number(part: Expression, guards: Guards) -> Column:
+    value, kind = _value(part, guards), part.type
     if is_whole(kind):
         return value.cast("bigint")
     if kind.kind == "decimal" and kind.precision <= 18:
@@ -146,7 +154,7 @@ def _measure(measure: Measure, guards: Guards) -> Column:
 def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> None:
     """Raise PipelineError unless Spark gives every expression the type that the plan worked out."""
     wanted = [part for key in projection.keys for part in key.columns]
-    wanted += [measure.expression for measure in projection.measures]
+    wanted += projection.numbers.values()
     wanted += [
         Expression(text, SqlType("boolean")) for predicate in projection.predicates for text in predicate
     ]
@@ -160,7 +168,7 @@ def _check_types(stream: Stream, rows: DataFrame, projection: Projection) -> Non
 
 
 def _spark_types(stream: Stream, rows: DataFrame, parts: list[Expression]) -> list[DataType]:
-    """Return the types that Spark gives expressions, all analysed at once; one by one to tell which it refuses."""
+    """Return the types that Spark gives expressions, analyzed together; one by one to find which one it refuses."""
     try:
         return [
             field.dataType for field in rows.select(*(sf.expr(part.text) for part in parts)).schema.fields

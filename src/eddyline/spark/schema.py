@@ -1,16 +1,21 @@
-"""Frames against declared schemas."""
+"""Frames and declared schemas, and the Arrow batches in which rows leave the JVM."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
 from eddyline.plan.layout import Stream
 from eddyline.types import SqlType
+
+# Frames against declared schemas.
+
 
 _SIMPLE = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -53,3 +58,40 @@ def declared_columns(
             )
         columns.append(sf.col(f"{prefix}`{field.name}`").cast(str(wanted)).alias(name))
     return columns
+
+
+# How rows leave the JVM: in Arrow batches that are limited by their rows and not measured in bytes.
+#
+# Before every row Spark asks each column of the batch for its bytes, to end it before `maxBytesPerBatch`.
+# Of a pass through the JVM that takes more than half of the time (benchmarks/pass.py), unless the limit is
+# the largest integer, for which Spark does not ask.
+
+
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_NO_LIMIT = str((1 << 31) - 1)
+BATCH_ROWS = 4096
+"""Rows of a batch; from 1,000 to a million they take the same time. A piece of a state is a row of up to 64 KB."""
+_NARROW = (st.NumericType, st.BooleanType, st.DateType, st.TimestampType, st.TimestampNTZType)
+
+
+@contextmanager
+def unmeasured_batches(rows: DataFrame) -> Iterator[None]:
+    """Limit the batches of a frame's session by rows alone while something runs, where the frame is all of numbers.
+
+    A row with a text may be of any size: there the session's own limits stay. So they do where they have no bytes in
+    them, because another pass of the session is under way or its user has said so.
+    """
+    conf = rows.sparkSession.conf
+    before = {name: str(conf.get(name)) for name in (_ROWS, _BYTES)}
+    narrow = all(isinstance(field.dataType, _NARROW) for field in rows.schema.fields)
+    if not narrow or before[_BYTES].removesuffix("b") == _NO_LIMIT:
+        yield
+        return
+    try:
+        conf.set(_ROWS, str(BATCH_ROWS))
+        conf.set(_BYTES, _NO_LIMIT)
+        yield
+    finally:
+        for name, value in before.items():
+            conf.set(name, value)

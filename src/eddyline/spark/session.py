@@ -1,4 +1,4 @@
-"""A local Spark session for the command line, the demo and the tests."""
+"""A local Spark session for the command line, the demo and the tests; the session's time zone."""
 
 import os
 import re
@@ -13,8 +13,10 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
-from eddyline.spark.connectors import connector_conf
-from eddyline.spark.jars import jar_settings, start_with_jars
+from eddyline.plan.layout import Layout
+from eddyline.spark.causes import SPARK_ERRORS
+from eddyline.spark.sources.connectors import connector_conf, jar_settings, start_with_jars
+from eddyline.sql.times import normal_zone
 
 SPARK_VERSION: str = pyspark.__version__
 JAVA_NEEDED = 17
@@ -37,7 +39,7 @@ _QUIET = {
 
 
 def java_version() -> int | None:
-    """Return the major version of the Java that Spark would start, or None if there is none."""
+    """Return the major version of the Java that Spark would start, None if there is no Java."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")  # noqa: PTH118
     if java is None or shutil.which(java) is None:
@@ -48,7 +50,7 @@ def java_version() -> int | None:
 
 
 def leave_signals_to_python(spark: SparkSession) -> None:
-    """Let the JVM ignore SIGTERM, which a service manager sends to it as well: Python ends it after the last batch."""
+    """Make the JVM ignore SIGTERM, which service managers also send to it: Python ends it after the last batch."""
     signals = spark.sparkContext._jvm.sun.misc  # type: ignore[union-attr]  # noqa: SLF001 - a local session has a JVM
     signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
@@ -61,10 +63,10 @@ def local_session(
     conf: Mapping[str, str] | None = None,
     formats: Collection[str] = (),
 ) -> SparkSession:
-    """Return a quiet local session whose workers run this very Python.
+    """Return a quiet local session whose workers run the same Python as this process.
 
-    packages: group:artifact:version, resolved by Spark's Ivy. jars: files, or folders of them. conf: other settings of
-    Spark, which win over ours. formats: what will be read, for connectors that are settings of Spark, too.
+    packages: group:artifact:version, resolved by Spark's Ivy. jars: files, or folders of them. conf: other settings
+    of Spark, which override ours. formats: what will be read, for connectors that also need settings of Spark.
     """
     version = java_version()
     if version is None or version < JAVA_NEEDED:
@@ -87,3 +89,41 @@ def local_session(
     session = SparkSession.builder.config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+# The session's time zone, and a check that a plan which depends on it meets the zone it was made for.
+
+
+_SETTING = "spark.sql.session.timeZone"
+
+
+def active_zone() -> str | None:
+    """Return the zone of the session that is active in this thread, or None."""
+    try:
+        session = SparkSession.getActiveSession()
+        zone = None if session is None else session.conf.get(_SETTING)
+    except (*SPARK_ERRORS, RuntimeError):
+        return None
+    return None if zone is None else normal_zone(zone)
+
+
+def zone_of(spark: SparkSession) -> str:
+    """Return the zone of a session."""
+    return normal_zone(spark.conf.get(_SETTING) or "UTC")
+
+
+def check_zone(layout: Layout, spark: SparkSession) -> None:
+    """Raise PipelineError if the plan reads times in another zone than the session.
+
+    Spark fixes the zone of an expression when it analyzes it; over Connect, only when it runs it. The session's
+    setting is not changed here, because other queries of the session may depend on it at the same time.
+    """
+    if layout.timezone is None:
+        return
+    zone = zone_of(spark)
+    if zone != layout.timezone:
+        raise PipelineError(
+            f"the plan reads years, days and hours of timestamps in {layout.timezone}, and this Spark session's zone "
+            f'is {zone}: plan with timezone = "{zone}" in [workload] (Workload(timezone={zone!r})), or '
+            f"spark.conf.set({_SETTING!r}, {layout.timezone!r})."
+        )

@@ -1,11 +1,4 @@
-"""One streaming query per stream: each micro-batch goes, with the query's own id, to a function on the driver.
-
-The id is that of the checkpoint (`query.id`). It is handed over once the query has started, and the first
-batch waits for it, so that no batch is ever taken under a guess. With a batch goes what its checkpoint says that it
-holds. The checkpoint is written through to the disk before, so that a committed batch never outlives its plan. A batch
-is begun only while nobody asked to stop, and `stop` waits for one that was begun: a stopped stream never leaves half a
-batch.
-"""
+"""One streaming query per stream: each micro-batch goes to a function on the driver; bad rows are kept apart."""
 
 import contextlib
 import json
@@ -18,29 +11,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.spark.awaited import AwaitedFrame, NoFileYet
+from eddyline.plan.layout import Stream
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
-from eddyline.spark.checkpoint import Checkpoint, folder_of, names_in
+from eddyline.spark.changes import decode_changes
+from eddyline.spark.checkpoint import AwaitedFrame, Checkpoint, NoFileYet, folder_of, names_in
+from eddyline.spark.marks import BAD, MARK, MARK_KEY
+from eddyline.spark.tasks import dead_letter_task
 from eddyline.store import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+# Each micro-batch goes to its function with the query's own id.
+#
+# The id is that of the checkpoint (`query.id`). It is passed on once the query has started, and the first
+# batch waits for it, so that no batch is committed under a guessed id. Each batch comes with what its
+# checkpoint says that it holds. The checkpoint is flushed to disk before, so that a committed batch never
+# outlives its plan. A batch begins only if no stop was requested, and `stop` waits for one that has
+# begun: a stopped stream never leaves half a batch.
+
 
 TakeBatch = Callable[[str, str, int, DataFrame, Batch], None]
 AVAILABLE_NOW = "available now"
 _ID_WAIT = 60.0
 _POLL = 0.1
 _LOOK = 1.0
-"""Seconds between two looks for a stream's first file."""
+"""Seconds between two checks for a stream's first file."""
 
 
-class _Stopping(Exception):  # noqa: N818 - no error: it tells Spark that this batch was not taken
+class _Stopping(Exception):  # noqa: N818 - not an error: it signals Spark that this batch was not taken
     """The batch was not begun, because the run is being stopped."""
 
 
 @dataclass(frozen=True)
 class LogLag:
-    """Bytes of a source's log that a stream has not taken, and that the server keeps for it, and a warning of them."""
+    """Bytes of a source's log that a stream has not read, bytes that the server keeps for it, and a warning."""
 
     behind: int | None = None
     retained: int | None = None
@@ -64,9 +70,9 @@ class StreamFeed:
         self._waiting: threading.Thread | None = None
 
     def start(self, frame: DataFrame | AwaitedFrame, trigger: str | None) -> None:
-        """Start the query, now or when its first file is there, or raise PipelineError.
+        """Start the query, now or when its first file exists, or raise PipelineError.
 
-        What is to take what is there now does not wait.
+        `availableNow` does not wait for a first file.
         """
         if isinstance(frame, DataFrame):
             self._start(frame, trigger)
@@ -80,7 +86,7 @@ class StreamFeed:
             self._waiting.start()
 
     def _wait(self, awaited: AwaitedFrame, trigger: str | None) -> None:
-        """Start the query when its first file is there."""
+        """Start the query when its first file exists."""
         try:
             while not self._told_to_stop.wait(_LOOK):
                 with contextlib.suppress(NoFileYet):
@@ -88,7 +94,7 @@ class StreamFeed:
                     return
         except EddylineError as error:
             self._error = error
-        except Exception as error:  # noqa: BLE001 - nobody else would tell that the stream never began
+        except Exception as error:  # noqa: BLE001 - nothing else would report that the stream never began
             self._error = PipelineError(f"stream {self.stream!r} cannot be started: {cause_of(error)}")
         finally:
             self.waits = None
@@ -111,7 +117,7 @@ class StreamFeed:
                 self._take(self.stream, str(self._query.id), batch_id, frame, self._held(batch_id))
             except EddylineError as error:
                 self._error = error
-                # Without its causes: on a long text a regular expression of Spark overflows its stack.
+                # Without its causes: on a long string a regular expression of Spark overflows its stack.
                 raise PipelineError(str(error)) from None
 
     def _held(self, batch_id: int) -> Batch:
@@ -136,13 +142,13 @@ class StreamFeed:
 
     @property
     def rows_per_second(self) -> float | None:
-        """Rows per second of the last micro-batch, as Spark measured them."""
+        """Rows per second of the last micro-batch, as measured by Spark."""
         progress: Any = self._query.lastProgress if self._query is not None else None
         return None if progress is None else progress.get("processedRowsPerSecond")
 
     @property
     def log(self) -> LogLag:
-        """How the stream stands in its source's log, at the last progress that Spark told."""
+        """The stream's position in its source's log, at Spark's last progress report."""
         progress: Any = self._query.lastProgress if self._query is not None else None
         sources = progress["sources"] if progress is not None else ()
         return (
@@ -152,7 +158,7 @@ class StreamFeed:
         )
 
     def error(self) -> EddylineError | None:
-        """Return why the query ended, as an error of ours, None if it runs or ended well."""
+        """Return why the query ended, as one of our errors, None if it runs or ended well."""
         if (
             self._error is not None
             or self._told_to_stop.is_set()
@@ -166,18 +172,18 @@ class StreamFeed:
         return self._error
 
     def await_end(self, timeout: float = _POLL) -> bool:
-        """Return whether the query ended within so many seconds."""
+        """Return whether the query ended within `timeout` seconds."""
         if self._waiting is not None:
             self._waiting.join(timeout)
         if self._query is not None and self._query.isActive:
             try:
                 self._query.awaitTermination(timeout)  # type: ignore[arg-type]
             except SPARK_ERRORS:
-                return True  # `error` tells it
+                return True  # `error` returns the reason
         return not self.active
 
     def stop(self) -> None:
-        """Let a batch that was begun finish, then end the query; a second time changes nothing."""
+        """Let a batch that has begun finish, then end the query; a second call changes nothing."""
         self._told_to_stop.set()
         if self._waiting is not None:
             self._waiting.join()
@@ -188,7 +194,7 @@ class StreamFeed:
 
 
 def log_lag(end: str | None, latest: str | None) -> LogLag:
-    """Return how an offset stands to the latest, both as Spark tells them; nothing of sources that have no log."""
+    """Return an offset's lag behind the latest one, as Spark reports both; empty for sources without a log."""
     try:
         at, now = json.loads(end or "null"), json.loads(latest or "null")
         return LogLag(max(now["lsn"] - at["lsn"], 0), now["retained"], now["warning"])
@@ -197,7 +203,7 @@ def log_lag(end: str | None, latest: str | None) -> LogLag:
 
 
 def _trigger(trigger: str | None) -> dict[str, Any]:
-    """Return the trigger in Spark's words: by default each batch follows the last."""
+    """Return the trigger in Spark's words: by default each batch directly follows the last."""
     if trigger is None:
         return {"processingTime": "0 seconds"}
     if trigger.replace("-", " ") == AVAILABLE_NOW:
@@ -206,9 +212,30 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise PipelineError over Spark Connect, where micro-batches do not come to this process."""
+    """Raise PipelineError over Spark Connect, where micro-batches do not reach this process."""
     if is_remote() or not hasattr(spark, "_jsparkSession"):
         raise PipelineError(
-            "a continuous run needs a classic Spark session: over Spark Connect micro-batches run on the server, "
-            "and the store has its one writer here. Use plan.sketch there, or start the run with spark-submit."
+            "plan.start needs a classic Spark session: over Spark Connect micro-batches run on the server. There, use "
+            "frame.writeStream.foreachBatch(plan.batch_writer(stream, store=..., checkpoint=...)), or plan.sketch for "
+            "a batch pass."
         )
+
+
+# Dead letters: rows whose change could not be read, written to files for inspection.
+
+
+def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: str, batch_id: int) -> None:
+    """Write the bad rows of a batch as JSON lines under `path/<stream>/<query id>/batch=<n>`.
+
+    If the same batch comes again, it overwrites what it wrote.
+    """
+    target = f"{path.rstrip('/')}/{stream.name}/{query_id}/batch={batch_id}"
+    names = [column.name for column in stream.columns]
+    rows = decode_changes(stream, frame, names)
+    told = rows.select(*(name for name in (BAD, MARK, MARK_KEY) if name in rows.columns))
+    try:
+        told.mapInArrow(dead_letter_task, "value string").write.mode("overwrite").text(target)
+    except SPARK_ERRORS as error:
+        raise PipelineError(
+            f"stream {stream.name!r}: bad rows of batch {batch_id} cannot be written to {target}: {cause_of(error)}"
+        ) from error

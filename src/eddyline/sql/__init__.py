@@ -1,1 +1,4 @@
-"""SQL text to queries: parsing, the join, predicates and measures. The only home of sqlglot."""
+"""SQL strings to queries: parsing, joins, predicates and measures.
+
+Only this package and `serve.postgres` import sqlglot.
+"""

@@ -1,42 +1,77 @@
-"""Row expressions evaluated on Arrow tables, for the path without Spark.
-
-It covers what predicates, keys and measures commonly say, with Spark's ANSI semantics, and refuses the
-rest by name: an expression that it cannot evaluate exactly as Spark does needs `plan.sketch`.
-Each kind of node has one rule, and each rule says which arguments of the node it reads: a node with any other
-argument set is refused, so that what a newer parser adds to a node is never passed over.
-"""
+"""Row expressions evaluated on Arrow tables, for the path without Spark."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PipelineError, RowFailure
-from eddyline.sql import arrow_text, arrow_times
-from eddyline.sql.arrow_numbers import (
+from eddyline.sql import arrow_times, arrow_values
+from eddyline.sql.arrow_values import (
     Value,
     as_number,
     check_divisor,
     compare_floats,
     number_scalar,
     remainder,
+    to_arrow,
     whole_quotient,
 )
-from eddyline.sql.arrow_rows import all_null, flat, of_rows, spread
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.coercion import common_of, common_type, decimal_result, widened
-from eddyline.sql.expressions import Source, fragment
-from eddyline.sql.failing import can_fail, row_failure
+from eddyline.sql.expressions import Source, can_fail, fragment, row_failure
 from eddyline.sql.schema import sql_type
-from eddyline.sql.time_units import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
-from eddyline.sql.typing import as_decimal, infer, literal_number
+from eddyline.sql.text_cache import MOST_PARSED, remembers_texts
+from eddyline.sql.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
+from eddyline.sql.typing import (
+    as_decimal,
+    common_of,
+    common_type,
+    decimal_result,
+    infer,
+    literal_number,
+    widened,
+)
 from eddyline.types import Column, SqlType
+
+# Values on some rows of an Arrow table: where an expression is needed, and NULL elsewhere.
+
+
+def flat(value: Value) -> Value:
+    """Return a column in one piece."""
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+
+
+def of_rows(value: Value, rows: int) -> Value:
+    """Return a value as a column of `rows` rows, in one piece."""
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else flat(value)
+
+
+def spread(value: Value, rows: pa.BooleanArray) -> Value:
+    """Return values of some rows as a column of all rows, NULL on the others."""
+    if isinstance(value, pa.Scalar):
+        return value
+    taken = np.asarray(rows)
+    return value.take(pa.array(np.cumsum(taken) - 1, mask=~taken))
+
+
+def all_null(values: Sequence[Value]) -> Value:
+    """Return the rows on which all these values are NULL."""
+    return reduce(pc.and_, [pc.is_null(value) for value in values], pa.scalar(True))
+
+
+# Rules of the evaluator.
+#
+# The evaluator covers what predicates, keys and measures commonly use, with Spark's ANSI semantics, and
+# refuses the rest by name: an expression that it cannot evaluate exactly as Spark does needs `plan.sketch`.
+# Each kind of node has one rule, and each rule lists which arguments of the node it reads. A node with any
+# other argument is refused, so that what a newer parser adds to a node is never ignored.
+
 
 _COMPARE: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.EQ: pc.equal,
@@ -60,7 +95,7 @@ _FLOATING: dict[type[exp.Expr], Callable[..., Value]] = {
 }
 
 
-@lru_cache(maxsize=4096)
+@remembers_texts(MOST_PARSED)
 def _parsed(text: str) -> exp.Expr:
     return sqlglot.parse_one(text, dialect="spark")
 
@@ -96,7 +131,7 @@ def _unsupported(node: exp.Expr) -> PipelineError:
 
 
 class _Evaluator:
-    """Walks one expression over one table."""
+    """Evaluates one expression on one table."""
 
     def __init__(self, table: pa.Table, source: Source, timezone: str) -> None:
         self.table = table
@@ -104,7 +139,7 @@ class _Evaluator:
         self.timezone = timezone
 
     def value(self, node: exp.Expr) -> Value:
-        """Return the value of a node by the rule of its kind, if the rule reads all that the node says."""
+        """Return the value of a node by the rule of its kind, if the rule reads all arguments of the node."""
         rule = _RULES.get(type(node))
         if rule is None or any(
             argument not in (None, False, "", []) and name not in rule.reads
@@ -114,14 +149,14 @@ class _Evaluator:
         return rule.evaluate(self, node)
 
     def kind(self, node: exp.Expr) -> SqlType:
-        """Return the type of a node; where our rules do not reach, only Spark can evaluate it."""
+        """Return the type of a node; without a rule for it, only Spark can evaluate it."""
         kind = infer(node, (self.source,))
         if kind is None:
             raise _unsupported(node)
         return kind
 
     def typed(self, node: exp.Expr, *kinds: str) -> Value:
-        """Return the value of a node of one of some kinds of types; others are Spark's to coerce."""
+        """Return the value of a node of one of these kinds of types; only Spark coerces others."""
         kind = self.kind(node)
         if kind.kind == "void":
             return pa.scalar(None, to_arrow(SqlType(kinds[0])))  # type: ignore[arg-type]
@@ -130,7 +165,7 @@ class _Evaluator:
         return self.value(node)
 
     def as_type(self, node: exp.Expr, source: SqlType, target: SqlType) -> Value:
-        """Return the value of a node in a type that Spark brings it to without asking."""
+        """Return the value of a node in a type that Spark implicitly casts it to."""
         value = self.value(node)
         if source.kind == "void":
             return pa.scalar(None, to_arrow(target))
@@ -167,7 +202,7 @@ class _Evaluator:
         return self.typed(node, "boolean")
 
     def connector(self, node: exp.Expr) -> Value:
-        """Return AND or OR of a chain of operands, each evaluated where those before it leave the result open."""
+        """Return AND or OR of a chain of operands, each evaluated where earlier ones leave the result open."""
         decided, combine = (False, pc.and_kleene) if isinstance(node, exp.And) else (True, pc.or_kleene)
         first, *others = node.flatten(unnest=False)
         result = self.truth(first)
@@ -205,7 +240,7 @@ class _Evaluator:
         return compare_floats(operator, left, right) if common.is_float else operator(left, right)
 
     def is_in(self, node: exp.Expr) -> Value:
-        """Return IN over a list: all are compared in the one type that they have in common."""
+        """Return IN over a list: all are compared in their common type."""
         kinds = [self.kind(part) for part in (node.this, *node.expressions)]
         common = common_of(kinds)
         return reduce(
@@ -231,17 +266,54 @@ class _Evaluator:
         raise _unsupported(node)
 
     def like(self, node: exp.Expr) -> Value:
-        """Return LIKE or NOT LIKE with a pattern that is written out."""
+        """Return LIKE or NOT LIKE with a literal pattern."""
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             raise _unsupported(node)
-        if not arrow_text.is_like_pattern(pattern.name):
+        if not arrow_values.is_like_pattern(pattern.name):
             raise _unsupported(node)
-        matches = arrow_text.like(self.typed(node.this, "string"), pattern.name)
+        matches = arrow_values.like(self.typed(node.this, "string"), pattern.name)
         return pc.invert(matches) if node.args.get("negate") else matches
 
+    def text(self, node: exp.Expr) -> Value:
+        """Return a string, or a whole number or a date as one."""
+        kind = self.kind(node)
+        if kind.is_integer or kind.kind == "date":
+            return pc.cast(self.value(node), pa.string())
+        return self.typed(node, "string")
+
+    def whole_number(self, node: exp.Expr | None) -> int:
+        """Return the value of a literal whole number."""
+        number = literal_number(node) if node is not None else None
+        if number is None or not number.lstrip("-").isdigit():
+            raise _unsupported(node.parent if node is not None and node.parent is not None else exp.Null())
+        return int(number)
+
+    def substring(self, node: exp.Expr) -> Value:
+        """Return a part of a string at literal positions."""
+        value = self.typed(node.this, "string")
+        if isinstance(node, exp.Left | exp.Right):
+            count = max(self.whole_number(node.expression), 0)
+            start = -count if isinstance(node, exp.Right) and count else 1
+            return arrow_values.part_of(value, start, count)
+        given = node.args.get("length")
+        length = None if given is None else self.whole_number(given)
+        return arrow_values.part_of(value, self.whole_number(node.args.get("start")), length)
+
+    def concat(self, node: exp.Expr) -> Value:
+        """Return the concatenation of strings."""
+        parts = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        return arrow_values.joined([self.text(part) for part in parts])
+
+    def affix(self, node: exp.Expr) -> Value:
+        """Return whether strings begin with, end with or contain a literal string."""
+        pattern = node.expression
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            raise _unsupported(node)
+        return _AFFIXES[type(node)](self.typed(node.this, "string"), pattern.name)
+
     def sign(self, node: exp.Expr) -> Value:
-        """Return a number with the other sign, or without its sign."""
+        """Return a number with the opposite sign, or its absolute value."""
         number = literal_number(node)
         if number is not None:
             return number_scalar(number)
@@ -276,7 +348,7 @@ class _Evaluator:
         return _ARITHMETIC[type(node)](*operands).cast(to_arrow(result))
 
     def shifted(self, node: exp.Expr, shift: Shift) -> Value:
-        """Return a time plus an interval; months and years are Spark's to add."""
+        """Return a time plus an interval; only Spark adds months and years."""
         kind = self.kind(node)
         if shift.micros is None:
             raise _unsupported(node)
@@ -319,7 +391,7 @@ class _Evaluator:
         return self.branches(node, [node.this, *node.expressions], pc.coalesce, all_null)
 
     def case(self, node: exp.Expr) -> Value:
-        """Return a searched CASE: each test where none before it is TRUE, each result where its own is."""
+        """Return a searched CASE: tests are evaluated where no earlier one is TRUE, results where their test is."""
         number, tests = self.table.num_rows, list[pa.Array]()
         left = pa.repeat(pa.scalar(True), number)
         for branch in node.args["ifs"]:
@@ -341,7 +413,7 @@ class _Evaluator:
         choose: Callable[..., Value],
         needed: Callable[[Sequence[Value]], Value],
     ) -> Value:
-        """Return a choice among branches, all in their common type; needed: where, given the values of those before."""
+        """Return a choice among branches in their common type; needed: on which rows, given earlier values."""
         kinds = [self.kind(part) for part in parts]
         common = self.kind(node)
         if common.kind == "void":
@@ -355,7 +427,7 @@ class _Evaluator:
         return choose(*values)
 
     def cast(self, node: exp.Expr) -> Value:
-        """Return a cast that widens, or reads a time literal; casts that can lose are Spark's to do."""
+        """Return a cast that widens, or reads a time literal; only Spark does casts that can lose digits."""
         target, source = sql_type(node.args["to"]), self.kind(node.this)
         if target is None:
             raise _unsupported(node)
@@ -393,7 +465,7 @@ class _Evaluator:
         return self._field(node, _FIELDS[type(node)], node.this)
 
     def extract(self, node: exp.Expr) -> Value:
-        """Return EXTRACT(field FROM time); seconds have a fraction there, which only Spark tells."""
+        """Return EXTRACT(field FROM time); only Spark returns its seconds, which have a fraction."""
         name = extracted_field(node)
         if name == "second":
             raise _unsupported(node)
@@ -414,7 +486,7 @@ class _Evaluator:
         return arrow_times.truncated(self.time(node.this, "timestamp"), unit, self.timezone)
 
     def plus_days(self, node: exp.Expr) -> Value:
-        """Return date_add(date, days), as which date_sub is read, too."""
+        """Return date_add(date, days); date_sub is read as date_add, too."""
         if node.args.get("unit") is not None and node.args["unit"].name.upper() != "DAY":
             raise _unsupported(node)
         return arrow_times.plus_days(self.time(node.this, "date"), self.typed(node.expression, *DAYS))
@@ -424,11 +496,11 @@ class _Evaluator:
         return arrow_times.days_between(self.time(node.this, "date"), self.time(node.expression, "date"))
 
     def epoch(self, node: exp.Expr) -> Value:
-        """Return unix_seconds(time) or one of its like."""
+        """Return unix_seconds(time), unix_millis(time) or unix_micros(time)."""
         return arrow_times.epoch(self.typed(node.this, "timestamp"), _EPOCHS[type(node)])
 
     def unix_timestamp(self, node: exp.Expr) -> Value:
-        """Return seconds since 1970, cut off towards it; a time without a zone is read as one in UTC."""
+        """Return seconds since 1970, truncated toward 1970; a time without a zone is read as UTC."""
         value = self.typed(node.this, *TIMES)
         times = arrow_times.as_timestamp(value, self.timezone) if pa.types.is_date(value.type) else value
         return whole_quotient(arrow_times.epoch(times, "microsecond"), pa.scalar(1_000_000, pa.int64()))
@@ -473,7 +545,7 @@ _Evaluate = Callable[[_Evaluator, Any], Value]
 
 @dataclass(frozen=True)
 class _Rule:
-    """How a kind of node is evaluated, and which of its arguments that reads."""
+    """How a kind of node is evaluated, and which of its arguments the rule reads."""
 
     evaluate: _Evaluate
     reads: frozenset[str]
@@ -483,6 +555,11 @@ def _rule(evaluate: _Evaluate, reads: str) -> _Rule:
     return _Rule(evaluate, frozenset(reads.split()))
 
 
+_AFFIXES: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.StartsWith: pc.starts_with,
+    exp.EndsWith: pc.ends_with,
+    exp.Contains: pc.match_substring,
+}
 _BINARY = "this expression"
 _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Paren: _rule(lambda evaluator, node: evaluator.value(node.this), "this"),
@@ -501,21 +578,36 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Neg: _rule(_Evaluator.sign, "this"),
     exp.Abs: _rule(_Evaluator.sign, "this"),
     **dict.fromkeys(_ARITHMETIC, _rule(_Evaluator.arithmetic, _BINARY)),
-    # safe: what the parser says of division by zero in Spark without ANSI; `divide` raises there.
+    # safe: set by the parser for division by zero in Spark without ANSI; `divide` raises an error there.
     exp.Div: _rule(_Evaluator.divide, _BINARY + " safe"),
     exp.Coalesce: _rule(_Evaluator.coalesce, "this expressions"),
     exp.Case: _rule(_Evaluator.case, "ifs default"),
     exp.Cast: _rule(_Evaluator.cast, "this to"),
     exp.TryCast: _rule(_Evaluator.cast, "this to"),
-    exp.Lower: _rule(lambda evaluator, node: arrow_text.lower(evaluator.typed(node.this, "string")), "this"),
-    exp.Upper: _rule(lambda evaluator, node: arrow_text.upper(evaluator.typed(node.this, "string")), "this"),
+    exp.Lower: _rule(
+        lambda evaluator, node: arrow_values.lower(evaluator.typed(node.this, "string")), "this"
+    ),
+    exp.Upper: _rule(
+        lambda evaluator, node: arrow_values.upper(evaluator.typed(node.this, "string")), "this"
+    ),
+    exp.Length: _rule(lambda evaluator, node: pc.utf8_length(evaluator.typed(node.this, "string")), "this"),
+    exp.Substring: _rule(_Evaluator.substring, "this start length"),
+    exp.Left: _rule(_Evaluator.substring, _BINARY),
+    exp.Right: _rule(_Evaluator.substring, _BINARY),
+    # safe, coalesce: set by the parser for arguments that are not strings, which are cast here
+    exp.Concat: _rule(_Evaluator.concat, "expressions safe"),
+    exp.DPipe: _rule(_Evaluator.concat, _BINARY + " safe"),
+    exp.Trim: _rule(
+        lambda evaluator, node: pc.utf8_trim(evaluator.typed(node.this, "string"), characters=" "), "this"
+    ),
+    **dict.fromkeys(_AFFIXES, _rule(_Evaluator.affix, _BINARY)),
     exp.IntDiv: _rule(_Evaluator.divide_whole, _BINARY),
     exp.Nullif: _rule(_Evaluator.nullif, _BINARY),
     **dict.fromkeys(_FIELDS, _rule(_Evaluator.field, "this")),
     exp.Extract: _rule(_Evaluator.extract, _BINARY),
     exp.TimestampTrunc: _rule(_Evaluator.truncate, "this unit"),
     exp.DateTrunc: _rule(_Evaluator.truncate, "this unit"),
-    # safe: what the parser says of texts that are no dates, which are not read here
+    # safe: set by the parser for strings that are not dates, which are not read here
     exp.TsOrDsToDate: _rule(lambda evaluator, node: evaluator.time(node.this, "date"), "this safe"),
     exp.TsOrDsAdd: _rule(_Evaluator.plus_days, _BINARY + " unit"),
     exp.DateDiff: _rule(_Evaluator.days_between, _BINARY),

@@ -1,9 +1,9 @@
-"""Cross conditions: conditions of WHERE and ON that read several relations and are no equality of the join's tree.
+"""Cross conditions: conditions on several relations that are not equalities of the join tree.
 
-`o.day < s.day`, `o.a <> s.b`, a disjunction over two relations, or the equality that would close a cycle of joins. What
-they read is held with the elements as group columns are, in parts of one relation each that are as large as can be: of
-`year(o.day) = year(s.day) OR o.vip` the two years and whether the row is a vip's. What is left of the condition is
-evaluated on these parts when the query is answered.
+Examples in WHERE and ON: `o.day < s.day`, `o.a <> s.b`, a disjunction over two relations, or the equality that
+would close a cycle of joins. What they read is held with the elements like group columns, in parts of one relation
+each, as large as possible: for `year(o.day) = year(s.day) OR o.vip`, the two years and `o.vip`. The rest of the
+condition is evaluated on these parts when the query is answered.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,12 @@ from sqlglot import exp
 
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.coercion import widened
+from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
 from eddyline.sql.links import LinkEnd
 from eddyline.sql.query import Comparison, CrossCondition, Expression, GroupColumn
-from eddyline.sql.time_units import TIMES
-from eddyline.sql.timezones import depends_on_zone
-from eddyline.sql.typing import infer
+from eddyline.sql.times import TIMES, depends_on_zone
+from eddyline.sql.typing import infer, widened
 from eddyline.types import Column
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
@@ -35,7 +33,7 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, 
 
 
 def closing_equality(left: LinkEnd, right: LinkEnd, aliases: Sequence[str]) -> CrossCondition:
-    """Return the condition that two columns are equal as those of a join are; aliases: of the relations."""
+    """Return the condition that two columns are equal in the sense of a join; aliases: those of the relations."""
     columns = tuple(
         GroupColumn(f"c{place}", relation, column) for place, (relation, column) in enumerate((left, right))
     )
@@ -44,7 +42,7 @@ def closing_equality(left: LinkEnd, right: LinkEnd, aliases: Sequence[str]) -> C
 
 
 def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> CrossCondition:
-    """Return a condition on several relations, or raise SqlError or UnsupportedQuery where it cannot be evaluated."""
+    """Return a condition on several relations; raise SqlError or UnsupportedQuery if it cannot be evaluated."""
     parts: list[tuple[int, Expression]] = []
     made = _over_parts(unparenthesised(condition).copy(), sources, parts)
     columns = tuple(GroupColumn(f"c{i}", relation, part) for i, (relation, part) in enumerate(parts))
@@ -57,7 +55,7 @@ def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> Cr
 
 
 def _comparison(node: exp.Expr, columns: tuple[GroupColumn, ...]) -> Comparison | None:
-    """Return the comparison of the first column with the second that a condition is, None where it is another."""
+    """Return the operator of a condition that only compares the first column with the second, else None."""
     found = _COMPARISONS.get(type(node))
     if found is None or not all(isinstance(part, exp.Column) for part in (node.this, node.expression)):
         return None
@@ -72,7 +70,7 @@ def _plain(node: exp.Expr) -> str:
 
 
 def _over_parts(node: exp.Expr, sources: tuple[Source, ...], parts: list[tuple[int, Expression]]) -> exp.Expr:
-    """Return an expression over columns c0, c1, ... that stand for parts of one relation each, which are added."""
+    """Return an expression over columns c0, c1, ... for parts of one relation each, which are added to `parts`."""
     if not node.find(exp.Column):
         return node
     part = _part(node, sources)
@@ -93,7 +91,7 @@ def _over_parts(node: exp.Expr, sources: tuple[Source, ...], parts: list[tuple[i
 
 
 def _part(node: exp.Expr, sources: tuple[Source, ...]) -> tuple[int, Expression] | None:
-    """Return (relation, expression) of a node that one relation alone tells and elements can hold."""
+    """Return (relation, expression) of a node that depends on one relation and that elements can hold."""
     used = relations_of(node, sources)
     is_value = not isinstance(node, exp.If) or not isinstance(node.parent, exp.Case)
     kind = infer(node, sources) if len(used) == 1 and is_value else None
@@ -103,7 +101,7 @@ def _part(node: exp.Expr, sources: tuple[Source, ...]) -> tuple[int, Expression]
 
 
 def _check_compared(written: str, node: exp.Expr, columns: tuple[Column, ...]) -> None:
-    """Raise SqlError where texts are compared with something else, which only a cast makes comparable."""
+    """Raise SqlError where strings are compared with other types, which needs a cast."""
     source = (Source("", "", columns),)
     for comparison in node.find_all(*_COMPARED):
         kinds = {
@@ -119,13 +117,13 @@ def _check_compared(written: str, node: exp.Expr, columns: tuple[Column, ...]) -
 
 
 def _times_in(comparison: exp.Expr, source: tuple[Source, ...]) -> set[str]:
-    """Return which types of dates and times a comparison brings together."""
+    """Return which types of dates and times a comparison mixes."""
     kinds = (infer(part, source) for part in _operands(comparison))
     return {kind.kind for kind in kinds if kind is not None and kind.kind in TIMES}
 
 
 def _without_plain_comparison(node: exp.Expr) -> exp.Expr:
-    """Return TRUE in place of a comparison of columns, which are of one type and compare the same in every zone."""
+    """Return TRUE instead of a comparison of columns, which have one type and compare the same in every zone."""
     plain = isinstance(node, _COMPARED) and all(isinstance(part, exp.Column) for part in _operands(node))
     return exp.true() if plain else node
 
@@ -137,7 +135,7 @@ def _operands(comparison: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _check_evaluated(condition: CrossCondition, columns: tuple[Column, ...]) -> None:
-    """Raise UnsupportedQuery where a condition is not one that can be evaluated on what elements hold."""
+    """Raise UnsupportedQuery where a condition cannot be evaluated on what elements hold."""
     tree, source = sqlglot.parse_one(condition.text, dialect="spark"), (Source("", "", columns),)
     if any(len(_times_in(comparison, source)) > 1 for comparison in tree.find_all(*_COMPARED)):
         raise UnsupportedQuery(

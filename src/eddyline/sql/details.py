@@ -5,29 +5,36 @@ PERCENTILE_APPROX(x, p), PERCENTILE_DISC(p) WITHIN GROUP   the least value that 
 MEDIAN(x), PERCENTILE(x, p), PERCENTILE_CONT(p) ...        between the two values in question, as Spark has it
 MIN(x), MAX(x)                                             while everything is held
 
-Which types each takes is as in Spark: MIN and MAX any, PERCENTILE_APPROX numbers, dates and timestamps, the others
-numbers.
+Argument types are as in Spark: any type for MIN and MAX; numbers, dates and timestamps for PERCENTILE_APPROX;
+numbers for the others.
 """
 
 from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.aggregates import (
+    PRESENT,
+    Conditions,
+    aggregate_of,
+    by_relation,
+    conditioned,
+    own_conditions,
+)
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
-from eddyline.sql.filters import PRESENT, Conditions, aggregate_of, by_relation, conditioned, own_conditions
-from eddyline.sql.key_columns import key_column, value_column
-from eddyline.sql.query import Detail, DetailFunction, GroupColumn
-from eddyline.sql.time_units import TIMES
+from eddyline.sql.links import key_column, value_column
+from eddyline.sql.query import Detail, GroupColumn
+from eddyline.sql.times import TIMES
 from eddyline.sql.typing import literal_number
 
-_QUANTILES: dict[type[exp.Expr], DetailFunction] = {
+_QUANTILES: dict[type[exp.Expr], str] = {
     exp.ApproxQuantile: "quantile",
     exp.PercentileDisc: "quantile",
     exp.Quantile: "percentile",
     exp.PercentileCont: "percentile",
     exp.Median: "percentile",
 }
-_ENDS: dict[type[exp.Expr], DetailFunction] = {exp.Min: "min", exp.Max: "max"}
+_ENDS: dict[type[exp.Expr], str] = {exp.Min: "min", exp.Max: "max"}
 
 
 def is_detail(node: exp.Expr) -> bool:
@@ -48,20 +55,20 @@ def counts_distinct(node: exp.Expr) -> bool:
 
 
 def read_detail(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
-    """Return the aggregate that an expression asks for, under a name of the answer."""
+    """Return the aggregate that an expression asks for, with its name in the answer."""
     read = _read(name, aggregate_of(node), sources)
     conditions = by_relation(own_conditions(node), sources, constant=read.columns[0].relation)
     return replace(read, columns=_filtered(read, conditions, node))
 
 
 def _filtered(detail: Detail, conditions: Conditions, node: exp.Expr) -> tuple[GroupColumn, ...]:
-    """Return the columns of a detail, NULL in rows that do not meet conditions; distinct tuples take one for each."""
+    """Return a detail's columns, NULL where conditions fail; distinct tuples get a column per other relation."""
     made = [
         replace(column, expression=conditioned(column.expression, conditions.get(column.relation, ())))
         for column in detail.columns
     ]
     others = {relation: conditions[relation] for relation in conditions.keys() - {c.relation for c in made}}
-    if others and detail.function != "distinct":
+    if others and not detail.aggregate.counts:
         raise UnsupportedQuery(
             f"{fragment(node)!r}: the condition is on another relation than the column: ask the aggregate alone, "
             "without GROUP BY, and it is answered as a condition of WHERE."
@@ -115,7 +122,7 @@ def _share(quantile: exp.Expr, node: exp.Expr, *, within: bool) -> float:
 
 
 def _columns(nodes: list[exp.Expr], whole: exp.Expr, sources: tuple[Source, ...]) -> tuple[GroupColumn, ...]:
-    """Return the columns whose tuples are told apart."""
+    """Return the columns whose distinct tuples are counted."""
     made: list[GroupColumn] = []
     for node in nodes:
         column = _column(node, whole, sources)
@@ -132,7 +139,7 @@ def _value(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> Grou
 
 
 def _check_quantile(column: GroupColumn, quantile: exp.Expr) -> None:
-    """Raise UnsupportedQuery where Spark takes no quantile of a column's type, or would cast a text for it."""
+    """Raise UnsupportedQuery where Spark has no quantile of a column's type, or would cast a string for it."""
     kind = column.expression.type
     if kind.is_numeric or (kind.kind in TIMES and isinstance(quantile, exp.ApproxQuantile)):
         return

@@ -1,18 +1,26 @@
-"""Conditions that Spark wrote down: those of a frame's filter, as conjuncts over bare columns."""
+"""Filters of Spark frames as conditions, and whether a condition can be TRUE for any value in a range."""
 
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.clauses import spelled_for_parser
 from eddyline.sql.expressions import check_allowed, conjuncts, text
-from eddyline.sql.literals import spelled_for_parser
 from eddyline.sql.schema import sql_type
-from eddyline.types import SqlType
+from eddyline.sql.text_cache import remembers_texts
+from eddyline.types import Column, SqlType
+
+# Conditions as Spark prints them: those of a frame's filter, as conjuncts over bare columns.
+
 
 _BETWEEN = "between_"
-"""How the parser is told of Spark's between(x, low, high): as a keyword it would not be a function."""
+"""The name under which the parser gets Spark's between(x, low, high): the keyword would not parse as a function."""
 
 
 def read_conjuncts(written: str) -> tuple[str, ...] | None:
@@ -39,7 +47,7 @@ def _with_functions(written: str) -> str:
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    """Return a node as a query would have it: columns bare, BETWEEN as SQL writes it."""
+    """Return a node as in a query: with bare columns, and BETWEEN in SQL's form."""
     if isinstance(node, exp.Column):
         return exp.column(exp.to_identifier(node.name, quoted=True))
     if isinstance(node, exp.Anonymous) and node.name == _BETWEEN:
@@ -49,7 +57,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
 
 
 def read_type(written: str) -> SqlType | None:
-    """Return the type of a text such as `DECIMAL(12,2)`; None where it says more than a type that we have.
+    """Return the type in a string such as `DECIMAL(12,2)`; None where it is more than a type that we support.
 
     >>> read_type("STRING"), read_type("STRING COLLATE UTF8_LCASE")
     (SqlType(kind='string', precision=0, scale=0), None)
@@ -61,3 +69,62 @@ def read_type(written: str) -> SqlType | None:
     if not isinstance(node, exp.DataType) or text(node).replace(" ", "") != written.replace(" ", ""):
         return None
     return sql_type(node)
+
+
+# Whether a predicate can be TRUE for any value between the bounds of a column.
+
+
+Bounds = Mapping[str, tuple[pa.Array, pa.Array]]
+"""The least and the greatest value of columns, each an array of one value in the declared type."""
+_LOW, _HIGH = 0, 1
+_ENDS: dict[type[exp.Expr], int] = {exp.LT: _LOW, exp.LTE: _LOW, exp.GT: _HIGH, exp.GTE: _HIGH}
+"""The end at which an ordering is TRUE if it is TRUE anywhere: x < constant at the least value of x."""
+_FLIPPED: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
+
+
+def rules_out(predicate: str, bounds: Bounds, columns: tuple[Column, ...], timezone: str) -> bool:
+    """Return whether a predicate is TRUE for no row whose columns lie within bounds; NULL is not TRUE.
+
+    Only comparisons of a column with a constant rule anything out. Floats must have no bounds here: a NaN is
+    greater than any bound, and bounds do not include it.
+    """
+    for column, end, written in _needed(predicate):
+        if column not in bounds:
+            continue
+        try:
+            value = evaluate(written, pa.table({column: bounds[column][end]}), columns, timezone)
+        except PipelineError:
+            continue
+        if value[0].as_py() is False:
+            return True
+    return False
+
+
+@remembers_texts()
+def _needed(predicate: str) -> tuple[tuple[str, int, str], ...]:
+    """Return (column, end, comparison) that must hold at that end of the column for the predicate to be TRUE."""
+    return tuple(_comparisons(sqlglot.parse_one(predicate, dialect="spark").unnest()))
+
+
+def _comparisons(node: exp.Expr) -> Iterator[tuple[str, int, str]]:
+    if isinstance(node, exp.Between):
+        for order, side in ((exp.GTE, "low"), (exp.LTE, "high")):
+            yield from _comparisons(order(this=node.this.copy(), expression=node.args[side].copy()))
+        return
+    if type(node) not in _FLIPPED:
+        return
+    left, right = node.this.unnest(), node.expression.unnest()
+    if isinstance(right, exp.Column):
+        node = _FLIPPED[type(node)](this=right.copy(), expression=left.copy())
+        left, right = right, left
+    if not isinstance(left, exp.Column) or right.find(exp.Column) is not None:
+        return
+    kinds: tuple[type[exp.Expr], ...] = (exp.LTE, exp.GTE) if isinstance(node, exp.EQ) else (type(node),)
+    for kind in kinds:
+        yield left.name, _ENDS[kind], kind(this=left.copy(), expression=right.copy()).sql(dialect="spark")

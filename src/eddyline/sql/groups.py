@@ -1,50 +1,234 @@
-"""GROUP BY: several aggregates for each combination of group columns, with HAVING, ORDER BY and LIMIT.
-
-A SELECT without GROUP BY that asks for several aggregates is read here, too: its answer has one row. Names are resolved
-as Spark does: GROUP BY sees the streams' columns before the SELECT list's aliases, ORDER BY and HAVING the other way.
-"""
+"""GROUP BY: group columns, the aggregates of each group, HAVING, ORDER BY and LIMIT."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from sqlglot import exp
+from msgspec.structs import replace
+from sqlglot import exp, parse_one
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.aggregates import is_formula, read_aggregate, read_formula
 from eddyline.sql.clauses import check_clauses
-from eddyline.sql.details import counts_distinct, is_detail
+from eddyline.sql.details import counts_distinct, is_detail, read_detail
 from eddyline.sql.expressions import (
     Source,
     bare,
     check_allowed,
     conjuncts,
     fragment,
+    one_where_not_null,
+    operand,
     relations_of,
     text,
     unparenthesised,
 )
-from eddyline.sql.formulas import is_formula
+from eddyline.sql.join_tree import check_missing_is_null, sides_of, with_constants_at_root
 from eddyline.sql.joins import read_from
-from eddyline.sql.key_columns import key_column
-from eddyline.sql.outputs import Outputs, is_same_column
+from eddyline.sql.links import key_column
 from eddyline.sql.query import (
     ENDS,
     RESERVED,
+    Comparison,
+    Detail,
+    FormulaNode,
+    FormulaNumber,
+    FormulaPart,
     GroupColumn,
     GroupQuery,
+    HavingTest,
+    Link,
+    NamedAggregate,
+    NamedFormula,
     Ordering,
 )
-from eddyline.sql.sides import check_missing_is_null, sides_of
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
+
+# The columns of a grouped query's answer: its groups, and the aggregates that SELECT, HAVING and ORDER BY
+# name.
+
+
+_COMPARISONS: dict[type[exp.Expr], Comparison] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
+_DIGITS = 15
+"""Numbers with up to this many digits are distinct as floats."""
+_TURNED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass
+class Outputs:
+    """The columns of the answer: group columns, and aggregates in the order in which they are read."""
+
+    groups: list[GroupColumn]
+    sources: tuple[Source, ...]
+    links: tuple[Link, ...]
+    aggregates: list[NamedAggregate] = field(default_factory=list)
+    details: list[Detail] = field(default_factory=list)
+    formulas: list[NamedFormula] = field(default_factory=list)
+
+    @property
+    def measures(self) -> list[str]:
+        """The names of all aggregates and formulas."""
+        of_rows = [*(each.name for each in self.aggregates), *(each.name for each in self.details)]
+        return [*of_rows, *(each.name for each in self.formulas)]
+
+    def read(self, name: str, node: exp.Expr) -> str:
+        """Return the name of an output; an aggregate is added to the query."""
+        if node.find(exp.AggFunc):
+            self._add(name, node)
+            return name
+        group = self.group_of(node)
+        if group is None:
+            raise SqlError(
+                f"{fragment(node)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
+                "it."
+            )
+        return group.name
+
+    def _add(self, name: str, node: exp.Expr) -> None:
+        if is_formula(node):
+            read = read_formula(node, self._part, self._is_average)
+            self.formulas.append(NamedFormula(name, read))
+        elif is_detail(node):
+            detail = read_detail(name, node, self.sources)
+            for column in detail.columns:
+                check_missing_is_null(sides_of(self.links), column.relation, column.expression, "the column")
+            self.details.append(detail)
+        else:
+            aggregate = read_aggregate(node, self.sources)
+            made = with_constants_at_root(aggregate, len(self.sources), self.links)
+            self.aggregates.append(NamedAggregate(name, made))
+
+    def _part(self, node: exp.Expr) -> str:
+        """Return the name of an aggregate in a formula, which must be a number."""
+        name = self.measure(node)
+        if any(each.name == name and (each.kind is not None or not each.is_numeric) for each in self.details):
+            raise UnsupportedQuery(
+                f"{fragment(node)!r} in a formula is not told as a number: ask it in a column of its own."
+            )
+        return name
+
+    def _is_average(self, name: str, count: str) -> bool:
+        """Return whether an aggregate over a COUNT is an average, of all rows or of those with a measure."""
+        found = {each.name: each.aggregate for each in self.aggregates}
+        over, under = found.get(name), found.get(count)
+        if over is None or under is None or not under.moment.is_count or not over.moment.is_sum:
+            return False
+        there = {
+            f.relation: text(one_where_not_null(parse_one(f.expression.text, dialect="spark")))
+            for f in over.factors
+        }
+        return not under.factors or there == {f.relation: f.expression.text for f in under.factors}
+
+    def group_of(self, node: exp.Expr) -> GroupColumn | None:
+        """Return the group column that an expression equals, if any."""
+        return next(
+            (g for g in self.groups if is_same_column(node, g.relation, g.expression.text, self.sources)),
+            None,
+        )
+
+    def measure(self, node: exp.Expr) -> str:
+        """Return the name of the aggregate in an expression of HAVING or ORDER BY; a new one is added."""
+        node = unparenthesised(node)
+        if isinstance(node, exp.Column) and not node.table:
+            for name in self.measures:
+                if name.lower() == node.name.lower():
+                    return name
+        if not isinstance(node, exp.AggFunc | exp.WithinGroup | exp.Filter) and not is_formula(node):
+            raise UnsupportedQuery(
+                f"{fragment(node)!r} is not an aggregate of this query: compare one with a number."
+            )
+        if is_formula(node):
+            read = read_formula(node, self._part, self._is_average)
+            same = (each.name for each in self.formulas if each.formula == read)
+            return next(same, None) or self._added(node)
+        made = Outputs(self.groups, self.sources, self.links)
+        made._add("", node)
+        for each in self.aggregates:
+            if [each.aggregate] == [new.aggregate for new in made.aggregates]:
+                return each.name
+        for detail in self.details:
+            if [replace(detail, name="")] == made.details:
+                return detail.name
+        return self._added(node)
+
+    def _added(self, node: exp.Expr) -> str:
+        self._add(fragment(node), node)
+        return fragment(node)
+
+    def having(self, condition: exp.Expr) -> HavingTest:
+        """Return a condition of HAVING."""
+        comparison = _COMPARISONS.get(type(condition))
+        if comparison is None or not isinstance(condition, exp.Binary):
+            raise UnsupportedQuery(
+                f"{fragment(condition)!r} in HAVING: only comparisons of an aggregate with a number, joined by AND, "
+                "are answered."
+            )
+        left, right = unparenthesised(condition.left), unparenthesised(condition.right)
+        number = literal_number(right)
+        if number is None:
+            number, left = literal_number(left), right
+            comparison = _TURNED.get(comparison, comparison)
+        if number is None and condition.left.find(exp.AggFunc) and condition.right.find(exp.AggFunc):
+            comparison = _COMPARISONS[type(condition)]
+            number, left = "0", exp.Sub(this=operand(condition.left), expression=operand(condition.right))
+        if number is None:
+            raise UnsupportedQuery(
+                f"{fragment(condition)!r} in HAVING compares with something other than a number."
+            )
+        name = self.measure(left)
+        if any(each.name == name and not each.is_numeric for each in self.details):
+            raise UnsupportedQuery(
+                f"{fragment(condition)!r} in HAVING compares {fragment(left)!r}, which is no number, with a number."
+            )
+        if sum(map(str.isdigit, number)) > _DIGITS and not self._is_double(name):
+            name, number = self._difference(name, number), "0"
+        return HavingTest(name, comparison, float(number))
+
+    def _is_double(self, name: str) -> bool:
+        """Return whether an aggregate is a DOUBLE, which Spark compares with a number as a DOUBLE."""
+        found = next((each.aggregate for each in self.aggregates if each.name == name), None)
+        if found is None or not found.moment.is_sum:
+            return True
+        return any(factor.expression.type.is_float for factor in found.factors)
+
+    def _difference(self, name: str, number: str) -> str:
+        """Return the name of an aggregate minus a number, to compare with 0 where no float equals the number."""
+        formula = FormulaNode("-", FormulaPart(name), FormulaNumber(number))
+        made = NamedFormula(f"{name} - {number}", formula)
+        if made not in self.formulas:
+            self.formulas.append(made)
+        return made.name
+
+
+def is_same_column(node: exp.Expr, relation: int, written: str, sources: tuple[Source, ...]) -> bool:
+    """Return whether an expression is this column of a relation."""
+    if node.find(exp.AggFunc) or len(relations_of(node, sources)) > 1:
+        return False
+    return min(relations_of(node, sources), default=0) == relation and text(bare(node, sources)) == written
+
+
+# Reading a SELECT with GROUP BY.
+#
+# A SELECT without GROUP BY that asks for several aggregates is read here, too: its answer has one row. Names
+# are resolved as in Spark: GROUP BY prefers the streams' columns to the SELECT list's aliases; ORDER BY and
+# HAVING prefer the aliases.
+
 
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 MAX_LIMIT = 1_000_000
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Return whether a SELECT asks for groups, for several aggregates in one row, a formula of them, or single values.
+    """Return whether a SELECT asks for groups, several aggregates in one row, a formula of them, or single values.
 
-    A distinct count of its own is one of sets, or over an inner or semi-join of two streams, if it joins no more.
+    A single distinct count is one of sets, or over an inner or semi-join of two streams, if it has no further join.
     """
     if select.args.get("group") or len(select.expressions) != 1:
         return True
@@ -68,7 +252,7 @@ def _joins_otherwise(select: exp.Select) -> bool:
 def read_group_query(
     written: str, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
 ) -> GroupQuery:
-    """Return the grouped query that a SELECT asks, or raise SqlError or UnsupportedQuery."""
+    """Return the grouped query of a SELECT, or raise SqlError or UnsupportedQuery."""
     check_clauses(select, _CLAUSES)
     select = _with_having_of_rows(select, streams)
     relations, links, sources, conditions = read_from(select, streams)
@@ -119,7 +303,7 @@ def _check_names(groups: list[str], aggregates: list[str], selected: tuple[str, 
 
 @dataclass
 class _Items:
-    """The SELECT list: what each of its parts is called, and the part."""
+    """The SELECT list: the name of each item, and the item."""
 
     named: list[tuple[str, exp.Expr]]
 
@@ -159,7 +343,7 @@ def _own_name(node: exp.Expr) -> str:
 
 
 def _with_having_of_rows(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> exp.Select:
-    """Return a SELECT whose HAVING speaks of aggregates only: conditions on group columns go to WHERE."""
+    """Return a SELECT whose HAVING has only aggregates: conditions on group columns move to WHERE."""
     having = select.args.get("having")
     if having is None:
         return select

@@ -1,25 +1,274 @@
-"""FROM and WHERE: relations, how they are joined, and the predicates of each relation."""
+"""FROM and WHERE: relations, how they are joined, their predicates, and subqueries as semi-joins and anti-joins."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import Source, conjuncts, fragment, resolve
-from eddyline.sql.join_kinds import JoinKind, join_kind
+from eddyline.sql.clauses import JoinKind, check_clauses, join_kind
+from eddyline.sql.expressions import (
+    Source,
+    check_allowed,
+    conjuncts,
+    fragment,
+    operand,
+    resolve,
+    unparenthesised,
+)
 from eddyline.sql.join_tree import Joined, JoinTree
 from eddyline.sql.query import Role
-from eddyline.sql.subqueries import add_subquery, read_subquery
 from eddyline.types import Column
+
+# Semi-joins written as IN (SELECT ...), EXISTS or LEFT SEMI JOIN, rewritten as joins for distinct counts.
+#
+# COUNT(DISTINCT ...) over the outer relation does not depend on how often a row matches, so `r.b IN (SELECT
+# s.b FROM s WHERE p)` and `r JOIN s ON r.b = s.b WHERE p` mean the same there.
+
+
+Streams = Mapping[str, tuple[Column, ...]]
+
+
+def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.Select, bool]:
+    """Return the SELECT with its only semi-join, if any, written as an inner join, and whether it had one."""
+    select = select.copy()
+    for join in select.args.get("joins") or []:
+        if str(join.args.get("kind") or "").upper() == "SEMI" and str(
+            join.args.get("side") or ""
+        ).upper() in ("", "LEFT"):
+            _check_scope(select, join, streams)
+            join.set("kind", None)
+            join.set("side", None)
+            return select, True
+    where = select.args.get("where")
+    parts = list(conjuncts(where.this if where else None))
+    semi = [part for part in parts if subquery_of(part) is not None]
+    if not semi:
+        return select, False
+    if len(semi) > 1 or select.args.get("joins"):
+        raise UnsupportedQuery(
+            f"{fragment(semi[-1])!r}: a distinct count takes one semi-join and no join beside it."
+        )
+    _qualify_outer(select, streams)
+    where = select.args["where"]
+    parts = list(conjuncts(where.this))
+    rewritten = next(part for part in parts if subquery_of(part) is not None)
+    _replace_by_join(select, rewritten, [part for part in parts if part is not rewritten], streams)
+    return select, True
+
+
+def _check_scope(select: exp.Select, join: exp.Join, streams: Streams) -> None:
+    """Raise SqlError where WHERE names a column of a LEFT SEMI JOIN's right side, which Spark hides from it."""
+    where = select.args.get("where")
+    left, right = select.args["from_"].this, join.this
+    if where is None or not isinstance(left, exp.Table) or not isinstance(right, exp.Table):
+        return
+    own, hidden = _columns_of(left, streams), _columns_of(right, streams)
+    for column in where.find_all(exp.Column):
+        bare_name = column.name.lower()
+        if column.table.lower() == right.alias_or_name.lower() or (
+            not column.table and bare_name in hidden - own
+        ):
+            raise SqlError(
+                f"{fragment(column)!r} in WHERE is a column of the LEFT SEMI JOIN's right side, which only its ON "
+                f"can see: move the condition into ON, as in LEFT SEMI JOIN {right.name} ON ... AND "
+                f"{fragment(where.this)}."
+            )
+        if not column.table and bare_name in own:
+            column.set("table", exp.to_identifier(left.alias_or_name))
+
+
+def check_rows(inner: exp.Select) -> None:
+    """Raise UnsupportedQuery where a subquery returns other rows than those of its stream, as an aggregate does."""
+    for node in inner.expressions:
+        value = node.this if isinstance(node, exp.Alias) else node
+        if value.find(exp.AggFunc):
+            raise UnsupportedQuery(
+                f"the subquery {fragment(inner)!r} selects an aggregate, which is one row whatever its stream "
+                "holds: select columns of the stream."
+            )
+        if not value.is_star:
+            check_allowed(value)
+
+
+def subquery_of(part: exp.Expr) -> exp.Select | None:
+    """Return the SELECT of an IN or EXISTS, or None where the conjunct is something else."""
+    if isinstance(part, exp.Exists):
+        return part.this if isinstance(part.this, exp.Select) else None
+    query = part.args.get("query") if isinstance(part, exp.In) else None
+    inner = query.unnest() if isinstance(query, exp.Subquery) else query
+    return inner if isinstance(inner, exp.Select) else None
+
+
+def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr], streams: Streams) -> None:
+    inner = subquery_of(semi)
+    assert inner is not None
+    check_clauses(inner, {"expressions", "from_", "where", "distinct"})
+    check_rows(inner)
+    table = inner.args["from_"].this if inner.args.get("from_") else None
+    if not isinstance(table, exp.Table):
+        raise UnsupportedQuery(f"{fragment(inner)!r}: the subquery of a semi-join reads one stream.")
+    alias = _fresh_alias(select, table)
+    _qualify_inner(inner, table, alias, streams)
+    where = inner.args.get("where")
+    conditions = list(conjuncts(where.this if where else None))
+    if isinstance(semi, exp.In):
+        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in compared_pairs(semi, inner)]
+    joined = exp.to_table(table.name)
+    joined.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+    select.set("joins", [exp.Join(this=joined, on=exp.and_(*conditions) if conditions else None)])
+    select.set("where", exp.Where(this=exp.and_(*others)) if others else None)
+
+
+def compared_pairs(semi: exp.In, inner: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Return what IN compares: (an expression of the outer query, one of the subquery) for each column."""
+    outer = semi.this.expressions if isinstance(semi.this, exp.Tuple) else [semi.this]
+    found = [part.this if isinstance(part, exp.Alias) else part for part in inner.expressions]
+    if len(outer) != len(found):
+        raise UnsupportedQuery(f"{fragment(semi)!r} compares {len(outer)} columns with {len(found)}.")
+    return list(zip(outer, found, strict=True))
+
+
+def _fresh_alias(select: exp.Select, table: exp.Table) -> str:
+    taken = {part.alias_or_name.lower() for part in select.find_all(exp.Table)} - {
+        table.alias_or_name.lower()
+    }
+    outer = select.args["from_"].this.alias_or_name.lower()
+    alias = table.alias_or_name
+    return alias if alias.lower() not in taken | {outer} else f"{alias}_matched"
+
+
+def _columns_of(table: exp.Table, streams: Streams) -> set[str]:
+    found = next((columns for name, columns in streams.items() if name.lower() == table.name.lower()), ())
+    return {column.name.lower() for column in found}
+
+
+def _qualify_inner(inner: exp.Select, table: exp.Table, alias: str, streams: Streams) -> None:
+    """Qualify the subquery's own columns with its alias; the others belong to the outer relation."""
+    own = _columns_of(table, streams)
+    for column in inner.find_all(exp.Column):
+        if column.table.lower() == table.alias_or_name.lower() or (
+            not column.table and column.name.lower() in own
+        ):
+            column.set("table", exp.to_identifier(alias))
+
+
+def _qualify_outer(select: exp.Select, streams: Streams) -> None:
+    """Qualify the outer relation's bare columns with its alias, so that the join makes none ambiguous."""
+    table = select.args["from_"].this
+    if not isinstance(table, exp.Table):
+        return
+    own = _columns_of(table, streams)
+    for column in select.find_all(exp.Column):
+        inside = column.parent_select is not select
+        if not column.table and not inside and column.name.lower() in own:
+            column.set("table", exp.to_identifier(table.alias_or_name))
+
+
+# Conditions of WHERE with a subquery: [NOT] EXISTS and [NOT] IN, as semi-joins and anti-joins.
+
+
+_HIDDEN = "a relation of a subquery, which the query around it cannot see"
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A condition on a subquery: what it requires of its rows, and the condition as written."""
+
+    role: Role
+    condition: exp.Expr
+    test: exp.Expr
+    select: exp.Select
+
+
+def read_subquery(condition: exp.Expr) -> Subquery | None:
+    """Return the subquery in a condition, None where it is a condition on rows."""
+    test, negated = unparenthesised(condition), False
+    while isinstance(test, exp.Not):
+        test, negated = unparenthesised(test.this), not negated
+    select = subquery_of(test)
+    if select is None:
+        return None
+    role: Role = "semi" if not negated else "anti" if isinstance(test, exp.Exists) else "not in"
+    return Subquery(role, condition, test, select)
+
+
+def add_subquery(tree: JoinTree, asked: Subquery, source_of: Callable[[exp.Expr], Source]) -> None:
+    """Attach the relations of a subquery to the tree; source_of: returns the relation of a table of FROM."""
+    test = asked.test.copy()
+    select = subquery_of(test)
+    assert select is not None
+    check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
+    check_rows(select)
+    if select.args.get("from_") is None:
+        raise UnsupportedQuery(f"the subquery of {fragment(test)!r} reads no stream: name one in FROM.")
+    joins = select.args.get("joins") or []
+    if any(join_kind(join) != "inner" or join.args.get("using") for join in joins):
+        raise UnsupportedQuery(
+            f"the subquery {fragment(select)!r} joins otherwise than by JOIN ... ON: write its joins so."
+        )
+    outer = tuple(tree.sources)
+    inner = [source_of(table) for table in (select.args["from_"].this, *(join.this for join in joins))]
+    side, named = [], []
+    for source in inner:
+        alias = _fresh(source.alias, [each.alias for each in tree.sources])
+        side.append(tree.add(replace(source, alias=alias)))
+        named.append(replace(source, alias=alias))
+    _qualify_test(test, inner, named, outer)
+    where = select.args.get("where")
+    conditions = [part for join in joins for part in conjuncts(join.args.get("on"))]
+    conditions += conjuncts(where.this if where else None)
+    if isinstance(test, exp.In):
+        conditions += [
+            exp.EQ(this=operand(a), expression=operand(b)) for a, b in compared_pairs(test, select)
+        ]
+    tree.branch(asked.role, side, conditions, asked.condition)
+    tree.hide(side, _HIDDEN)
+
+
+def _fresh(alias: str, taken: list[str]) -> str:
+    """Return a name for a relation of a subquery that no other relation has."""
+    lower = [each.lower() for each in taken]
+    number, name = 1, alias
+    while name.lower() in lower:
+        number += 1
+        name = f"{alias}_{number}"
+    return name
+
+
+def _qualify_test(
+    test: exp.Expr, inner: list[Source], named: list[Source], outer: tuple[Source, ...]
+) -> None:
+    """Qualify every column: with a relation of the subquery if one has the column, else of the outer query."""
+    for column in list(test.find_all(exp.Column)):
+        inside = column.find_ancestor(exp.Select) is not None
+        own = [
+            i
+            for i, source in enumerate(inner)
+            if inside
+            and (
+                source.alias.lower() == column.table.lower()
+                if column.table
+                else source.find(column.name) is not None
+            )
+        ]
+        scope = tuple(inner) if own else outer
+        relation, found = resolve(column, scope)
+        alias = named[relation].alias if own else outer[relation].alias
+        column.replace(exp.column(found.name, table=alias, quoted=True))
+
+
+# Reading FROM and WHERE.
+
 
 MAX_RELATIONS = 32
 _ROLES: dict[JoinKind, Role] = {"left": "outer", "full": "full", "semi": "semi", "anti": "anti"}
 _OF_EITHER = ""
-"""In place of a relation: the column that FULL JOIN ... USING merged is of neither side."""
+"""Stands for a relation: a column merged by FULL JOIN ... USING belongs to neither side."""
 
 
 def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> Joined:
-    """Return what FROM and WHERE of a SELECT say."""
+    """Return the relations, joins and conditions in FROM and WHERE of a SELECT."""
     tree = JoinTree()
     _read_tables(tree, select, streams)
     where = select.args.get("where")
@@ -69,7 +318,7 @@ def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple
 
 
 def _add_join(tree: JoinTree, kind: JoinKind, added: int, conditions: list[exp.Expr], join: exp.Join) -> None:
-    """Add a join of a relation that was added to the tree."""
+    """Add a join of a relation that is already in the tree."""
     if kind == "inner":
         tree.join(added, conditions)
     elif kind == "right":
@@ -81,7 +330,7 @@ def _add_join(tree: JoinTree, kind: JoinKind, added: int, conditions: list[exp.E
 
 
 def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:
-    """Give the columns that USING merged their owner, wherever the query names them bare."""
+    """Qualify the columns merged by USING with their owner, wherever the query has them unqualified."""
     for column in select.find_all(exp.Column):
         name = column.name.lower()
         if column.table or name not in merged or column.parent_select is not select:
@@ -94,7 +343,7 @@ def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:
 
 
 def _qualified(condition: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
-    """Return a condition of ON with its columns qualified: it sees the relations that stand before it, no others."""
+    """Return a condition of ON with its columns qualified: it sees only the relations before it."""
 
     def qualify(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column):
@@ -125,9 +374,9 @@ def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Sourc
 def _using(
     join: exp.Join, kind: JoinKind, lefts: list[Source], right: Source, merged: dict[str, str]
 ) -> Iterator[exp.Expr]:
-    """Yield the equalities that USING (a, b) stands for; a column that an earlier USING merged is one column.
+    """Yield the equalities of USING (a, b); a column that an earlier USING merged is one column.
 
-    merged: the relation that a merged column is of, the preserved one of an outer join.
+    merged: the relation that owns a merged column, the preserved one of an outer join.
     """
     for identifier in join.args.get("using") or []:
         owners = [source.alias for source in lefts if not source.hidden and source.find(identifier.name)]

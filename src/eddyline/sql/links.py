@@ -1,23 +1,27 @@
-"""Links: from the equalities of a query to the keys on which its relations meet, in a tree.
-
-Equal columns form classes: a.x = b.x and b.x = c.x say that all three are one. A query is acyclic if its
-relations can be laid out in a tree in which the relations that hold a class are always connected; then it is
-enough to compare neighbours, on all classes that they share. Neighbours that meet on the same classes meet
-in one link: a link has two members or more, each with its own spelling of the key. Of a cyclic query the tree is the
-one whose neighbours share most; equalities that it does not say are left over, and close a cycle (`cross_conditions`).
-
-Paper: multi-join, section 3.1, which replicates an attribute that occurs in several joins. Deviation: such an
-attribute is one link of all its relations, whose noise is that of one hash rather than of several.
-"""
+"""Links: the keys on which the relations of a query are joined, in a tree, from its conditions."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from eddyline.errors import UnsupportedQuery
-from eddyline.sql.compose import equal
+from sqlglot import exp
+
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.expressions import Source, bare, check_allowed, equal, fragment, relations_of, text
 from eddyline.sql.query import Expression, Key, Link, Member
+from eddyline.sql.typing import check_predicate, infer
+
+# Equal columns form classes: a.x = b.x and b.x = c.x make all three one class. A query is acyclic if its
+# relations can be arranged in a tree in which the relations of each class are connected; then it is enough to
+# compare neighbors, on all classes that they share. Neighbors that share the same classes form one link: a
+# link has two members or more, each with its own spelling of the key. For a cyclic query we take the tree
+# whose neighbors share most; equalities that it does not imply are left over, and close a cycle
+# (`cross_conditions`).
+#
+# Paper: multi-join, section 3.1, which replicates an attribute that occurs in several joins. Deviation: such
+# an attribute is one link of all its relations, with the noise of one hash instead of several.
+
 
 LinkEnd = tuple[int, Expression]
 """A relation, by index, and a key column of it."""
@@ -50,7 +54,7 @@ def find_links(aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkE
 def _closing(
     columns: dict[int, Expression], tree: list[tuple[int, int]]
 ) -> Iterator[tuple[LinkEnd, LinkEnd]]:
-    """Yield equalities between relations that hold a class and that the tree does not connect within the class."""
+    """Yield equalities between relations of a class that the tree does not connect within the class."""
     parts = [{relation} for relation in sorted(columns)]
     for edge in tree:
         if set(edge) <= columns.keys():
@@ -91,10 +95,11 @@ def _shared(classes: list[dict[int, Expression]], left: int, right: int) -> tupl
 def _spanning_tree(
     relations: int, classes: list[dict[int, Expression]], written: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return the edges of a spanning tree (or forest) whose neighbours share as many classes as can be.
+    """Return the edges of a spanning tree (or forest) whose neighbors share as many classes as possible.
 
-    Of edges that share as many, those come first that the query writes first. Without a cycle every such tree says the
-    same; of a cycle, what joins by keys is mostly written before what only compares, and a tree of keys has fewer rows.
+    Among edges that share equally many, those that the query has first come first. Without a cycle all such trees
+    are equivalent. In a cycle, joins by keys are mostly written before mere comparisons, and a tree of keys has
+    fewer rows.
     """
     pairs = [edge for edge in combinations(range(relations), 2) if _shared(classes, *edge)]
     order = {(min(edge), max(edge)): place for place, edge in reversed(list(enumerate(written)))}
@@ -144,3 +149,74 @@ def _link(classes: list[dict[int, Expression]], label: tuple[int, ...], members:
         ),
     )
     return Link(tuple(Member(m, Key(tuple(classes[i][m] for i in ordered))) for m in sorted(members)))
+
+
+# Key columns: expressions that may identify rows, and whether those of two sides can be equal.
+
+
+def key_column(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
+    """Return an expression as a key column, or raise UnsupportedQuery where its type has no exact equality."""
+    kind = infer(node, sources)
+    if kind is None or kind.key_class is None:
+        found = "a type that eddyline cannot work out" if kind is None else f"type {kind}"
+        raise UnsupportedQuery(
+            f"the key {fragment(node)!r} has {found}: CAST it to an integer, DECIMAL, STRING, BINARY, DATE, "
+            "TIMESTAMP or BOOLEAN."
+        )
+    return Expression(text(bare(node, sources)), kind)
+
+
+def value_column(node: exp.Expr, sources: tuple[Source, ...]) -> Expression:
+    """Return an expression as a column whose values are held: a key column, or a FLOAT or DOUBLE."""
+    kind = infer(node, sources)
+    if kind is not None and kind.is_float:
+        return Expression(text(bare(node, sources)), kind)
+    return key_column(node, sources)
+
+
+def check_meet(left: Expression, left_owner: str, right: Expression, right_owner: str) -> None:
+    """Raise SqlError unless equal values of both columns get equal keys."""
+    if left.type.key_class != right.type.key_class:
+        raise SqlError(
+            f"{left_owner}.{left.text} is {left.type} and {right_owner}.{right.text} is {right.type}: equal values "
+            "cannot be recognised across these types; CAST one side."
+        )
+
+
+# Conditions of ON and WHERE: which relations they read, and equalities between two of them.
+
+
+def relations_read(condition: exp.Expr, sources: tuple[Source, ...]) -> list[int]:
+    """Return the relations that a condition reads, after checking it."""
+    check_allowed(condition)
+    used = sorted(relations_of(condition, sources))
+    check_predicate(condition, sources)
+    return used
+
+
+def equality(
+    condition: exp.Expr, used: list[int], sources: tuple[Source, ...]
+) -> tuple[LinkEnd, LinkEnd] | None:
+    """Return the two sides of an equality between two relations, None for anything else."""
+    if not isinstance(condition, exp.EQ) or len(used) != 2:
+        return None
+    sides = {tuple(relations_of(side, sources)): side for side in (condition.left, condition.right)}
+    if set(sides) != {(used[0],), (used[1],)}:
+        return None
+    left, right = (key_column(sides[(i,)], sources) for i in used)
+    check_meet(left, sources[used[0]].alias, right, sources[used[1]].alias)
+    return (used[0], left), (used[1], right)
+
+
+def needed_equality(
+    condition: exp.Expr, used: list[int], sources: tuple[Source, ...]
+) -> tuple[LinkEnd, LinkEnd]:
+    """Return the two sides of an equality that joins a relation to another, or raise UnsupportedQuery."""
+    ends = equality(condition, used, sources)
+    if ends is None:
+        raise UnsupportedQuery(
+            f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
+            "than one equality: outer, semi and anti joins are answered by equalities and by predicates on one "
+            "relation."
+        )
+    return ends

@@ -1,10 +1,13 @@
-"""What a query is once it is read: relations, joins and one aggregate, as plain values."""
+"""A parsed query: relations, joins and aggregates, as plain values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from eddyline.aggregates.catalog import moment_named, value_aggregate_named
+from eddyline.aggregates.moments import Moment
+from eddyline.aggregates.values import ValueAggregate
 from eddyline.types import SqlType
 
 
@@ -16,7 +19,7 @@ class Expression(msgspec.Struct, frozen=True, order=True):
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
-    """What identifies a row's element: one column or several. NULL is no value for joins, and one for sets."""
+    """What identifies a row's element: one column or several. NULL is not a value in joins, but is one in sets."""
 
     columns: tuple[Expression, ...]
     null_is_value: bool = False
@@ -34,7 +37,7 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 class Join(msgspec.Struct, frozen=True):
-    """An equi-join of two relations (by index): the keys of either side, in one order."""
+    """An equi-join of two relations (by index): the keys of either side, in the same order."""
 
     left: int
     right: int
@@ -43,18 +46,18 @@ class Join(msgspec.Struct, frozen=True):
 
 
 Role = Literal["inner", "preserved", "outer", "full", "semi", "anti", "not in"]
-"""What a relation is to a link: see Member."""
+"""The role of a relation in a link: see Member."""
 
 
 class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     """A relation (by index) that takes part in a link, its own spelling of the link's key, and its role there.
 
     inner: a row of the others counts once for each match among its rows, and not at all without one.
-    outer: the same, but without a match once, its columns being NULL (the right side of LEFT JOIN).
-    semi, anti: a row of the others counts once if there is a match, or if there is none.
-    not in: as anti, under the rule of NOT IN for NULL.
-    preserved: its own rows stay where another member is missing; a NULL of its key matches nothing and may still count.
-    full: outer and preserved at once, as both sides of FULL JOIN are.
+    outer: the same, but a row without a match counts once, with NULL columns (the right side of LEFT JOIN).
+    semi, anti: a row of the others counts once if there is a match (semi) or no match (anti).
+    not in: like anti, with the rule of NOT IN for NULL.
+    preserved: its own rows stay where another member is missing; a NULL key matches nothing but may still count.
+    full: both outer and preserved, like both sides of FULL JOIN.
     """
 
     relation: int
@@ -75,14 +78,35 @@ class Factor(msgspec.Struct, frozen=True):
     expression: Expression
 
 
-Function = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-
-
 class Aggregate(msgspec.Struct, frozen=True):
-    """An aggregate of a product of factors; COUNT(*) has none."""
+    """An aggregate of a product of factors; COUNT(*) has none. function: its name in `aggregates.catalog`.
 
-    function: Function
+    second: the factors of the second argument, where there is one.
+    """
+
+    function: str
     factors: tuple[Factor, ...] = ()
+    second: tuple[Factor, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where there is no such aggregate."""
+        moment_named(self.function)
+
+    @property
+    def arguments(self) -> tuple[tuple[Factor, ...], ...]:
+        """The factors of each argument."""
+        return (self.factors,) if self.second is msgspec.UNSET else (self.factors, self.second)
+
+    @classmethod
+    def of(cls, function: str, arguments: Sequence[Iterable[Factor]]) -> "Aggregate":
+        """Return the aggregate of these arguments' factors."""
+        first, *others = (tuple(factors) for factors in arguments)
+        return cls(function, first, *others)
+
+    @property
+    def moment(self) -> Moment:
+        """What it computes."""
+        return moment_named(self.function)
 
 
 class Query(msgspec.Struct, frozen=True, tag="join"):
@@ -145,13 +169,13 @@ class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
 
 
 ENDS = ("_low", "_high")
-"""What stands behind an aggregate's name for the ends of its interval, in the table of a grouped query."""
+"""Suffixes of an aggregate's name for the ends of its interval, in the table of a grouped query."""
 RESERVED = ("exact", "selected")
-"""Columns that such a table has beside those that were selected."""
+"""Columns that such a table has in addition to the selected ones."""
 
 
 class GroupColumn(msgspec.Struct, frozen=True):
-    """A column of GROUP BY: its name in the answer, the relation (by index) that has it, and its value."""
+    """A column of GROUP BY: its name in the answer, its relation (by index), and its expression."""
 
     name: str
     relation: int
@@ -167,35 +191,43 @@ class NamedAggregate(msgspec.Struct, frozen=True):
 
 _DIGITS_OF_A_FLOAT = 15
 """Decimal digits that a float always keeps."""
-DetailFunction = Literal["distinct", "quantile", "percentile", "min", "max"]
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """An aggregate that needs the single values of a group: of how many tuples of columns, or of which numbers.
+    """An aggregate that needs the single values of a group: distinct tuples of columns, or numbers.
 
-    share: of the rows, those up to a quantile; "percentile" lies between two values where the share does.
+    function: its name in `aggregates.catalog`. share: the share of the rows up to a quantile; "percentile"
+    interpolates where the share lies between two values.
     """
 
     name: str
-    function: DetailFunction
+    function: str
     columns: tuple[GroupColumn, ...]
     share: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError where there is no such aggregate."""
+        value_aggregate_named(self.function)
+
+    @property
+    def aggregate(self) -> ValueAggregate:
+        """What it computes."""
+        return value_aggregate_named(self.function)
+
     @property
     def is_numeric(self) -> bool:
-        """Whether it tells a number."""
-        return self.function == "distinct" or self.columns[0].expression.type.is_numeric
+        """Whether its answer is a number."""
+        return self.aggregate.counts or self.columns[0].expression.type.is_numeric
 
     @property
     def kind(self) -> SqlType | None:
-        """The type of what it tells, where that is a value of its column as it is; None for integers and floats.
+        """The type of its answer, where that is an unchanged value of its column; None for integers and floats.
 
-        A DECIMAL is told as a float, as sums of it are, unless that might lose a digit.
+        A DECIMAL is returned as a float, like its sums, unless that might lose a digit.
         """
         kind = self.columns[0].expression.type
         wide = kind.kind == "decimal" and kind.scale > 0 and kind.precision > _DIGITS_OF_A_FLOAT
-        is_value = self.function in ("quantile", "min", "max")
-        return kind if is_value and (wide or not kind.is_numeric) else None
+        return kind if self.aggregate.tells_value and (wide or not kind.is_numeric) else None
 
 
 class FormulaNumber(msgspec.Struct, frozen=True, tag="number"):
@@ -205,7 +237,7 @@ class FormulaNumber(msgspec.Struct, frozen=True, tag="number"):
 
 
 class FormulaPart(msgspec.Struct, frozen=True, tag="part"):
-    """An aggregate in a formula, by name; over: the COUNT, by name, that it is divided by as an average is.
+    """An aggregate in a formula, by name; over: the name of the COUNT that it is divided by, if it is an average.
 
     guarded: NULLIF makes the count NULL where it is 0.
     """
@@ -216,7 +248,7 @@ class FormulaPart(msgspec.Struct, frozen=True, tag="part"):
 
 
 class FormulaNode(msgspec.Struct, frozen=True, tag="node"):
-    """An operation on two formulas; of round, coalesce and nullif the second is a number."""
+    """An operation on two formulas; for round, coalesce and nullif the second is a number."""
 
     operator: Literal["+", "-", "*", "/", "round", "coalesce", "nullif"]
     left: "Formula"
@@ -234,7 +266,7 @@ class NamedFormula(msgspec.Struct, frozen=True):
 
     @property
     def parts(self) -> tuple[FormulaPart, ...]:
-        """What it is made of, each once."""
+        """Its parts, each once."""
         return tuple(dict.fromkeys(_parts_of(self.formula)))
 
 
@@ -252,8 +284,8 @@ Comparison = Literal["<", "<=", ">", ">=", "=", "<>"]
 class CrossCondition(msgspec.Struct, frozen=True, omit_defaults=True):
     """A condition on columns of two relations or more, which all joined rows must meet.
 
-    written: as the query has it. text: over the columns, by their names. comparison: of its first column with its
-    second, of another relation, where it is nothing but that; two that are equal are so by their keys, as in joins.
+    written: as in the query. text: over the columns, by their names. comparison: the operator, where the condition
+    only compares its first column with its second, of another relation; equality is by their keys, as in joins.
     """
 
     written: str
@@ -281,10 +313,10 @@ class Ordering(msgspec.Struct, frozen=True):
 class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     """Aggregates over an acyclic equi-join, or over one relation, for each combination of its group columns.
 
-    Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING or
-    ORDER BY reads is not among them. having: conditions that all must hold. details: aggregates that need the single
-    values of a group. conditions: on joined rows, beyond the links. formulas: made of the aggregates and details, some
-    of which nothing else reads.
+    Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING
+    or ORDER BY reads is not among them. having: conditions that must all hold. details: aggregates that need the
+    single values of a group. conditions: those on joined rows besides the links. formulas: made of the aggregates
+    and details, some of which only formulas read.
     """
 
     text: str
@@ -302,7 +334,7 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     @property
     def held(self) -> tuple[GroupColumn, ...]:
-        """The columns whose values elements hold: those of the groups, then others that conditions read, each once."""
+        """The columns whose values elements hold: group columns, then others that conditions read, each once."""
         read = [column for condition in self.conditions for column in condition.columns]
         return _each_once((*self.groups, *read))
 
@@ -321,11 +353,11 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
     @property
     def needs_single_links(self) -> bool:
-        """Whether a sample answers it only where no column stands in two links: it has groups, or conditions."""
+        """Whether a sample answers it only where no column is in two links: it has groups, or conditions."""
         return bool(self.groups or self.conditions)
 
     def part(self, detail: Detail) -> "GroupQuery":
-        """Return the query whose groups are the single values that a detail needs, and their rows."""
+        """Return the query whose groups are the single values that a detail needs, with their numbers of rows."""
         columns = _each_once((*self.groups, *detail.columns))
         return GroupQuery(self.text, columns, (), self.relations, self.links, conditions=self.conditions)
 
@@ -335,7 +367,7 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
 
 
 def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
-    """Return columns without those that are another one under another name."""
+    """Return columns without duplicates under other names."""
     found: dict[tuple[int, Expression], GroupColumn] = {}
     for column in columns:
         found.setdefault((column.relation, column.expression), column)
@@ -346,7 +378,12 @@ AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
 
 
 def is_for_samples_alone(query: AnyQuery) -> bool:
-    """Return whether no sketch answers a query: one of groups or cross conditions, or of outer, semi and anti joins."""
+    """Return whether no sketch answers a query.
+
+    This holds for groups and cross conditions, outer, semi and anti joins, and joins whose sums no sketch provides.
+    """
     if isinstance(query, Query):
+        if query.links and not query.aggregate.moment.is_sketched:
+            return True
         return any(member.role != "inner" for link in query.links for member in link.members)
     return isinstance(query, GroupQuery)

@@ -1,4 +1,4 @@
-"""Distinct counts and set expressions: COUNT(DISTINCT ...) of a stream, COUNT(*) over UNION, INTERSECT, EXCEPT."""
+"""Distinct counts: of one stream, of set expressions (UNION, INTERSECT, EXCEPT), and over a join of two streams."""
 
 from collections.abc import Mapping
 
@@ -7,28 +7,116 @@ from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.sql.clauses import check_clauses
-from eddyline.sql.compose import is_not_null
-from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.sql.expressions import (
+    Source,
+    check_allowed,
+    fragment,
+    is_not_null,
+    relations_of,
+    unparenthesised,
+)
 from eddyline.sql.expressions import text as written
 from eddyline.sql.groups import read_group_query
-from eddyline.sql.join_distinct import read_join_distinct
-from eddyline.sql.joins import read_from
-from eddyline.sql.key_columns import check_meet, key_column
+from eddyline.sql.join_tree import sides_of
+from eddyline.sql.joins import read_from, with_semi_joins_as_joins
+from eddyline.sql.links import check_meet, key_column
 from eddyline.sql.query import (
     Expression,
     GroupQuery,
+    Join,
     JoinDistinctQuery,
     Key,
+    Link,
+    ProjectionForm,
+    Relation,
     SetExpression,
     SetLeaf,
     SetMember,
     SetNode,
     SetQuery,
 )
-from eddyline.sql.semi_joins import with_semi_joins_as_joins
-from eddyline.sql.sides import sides_of
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
+
+# Distinct counts over the equi-join of two streams: which columns are counted, and in which form.
+#
+# two-sided  columns of both sides                         COUNT(DISTINCT r.a, s.c)
+# semi       columns of one side, including join columns  COUNT(DISTINCT r.a)
+# full       both sides and the whole join key             COUNT(DISTINCT r.a, r.b, s.c)
+
+
+def read_join_distinct(
+    text: str,
+    counted: list[exp.Expr],
+    relations: tuple[Relation, ...],
+    links: tuple[Link, ...],
+    sources: tuple[Source, ...],
+    *,
+    null_is_value: bool,
+) -> JoinDistinctQuery:
+    """Return the distinct count of columns over a join."""
+    if len(relations) > 2:
+        raise UnsupportedQuery(
+            f"SELECT DISTINCT over a join of {len(relations)} relations is not answered; COUNT(DISTINCT ...) is, "
+            "which leaves tuples with a NULL out."
+        )
+    left, right = links[0].members
+    join = Join(0, 1, left.key, right.key)
+    sides = _by_side(counted, join, sources)
+    own = [
+        [c for c in columns if c not in key.columns] for columns, key in zip(sides, _keys(join), strict=True)
+    ]
+    matched = {
+        index
+        for columns, key in zip(sides, _keys(join), strict=True)
+        for index, column in enumerate(key.columns)
+        if column in columns
+    }
+    whole_key = len(matched) == len(join.left_key.columns)
+    if own[0] and own[1]:
+        form: ProjectionForm = "full" if whole_key else "two-sided"
+        extra = [] if whole_key else [join.left_key.columns[index] for index in sorted(matched)]
+        projected = [own[0] + extra, own[1]]
+    else:
+        form = "semi"
+        counted_side = 1 if own[1] else 0
+        columns = own[counted_side] + [_keys(join)[counted_side].columns[index] for index in sorted(matched)]
+        projected = [columns, list(join.right_key.columns)]
+        if counted_side == 1:
+            relations, join = (relations[1], relations[0]), Join(0, 1, join.right_key, join.left_key)
+            projected = [columns, list(join.right_key.columns)]
+    keys = tuple(Key(_ordered(columns), null_is_value) for columns in projected)
+    return JoinDistinctQuery(text, form, relations, join, keys[0], keys[1])
+
+
+def _keys(join: Join) -> tuple[Key, Key]:
+    return join.left_key, join.right_key
+
+
+def _ordered(columns: list[Expression]) -> tuple[Expression, ...]:
+    return tuple(sorted(dict.fromkeys(columns), key=lambda column: column.text))
+
+
+def _by_side(
+    counted: list[exp.Expr], join: Join, sources: tuple[Source, ...]
+) -> tuple[list[Expression], list[Expression]]:
+    """Return the counted columns of the left and of the right relation."""
+    sides: tuple[list[Expression], list[Expression]] = ([], [])
+    for node in counted:
+        value = node.this if isinstance(node, exp.Alias) else node
+        check_allowed(value)
+        used = relations_of(value, sources)
+        if len(used) != 1:
+            raise UnsupportedQuery(
+                f"{fragment(value)!r} must read one relation to be counted over a join, and name a column of it."
+            )
+        sides[0 if min(used) == join.left else 1].append(key_column(value, sources))
+    return sides
+
+
+# Distinct counts and set expressions: COUNT(DISTINCT ...) of a stream, COUNT(*) over UNION, INTERSECT,
+# EXCEPT.
+
 
 Streams = Mapping[str, tuple[Column, ...]]
 
@@ -36,7 +124,7 @@ Streams = Mapping[str, tuple[Column, ...]]
 def read_set_query(
     text: str, select: exp.Select, streams: Streams
 ) -> SetQuery | JoinDistinctQuery | GroupQuery | None:
-    """Return the set query that a SELECT asks, or None where it asks something else."""
+    """Return the set query of a SELECT, or None for any other SELECT."""
     aggregate = select.expressions[0] if len(select.expressions) == 1 else None
     aggregate = unparenthesised(
         aggregate.this if isinstance(aggregate, exp.Alias) else aggregate or exp.Null()
@@ -67,7 +155,7 @@ def read_set_query(
 def _distinct_count(
     text: str, select: exp.Select, streams: Streams
 ) -> SetQuery | JoinDistinctQuery | GroupQuery:
-    """Return COUNT(DISTINCT a, b): tuples without NULL; under cross conditions a detail of one row of groups."""
+    """Return COUNT(DISTINCT a, b): tuples without NULL; with cross conditions, as a detail in one group."""
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     outer, semi = with_semi_joins_as_joins(select, streams)
     if not semi and read_from(outer, streams).conditions:
@@ -78,7 +166,7 @@ def _distinct_count(
 
 
 def _distinct_rows(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery:
-    """Return COUNT(*) over SELECT DISTINCT a, b: tuples with NULL among them."""
+    """Return COUNT(*) over SELECT DISTINCT a, b: tuples, including those with NULL."""
     check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
     outer, semi = with_semi_joins_as_joins(select, streams)
     return _counted(text, outer, outer.expressions, streams, semi=semi, null_is_value=True)
@@ -113,9 +201,9 @@ def _counted(
 
 
 def _without_constants(nodes: list[exp.Expr], *, null_is_value: bool) -> tuple[list[exp.Expr], list[str]]:
-    """Return (columns, predicates): constants tell no tuples apart; one that is NULL leaves none that counts.
+    """Return (columns, predicates): constants distinguish no tuples; with a NULL constant no tuple counts.
 
-    A list of constants alone keeps one of them: it has one distinct tuple, if there is any row.
+    A list of only constants keeps one of them: it has one distinct tuple, if there is any row.
     """
     values = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
     constants = [value for value in values if not value.find(exp.Column) and not value.is_star]
@@ -144,7 +232,7 @@ def _columns(nodes: list[exp.Expr], sources: tuple[Source, ...]) -> list[Express
 
 
 def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember]) -> SetExpression:
-    """Return a set expression, its SELECTs added to the members; equal SELECTs are one member."""
+    """Return a set expression, and add its SELECTs to the members; equal SELECTs are one member."""
     if isinstance(node, exp.Subquery):
         extra = [key for key, value in node.args.items() if value and key not in ("this", "alias")]
         if extra:

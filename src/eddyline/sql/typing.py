@@ -1,34 +1,148 @@
-"""Types of row expressions, by Spark's rules: what type an expression has, and whether it has one at all.
+"""Types of row expressions by Spark's rules, with the coercion tables of its ANSI mode."""
 
-Every node is checked on the way, so that a text that Spark would refuse is refused when it is asked. Where our
-rules do not reach (functions of which we know the name only) the type is None, and Spark has the last word.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.coercion import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    STRING,
-    TIMESTAMP,
-    VOID,
-    can_cast,
-    common_of,
-    decimal_result,
-    number_type,
-    wider_integer,
-)
 from eddyline.sql.expressions import Source, fragment, resolve, unparenthesised
 from eddyline.sql.schema import sql_type
-from eddyline.sql.time_units import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
+from eddyline.sql.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
 from eddyline.types import SqlType
+
+# Which types Spark combines, and the resulting type: the coercion rules of its ANSI mode, as tables.
+
+
+BOOLEAN = SqlType("boolean")
+INT = SqlType("int")
+BIGINT = SqlType("bigint")
+FLOAT = SqlType("float")
+DOUBLE = SqlType("double")
+STRING = SqlType("string")
+DATE = SqlType("date")
+TIMESTAMP = SqlType("timestamp")
+VOID = SqlType("void")
+MAX_PRECISION = 38
+_WIDTHS = ("tinyint", "smallint", "int", "bigint")
+_TIMES = ("date", "timestamp_ntz", "timestamp")
+_NUMBERS = (*_WIDTHS, "decimal", "float", "double")
+_CAST_SOURCES: dict[str, tuple[str, ...]] = {
+    "boolean": ("boolean", *_NUMBERS),
+    **dict.fromkeys(_NUMBERS, ("boolean", *_NUMBERS, "timestamp")),
+    "binary": ("binary",),
+    "date": _TIMES,
+    "timestamp": (*_TIMES, *_NUMBERS),
+    "timestamp_ntz": _TIMES,
+}
+_MOST_DIGITS = 19  # of a BIGINT
+
+
+def can_cast(source: SqlType, target: SqlType) -> bool:
+    """Return whether Spark has a cast between two types, even if it fails for some values."""
+    if source.kind in ("void", "string") or target.kind == "string":
+        return True
+    return source.kind in _CAST_SOURCES.get(target.kind, ())
+
+
+def widened(left: SqlType, right: SqlType) -> SqlType | None:
+    """Return the decimal that holds all values of two types, before Spark limits it to 38 digits; None if wider."""
+    a, b = left.as_decimal(), right.as_decimal()
+    scale = max(a.scale, b.scale)
+    precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return SqlType("decimal", precision, scale) if precision <= MAX_PRECISION else None
+
+
+def common_type(left: SqlType, right: SqlType) -> SqlType | None:  # noqa: PLR0911 - one line per rule
+    """Return the type in which Spark compares or mixes two types, or None where it refuses to."""
+    if left == right or right.kind == "void":
+        return left
+    if left.kind == "void":
+        return right
+    if left.is_numeric and right.is_numeric:
+        return _common_number(left, right)
+    if "string" in (left.kind, right.kind):
+        other = right if left.kind == "string" else left
+        if other.is_integer:
+            return BIGINT
+        return DOUBLE if other.is_numeric else other
+    if left.kind in _TIMES and right.kind in _TIMES:
+        return max(left, right, key=lambda kind: _TIMES.index(kind.kind))
+    return None
+
+
+def _common_number(left: SqlType, right: SqlType) -> SqlType:
+    if left.is_float or right.is_float:
+        return DOUBLE
+    if left.is_integer and right.is_integer:
+        return wider_integer(left, right)
+    exact = widened(left, right)
+    if exact is not None:
+        return exact
+    # Beyond 38 digits, digits after the point are dropped, all of them if necessary.
+    a, b = left.as_decimal(), right.as_decimal()
+    whole = max(a.precision - a.scale, b.precision - b.scale)
+    return SqlType("decimal", MAX_PRECISION, max(MAX_PRECISION - whole, 0))
+
+
+def common_of(kinds: Iterable[SqlType]) -> SqlType | None:
+    """Return the common type of several types, strings first as in Spark; None where Spark refuses."""
+    found = VOID
+    for kind in sorted(kinds, key=lambda kind: kind.kind != "string"):
+        together = common_type(found, kind)
+        if together is None:
+            return None
+        found = together
+    return found
+
+
+def wider_integer(left: SqlType, right: SqlType) -> SqlType:
+    """Return the wider of two integer types."""
+    return max(left, right, key=lambda kind: _WIDTHS.index(kind.kind))
+
+
+def number_type(digits: str) -> SqlType:
+    """Return the type of a number as written, with or without a minus sign."""
+    if "e" in digits.lower():
+        return DOUBLE
+    whole, _, fraction = digits.lstrip("-").partition(".")
+    if "." not in digits and len(whole.lstrip("0")) <= _MOST_DIGITS:
+        value = int(digits)
+        if -(2**63) <= value < 2**63:
+            return INT if -(2**31) <= value < 2**31 else BIGINT
+    precision = max(len(whole.lstrip("0")) + len(fraction), 1)
+    if precision > MAX_PRECISION:
+        raise SqlError(
+            f"the number {digits[:20]}... has {precision:,} digits: at most {MAX_PRECISION} are read."
+        )
+    return SqlType("decimal", precision, len(fraction))
+
+
+def bounded(precision: int, scale: int) -> SqlType:
+    """Return the decimal of Spark's arithmetic: beyond 38 digits the scale is reduced, down to 6."""
+    if precision > MAX_PRECISION:
+        scale = max(MAX_PRECISION - (precision - scale), min(scale, 6))
+    return SqlType("decimal", min(precision, MAX_PRECISION), scale)
+
+
+def decimal_result(operator: type[exp.Expr], left: SqlType, right: SqlType) -> SqlType:
+    """Return the type of decimal arithmetic, by the table in Spark's DecimalPrecision."""
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    if operator is exp.Mul:
+        return bounded(left.precision + right.precision + 1, left.scale + right.scale)
+    if operator is exp.Div:
+        scale = max(6, left.scale + right.precision + 1)
+        return bounded(left.precision - left.scale + right.scale + scale, scale)
+    scale = max(left.scale, right.scale)
+    if operator is exp.Mod:
+        return bounded(min(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    return bounded(whole + scale + 1, scale)
+
+
+# The type of a row expression, or that it has none.
+#
+# Every node is checked, so that a query that Spark would refuse is refused when it is asked. Where we have no
+# rule (functions of which we know only the name) the type is None, and Spark decides.
+
 
 Sources = tuple[Source, ...]
 Type = SqlType | None
@@ -48,7 +162,7 @@ _NO_VALUES = (exp.DataType, exp.Identifier, exp.Var, exp.Interval)
 
 
 def infer(node: exp.Expr, sources: Sources) -> Type:
-    """Return the type that Spark gives an expression, None where our rules do not reach, or raise SqlError."""
+    """Return the type that Spark gives an expression, None where we have no rule, or raise SqlError."""
     for kinds, rule in _RULES:
         if isinstance(node, kinds):
             return rule(node, sources)
@@ -109,7 +223,7 @@ def _sign(node: exp.Expr, sources: Sources) -> Type:
 
 
 def literal_number(node: exp.Expr) -> str | None:
-    """Return a number as written, its minus included if it has one; None for other expressions."""
+    """Return a number as written, including a minus sign; None for other expressions."""
     node = unparenthesised(node)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return "-" + node.this.name
@@ -137,7 +251,7 @@ def _arithmetic(node: exp.Expr, sources: Sources) -> Type:
 
 
 def _shifted(shift: Shift, kind: Type) -> Type:
-    """Return the type of a time plus an interval: hours make a TIMESTAMP of a DATE."""
+    """Return the type of a time plus an interval: a DATE plus hours is a TIMESTAMP."""
     if kind is None or kind.kind not in TIMES:
         return None
     return TIMESTAMP if kind == DATE and not shift.whole_days else kind
@@ -175,7 +289,7 @@ def _is_suffixed(node: exp.Expr) -> bool:
 
 
 def as_decimal(node: exp.Expr, kind: SqlType) -> SqlType:
-    """Return the decimal type of an operand: a whole number as written has as many digits as it shows."""
+    """Return the decimal type of an operand: a literal whole number has the digits that are written."""
     number = literal_number(node)
     if number is not None and kind.is_integer:
         return SqlType("decimal", len(str(abs(int(number)))), 0)
@@ -189,7 +303,7 @@ def _whole_division(node: exp.Expr, left: SqlType, right: SqlType) -> Type:
 
 
 def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
-    """Return DATE for days added to or taken from a date; what is left of Spark's rules gives intervals."""
+    """Return DATE for a date plus or minus days; Spark's other rules return intervals."""
     if left == DATE and right.kind in DAYS and isinstance(node, exp.Add | exp.Sub):
         return DATE
     if right == DATE and left.kind in DAYS and isinstance(node, exp.Add):
@@ -209,7 +323,7 @@ def _time_arithmetic(node: exp.Binary, left: SqlType, right: SqlType) -> Type:
 
 
 def _together(node: exp.Expr, parts: list[exp.Expr | None], sources: Sources) -> Type:
-    """Return the type in which all parts meet, or raise SqlError where Spark mixes no such types."""
+    """Return the common type of all parts, or raise SqlError where Spark does not mix such types."""
     kinds = [infer(part, sources) for part in parts if part is not None]
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):
@@ -324,7 +438,7 @@ def _unix_timestamp(node: exp.Expr, sources: Sources) -> Type:
 
 
 def _check_times(node: exp.Expr, parts: list[exp.Expr], sources: Sources) -> None:
-    """Raise SqlError where a part is neither a date or a time nor a text, which Spark casts."""
+    """Raise SqlError where a part is neither a date, a time nor a string, which Spark casts."""
     for part in parts:
         kind = infer(part.this if isinstance(part, exp.TsOrDsToDate) else part, sources)
         if kind is not None and kind.kind not in ("string", *TIMES, "void"):
@@ -332,7 +446,7 @@ def _check_times(node: exp.Expr, parts: list[exp.Expr], sources: Sources) -> Non
 
 
 def _function(node: exp.Expr, sources: Sources) -> Type:
-    """Return the type of a function that the parser has no class for, None where our rules do not reach."""
+    """Return the type of a function that the parser has no class for, None where we have no rule."""
     kinds = [infer(part, sources) for part in node.expressions]
     if node.name.lower() in ("timestamp_seconds", "timestamp_millis", "timestamp_micros"):
         whole = len(kinds) == 1 and (kinds[0] is None or kinds[0].is_integer)
@@ -343,7 +457,7 @@ def _function(node: exp.Expr, sources: Sources) -> Type:
 
 
 def _always(kind: SqlType) -> Callable[[exp.Expr, Sources], Type]:
-    """Return a rule for functions that Spark casts any argument for."""
+    """Return a rule for functions whose arguments Spark casts from any type."""
 
     def rule(node: exp.Expr, sources: Sources) -> Type:
         for part in node.iter_expressions():

@@ -1,13 +1,11 @@
-"""The store: durable, versioned state that takes each batch exactly once; see docs/concepts/store.md."""
+"""The store: durable, versioned state that takes each batch exactly once; see docs/internals/store.md."""
 
-from eddyline.store.commit import Commit, Epoch, PlanStamp, SourcePosition
-from eddyline.store.filesystem import Where
-from eddyline.store.layout import COMMIT_STEPS
-from eddyline.store.plan_change import difference, unchanged_names
+from eddyline.store.filesystem import Where, without_secrets
+from eddyline.store.layout import COMMIT_STEPS, Commit, Epoch, PlanStamp, SourcePosition
 from eddyline.store.position import Batch, check_folder, last_to_keep
-from eddyline.store.reader import Reader
-from eddyline.store.store import Sections, Store
-from eddyline.store.verify import Problem, verify
+from eddyline.store.reader import Problem, Reader, verify
+from eddyline.store.retention import parse_retention
+from eddyline.store.store import Sections, Store, difference, unchanged_names
 from eddyline.store.writer import Options
 
 __all__ = [
@@ -26,6 +24,8 @@ __all__ = [
     "check_folder",
     "difference",
     "last_to_keep",
+    "parse_retention",
     "unchanged_names",
     "verify",
+    "without_secrets",
 ]

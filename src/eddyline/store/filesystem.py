@@ -1,9 +1,13 @@
 """A directory of small immutable files, on a local disk or on any filesystem of pyarrow.
 
-Both kinds offer the same verbs. `create` refuses a name that exists and `replace` overwrites it; either
-way a reader finds the old bytes or the new ones. Locally that is: write a temporary file, fsync it, link or
-rename it to its name, fsync the directory. Object stores publish an object when its upload is closed.
-HDFS does not, so readers check every byte and look again (`Reader.current`).
+Both kinds offer the same verbs. `create` refuses a name that exists and `replace` overwrites it; either way a
+reader finds the old bytes or the new ones. Locally that is: write a temporary file, fsync it, link or rename it to
+its name, fsync the directory. Object stores publish an object when its upload is closed. HDFS does not, so readers
+check every byte and look again (`Reader.current`).
+
+Every call to a local disk goes through `disk.Disk`, which the fault simulator replaces. `read` looks at the length
+of a file before it takes memory for it: anyone with write access to the directory could put a file of any size
+there.
 
 `step` is called with each of `layout.WRITE_STEPS` as it is done; pyarrow has only "written"
 and "named".
@@ -21,7 +25,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from eddyline.errors import StoreError
+from eddyline.errors import CorruptState, StoreError
+from eddyline.store.disk import BLOCK, Check, Disk, Unread
 from eddyline.store.layout import TEMPORARY
 
 Step = Callable[[str], None]
@@ -29,35 +34,34 @@ Where: TypeAlias = str | os.PathLike[str] | fs.FileSystem
 
 
 def no_step(_name: str) -> None:
-    """Do nothing: the `step` of everyone but the tests that kill a writer."""
+    """Do nothing: the default `step`; only tests that kill a writer pass another one."""
 
 
-def _fsync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def at_most(length: int) -> Check:
+    """Return the check of a file that has at most `length` bytes."""
 
+    def check(file: Unread) -> None:
+        if file.size > length:
+            raise CorruptState(f"it is {file.size:,} bytes long, and at most {length:,} are right")
 
-def _write_all(descriptor: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+    return check
 
 
 class LocalFiles:
     """A directory on a local disk, with real fsync."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, disk: Disk | None = None) -> None:
         self.root = root
         self.where = str(root)
+        self.disk = disk or Disk()
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.where}/{name}"
 
     def make(self) -> None:
         """Create the directory where it is missing."""
-        missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
-        self.root.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            _fsync_directory(path.parent)
+        self.disk.make_directory(self.root)
 
     def try_writing(self) -> None:
         """Write a file and remove it again, with the directories that it needed; raise OSError where that fails."""
@@ -74,66 +78,73 @@ class LocalFiles:
 
     def names(self) -> list[str]:
         """Return the names of all files, none when there is no directory."""
-        try:
-            return sorted(entry.name for entry in os.scandir(self.root) if entry.is_file())
-        except FileNotFoundError:
-            return []
+        return self.disk.names(self.where)
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file, or raise FileNotFoundError."""
-        return (self.root / name).read_bytes()
+    def read(self, name: str, check: Check) -> bytes:
+        """Return the content of a file, or raise FileNotFoundError, or what `check` raises before it is read."""
+        return self.disk.read(self.path(name), check)
 
     def stamp(self, name: str) -> str:
-        """Return what tells a file from another one of its name, or raise FileNotFoundError."""
-        about = (self.root / name).stat()
-        return f"{about.st_ino} {about.st_mtime_ns} {about.st_size}"
+        """Return what distinguishes a file from another of the same name, or raise FileNotFoundError."""
+        return self.disk.stamp(self.path(name))
 
     def create(self, name: str, data: bytes, step: Step = no_step) -> None:
         """Write a new file durably, or raise FileExistsError."""
         with self._temporary(name, data, step) as temporary:
-            os.link(temporary, self.root / name)
+            self.disk.link(temporary, self.path(name))
             step("named")
-        _fsync_directory(self.root)
+        self.disk.sync_directory(self.where)
         step("listed")
 
     def replace(self, name: str, data: bytes, step: Step = no_step) -> None:
-        """Write a file durably in place of the one of that name."""
+        """Replace a file durably."""
         with self._temporary(name, data, step) as temporary:
-            temporary.replace(self.root / name)
+            self.disk.rename(temporary, self.path(name))
             step("named")
-        _fsync_directory(self.root)
+        self.disk.sync_directory(self.where)
         step("listed")
+
+    def note(self, name: str, data: bytes) -> None:
+        """Replace a file without fsync: a crash of the machine may undo the write or leave the file empty."""
+        with self._temporary(name, data, no_step, is_synced=False) as temporary:
+            self.disk.rename(temporary, self.path(name))
+
+    def settle(self) -> None:
+        """Make all current names durable, including those that another process created before it was killed."""
+        self.disk.sync_directory(self.where)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        (self.root / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.disk.unlink(self.path(name))
 
     @contextlib.contextmanager
-    def _temporary(self, name: str, data: bytes, step: Step) -> Iterator[Path]:
-        path = self.root / f"{name}.{secrets.token_hex(8)}{TEMPORARY}"
+    def _temporary(self, name: str, data: bytes, step: Step, *, is_synced: bool = True) -> Iterator[str]:
+        path = self.path(f"{name}.{secrets.token_hex(8)}{TEMPORARY}")
         view = memoryview(data)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor = self.disk.open_new(path)
         try:
             try:
-                _write_all(descriptor, view[: len(view) // 2])
+                self.disk.write(descriptor, view[: len(view) // 2])
                 step("half-written")
-                _write_all(descriptor, view[len(view) // 2 :])
+                self.disk.write(descriptor, view[len(view) // 2 :])
                 step("written")
-                os.fsync(descriptor)
+                if is_synced:
+                    self.disk.sync(descriptor)
                 step("synced")
             finally:
-                os.close(descriptor)
+                self.disk.close(descriptor)
             yield path
         finally:
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+                self.disk.unlink(path)
 
 
 class ArrowFiles:
     """A directory of a pyarrow filesystem: s3://, gs://, abfs://, hdfs:// and the like.
 
-    Deviation: pyarrow offers no conditional create, so `create` looks before it writes. That two writers do
-    not look at the same moment is the business of the claim in `lock`.
+    Deviation: pyarrow offers no conditional create, so `create` looks before it writes. The claim in `lock`
+    prevents two writers from looking at the same moment.
     """
 
     def __init__(self, filesystem: fs.FileSystem, root: str, where: str) -> None:
@@ -162,13 +173,20 @@ class ArrowFiles:
         entries = self._filesystem.get_file_info(selector)
         return sorted(entry.base_name for entry in entries if entry.type == fs.FileType.File)
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file, or raise FileNotFoundError."""
-        with self._filesystem.open_input_stream(self._path(name), compression=None) as stream:
-            return bytes(stream.read())
+    def read(self, name: str, check: Check) -> bytes:
+        """Return the content of a file, or raise FileNotFoundError, or what `check` raises before it is read."""
+        with self._filesystem.open_input_file(self._path(name)) as file:
+            size = file.size()
+
+            def blocks() -> Iterator[bytes]:
+                for start in range(0, size, BLOCK):
+                    yield file.read_at(min(BLOCK, size - start), start)
+
+            check(Unread(size, file.read_at(min(BLOCK, size), 0), blocks))
+            return bytes(file.read_at(size, 0))
 
     def stamp(self, name: str) -> str:
-        """Return what tells a file from another one of its name, or raise FileNotFoundError."""
+        """Return what distinguishes a file from another of the same name, or raise FileNotFoundError."""
         about = self._filesystem.get_file_info(self._path(name))
         if about.type == fs.FileType.NotFound:
             raise FileNotFoundError(name)
@@ -181,11 +199,18 @@ class ArrowFiles:
         self.replace(name, data, step)
 
     def replace(self, name: str, data: bytes, step: Step = no_step) -> None:
-        """Write a file in place of the one of that name."""
+        """Replace a file."""
         with self._filesystem.open_output_stream(self._path(name), compression=None) as stream:
             stream.write(data)  # in one piece: closing publishes whatever was written, also after an error
             step("written")
         step("named")
+
+    def note(self, name: str, data: bytes) -> None:
+        """Replace a file."""
+        self.replace(name, data)
+
+    def settle(self) -> None:
+        """Do nothing: an object that can be read is durable."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -230,7 +255,9 @@ def open_filesystem(where: str | os.PathLike[str]) -> Place:
     return Place(filesystem, root, shown)
 
 
-def without_secrets(uri: str) -> str:
-    """Return a URI without user, password and query, fit for a message."""
-    parts = urlsplit(uri)
+def without_secrets(where: str) -> str:
+    """Return a URI without user, password and query, fit for a message; a local path as it is."""
+    if "://" not in where:
+        return where
+    parts = urlsplit(where)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

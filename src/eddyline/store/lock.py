@@ -1,30 +1,30 @@
-"""One writer at a time, and a name for the one that is there.
+"""Locks: one writer at a time, and who it is.
 
 On a local disk: flock on the file LOCK, which the kernel releases when its holder is killed.
 
-Elsewhere there is neither flock nor, through pyarrow, a conditional create. A writer first puts down a
-claim under a name of its own and then looks for others: the later of any two claims sees the earlier one,
-so never do two writers find themselves alone. A claim survives a killed writer. It is removed when its
-process is known to be dead (same machine, same boot, no such process), and by `break_lock` when a person
-knows it. The claim is looked up again before each pointer is written, so that a writer whose lock was
-broken stops.
+Elsewhere there is neither flock nor, through pyarrow, a conditional create. A writer first creates a claim file
+with a unique name and then looks for others: the later of any two claims sees the earlier one, so two writers never
+both find themselves alone. A claim survives a killed writer. It is removed when its process is known to be dead
+(same machine, same boot, no such process), or by `break_lock` when a person knows that it is dead. The writer
+checks its claim again before it writes each pointer, so that a writer whose lock was broken stops.
 """
 
 import contextlib
-import fcntl
 import os
 import platform
 import secrets
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from eddyline.errors import Locked
-from eddyline.store.filesystem import ArrowFiles, Files, LocalFiles
+from eddyline.errors import CorruptState, Locked
+from eddyline.store.filesystem import ArrowFiles, Files, LocalFiles, at_most
 from eddyline.store.layout import CLAIM, LOCK
 
-_PROCESS = secrets.token_hex(8)  # tells this process from an earlier one with its number
+_LONGEST = 4096  # bytes of a file that names a holder; a host's name has 64
+_PROCESS = secrets.token_hex(8)  # distinguishes this process from an earlier one with the same id
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -40,8 +40,9 @@ class Holder(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host}, which opened it at {self.started}"
 
 
+@cache
 def _machine() -> str:
-    """Return what processes share whose numbers can be compared, or nothing when that cannot be known."""
+    """Return an id shared by processes whose process ids can be compared, or nothing when it cannot be known."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -54,10 +55,11 @@ def _myself() -> Holder:
     return Holder(os.getpid(), platform.node(), started, _machine(), _PROCESS)
 
 
-def _parse(data: bytes) -> Holder | None:
+def _read(files: Files, name: str) -> Holder | None:
+    """Return the holder in a file, None where it is damaged or empty; raise FileNotFoundError if it is missing."""
     try:
-        return msgspec.json.decode(data, type=Holder)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(files.read(name, at_most(_LONGEST)), type=Holder)
+    except (msgspec.DecodeError, CorruptState):
         return None
 
 
@@ -84,33 +86,21 @@ class FileLock:
     """The lock on a local directory."""
 
     def __init__(self, files: LocalFiles) -> None:
-        self._where = files.where
-        self._path = files.root / LOCK
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._where, self._disk = files.where, files.disk
+        self._path = files.path(LOCK)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._descriptor = self._disk.lock(self._path, msgspec.json.encode(_myself()))
         except BlockingIOError:
-            holder = _parse(os.pread(self._descriptor, 4096, 0))
-            os.close(self._descriptor)
-            raise _locked(files.where, holder, "stop it or wait for its end") from None
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its holder stays unnamed
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, msgspec.json.encode(_myself()), 0)
+            raise _locked(files.where, _read(files, LOCK), "stop it or wait for its end") from None
 
     def check(self) -> None:
         """Raise Locked unless the lock is still ours: someone may have removed the file."""
-        try:
-            same = os.path.samestat(os.fstat(self._descriptor), self._path.stat())
-        except FileNotFoundError:
-            same = False
-        if not same:
+        if not self._disk.is_locked(self._path, self._descriptor):
             raise Locked(f"the lock of the store {self._where} was removed under its writer: open it again.")
 
     def release(self) -> None:
-        """Let the next writer in, and leave no name behind."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
+        """Release the lock, and remove the holder's name."""
+        self._disk.unlock(self._descriptor)
 
 
 class ClaimLock:
@@ -119,8 +109,8 @@ class ClaimLock:
     def __init__(self, files: ArrowFiles, *, break_lock: bool) -> None:
         self._files = files
         self._name = f"writer-{secrets.token_hex(8)}{CLAIM}"
-        files.create(self._name, msgspec.json.encode(_myself()))
         try:
+            files.create(self._name, msgspec.json.encode(_myself()))
             self._refuse_rivals(break_lock=break_lock)
         except BaseException:
             self.release()
@@ -140,7 +130,7 @@ class ClaimLock:
         for name in self._files.names():
             if name.endswith(CLAIM) and name != self._name:
                 with contextlib.suppress(FileNotFoundError):
-                    found.append((name, _parse(self._files.read(name))))
+                    found.append((name, _read(self._files, name)))
         return found
 
     def check(self) -> None:
@@ -152,7 +142,7 @@ class ClaimLock:
             )
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         with contextlib.suppress(OSError):
             self._files.remove(self._name)
 
@@ -161,15 +151,15 @@ Lock = FileLock | ClaimLock
 
 
 def writer_of(files: Files) -> Holder | None:
-    """Return who writes to a store now, as far as its readers can know; None where nobody does.
+    """Return the current writer of a store, as far as readers can know; None where there is none.
 
-    A reader takes no lock, not even for a moment: it could keep a writer out. It reads the name that a writer leaves,
-    and knows of a killed one only on the same machine.
+    A reader takes no lock, not even for a moment: it could keep a writer out. It reads the name that a writer
+    leaves, and detects a killed writer only on the same machine.
     """
     names = [LOCK] if isinstance(files, LocalFiles) else [n for n in files.names() if n.endswith(CLAIM)]
     for name in names:
         with contextlib.suppress(OSError):
-            holder = _parse(files.read(name))
+            holder = _read(files, name)
             if holder is not None and not _dead(holder):
                 return holder
     return None

@@ -1,8 +1,8 @@
 """Exactly once: whether a batch is new, was committed before, or does not belong to this store.
 
 Spark delivers a batch at least once, with ids 0, 1, 2, ... within one checkpoint, which its query id names. A new
-checkpoint starts again at 0 under a new query id, and a copy of an older checkpoint plans an id a second time, with
-other rows. So a position has the query id, the batch id, and a hash of what the batch held.
+checkpoint starts again at 0 under a new query id. A copy of an older checkpoint plans an id a second time, with
+other rows. So a position has the query id, the batch id, and a hash of the batch's content.
 """
 
 import base64
@@ -13,17 +13,17 @@ from typing import Protocol
 import msgspec
 
 from eddyline.errors import WrongRun
-from eddyline.store.commit import SourcePosition
+from eddyline.store.layout import SourcePosition
 
 MOST_FILES = 4096
-"""Names of files that a position remembers, 8 bytes each; chosen: 45 KB of an epoch's header."""
+"""The number of file names that a position remembers, 8 bytes each; chosen: 45 KB of an epoch's header."""
 _MANY = "many"
 _ADOPT = "open the store with adopt=True (eddyline run --adopt) to take it over knowingly, or use another directory"
 REFRESH = "read the stream again from its start (eddyline run --full-refresh QUERY)"
 
 
 class PlannedBatches(Protocol):
-    """What a checkpoint tells of its batches."""
+    """What a checkpoint knows about its batches."""
 
     @property
     def where(self) -> str:
@@ -41,11 +41,11 @@ class PlannedBatches(Protocol):
         """Return whether a batch was done."""
 
     def held(self, batch: int) -> str:
-        """Return a hash of what a batch holds, empty where it is not known any more."""
+        """Return a hash of a batch's content, empty where it is no longer known."""
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What is known of a batch beyond its id: a hash of what it holds, its files and their folder."""
+    """What is known about a batch besides its id: a hash of its content, its files and their folder."""
 
     held: str = ""
     folder: str = ""
@@ -88,10 +88,11 @@ def already_seen(
 def last_to_keep(
     position: SourcePosition | None, source: str, checkpoint: PlannedBatches, *, adopt: bool
 ) -> int | None:
-    """Return the batch that a checkpoint has to go back to, None where it fits as it is; or raise WrongRun.
+    """Return the batch that a checkpoint must go back to, None where it fits as it is; or raise WrongRun.
 
-    Called before a run takes its first batch. A checkpoint that is ahead of the store goes back, so that what the store
-    lacks is read again. One that is behind it, or another one, would lose rows or count them twice.
+    It is called before a run takes its first batch. A checkpoint that is ahead of the store goes back, so that what
+    the store lacks is read again. A checkpoint that is behind the store, or belongs to another run, would lose rows
+    or count them twice.
     """
     query_id, last = checkpoint.query_id, checkpoint.last
     has_taken = last > 0 or (last == 0 and checkpoint.is_done(0))
@@ -106,7 +107,7 @@ def last_to_keep(
         )
     if position.query_id != query_id:
         if adopt and not has_taken:
-            return -1 if last == 0 else None  # what an adoption planned that was refused
+            return -1 if last == 0 else None  # planned by an adoption that was refused
         raise _other_checkpoint(position, source, checkpoint, query_id, has_taken=has_taken)
     if last < position.batch_id:
         raise WrongRun(
@@ -126,7 +127,7 @@ def last_to_keep(
 
 
 def check_folder(position: SourcePosition | None, source: str, folder: str, *, adopt: bool) -> None:
-    """Raise WrongRun where the files of a stream are in another folder: Spark would take all of them for new ones."""
+    """Raise WrongRun where the files of a stream are in another folder: Spark would treat all of them as new."""
     if position is None or adopt or not position.folder or not folder or position.folder == folder:
         return
     raise WrongRun(
@@ -146,7 +147,7 @@ def _refuse_gap(source: str, batch_id: int, expected: int) -> None:
 
 
 def _refuse_known(position: SourcePosition, source: str, batch: Batch) -> None:
-    """Raise WrongRun where a batch that is taken for new reads a file that the store holds."""
+    """Raise WrongRun where a batch that seems new reads a file that the store already holds."""
     if known := known_file(position, batch):
         raise WrongRun(
             f"stream {source} would read {known} again, whose rows the store holds: {REFRESH}, or leave only new files "
@@ -155,7 +156,7 @@ def _refuse_known(position: SourcePosition, source: str, batch: Batch) -> None:
 
 
 def _refuse_other(position: SourcePosition, source: str, batch_id: int, held: str) -> None:
-    """Raise WrongRun where a batch that came again is not known to be the one that the store holds."""
+    """Raise WrongRun where a repeated batch is not known to be the one that the store holds."""
     if held and (batch_id < position.batch_id or (position.held and held != position.held)):
         raise WrongRun(
             f"batch {batch_id} of stream {source} is not the one that the store holds: the checkpoint is a copy of an "
@@ -200,7 +201,7 @@ def name_hashes(names: Iterable[str]) -> set[bytes]:
 
 
 def remembered(files: str, names: Collection[str]) -> str:
-    """Return what a position remembers of files after some more: their hashes, or that they are too many."""
+    """Return what a position remembers after more files: their hashes, or that there are too many."""
     if not names or files == _MANY:
         return files
     known = _hashes(files) | name_hashes(names)
@@ -228,7 +229,7 @@ def advanced(
     time: float,
     batch: Batch = UNKNOWN,
 ) -> SourcePosition:
-    """Return the position after a batch with so many (rows, deletes, bad, late) records."""
+    """Return the position after a batch with these numbers of (rows, deletes, bad, late) records."""
     old = position if position is not None else SourcePosition(query_id, -1, 0, 0, 0, time)
     before = (old.rows, old.deletes, old.bad, old.late)
     rows, deletes, bad, late = (one + more for one, more in zip(before, counts, strict=True))

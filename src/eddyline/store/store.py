@@ -1,4 +1,4 @@
-"""The store as a run sees it: state that belongs to one plan and takes each batch exactly once."""
+"""The store as a run sees it: state of one plan that takes each batch exactly once, and changes of the plan."""
 
 import threading
 import time
@@ -7,14 +7,72 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from eddyline.errors import StoreError
-from eddyline.store.commit import Commit, Content, Epoch, PlanStamp, SourcePosition, make_epoch
+from eddyline.errors import StoreError, WrongRun
 from eddyline.store.filesystem import Where
-from eddyline.store.layout import check_id, epoch_numbers
-from eddyline.store.plan_change import check_plan, kept_sections
+from eddyline.store.layout import (
+    Commit,
+    Content,
+    Epoch,
+    PlanStamp,
+    SourcePosition,
+    check_id,
+    epoch_numbers,
+    make_epoch,
+)
 from eddyline.store.position import UNKNOWN, Batch, advanced, already_seen
 from eddyline.store.reader import Reader
 from eddyline.store.writer import EpochWriter, Options, sentence
+
+# What differs between a store's plan and another plan, and which sections survive the change.
+#
+# A section belongs to the name before its first "/": "orders-key" and "orders-key/hints" are both of the
+# synopsis orders-key.
+
+
+def unchanged_names(old: PlanStamp, new: PlanStamp) -> set[str]:
+    """Return the names that both plans keep unchanged: by their digests, or by their lines in an older store."""
+    before, after = (old.identity, new.identity) if old.identity else (old.describe, new.describe)
+    return {name for name, kept in after.items() if before.get(name) == kept}
+
+
+def kept_sections(epoch: Epoch, plan: PlanStamp) -> dict[str, bytes]:
+    """Return the sections of all names that the plan leaves unchanged."""
+    kept = unchanged_names(epoch.commit.plan, plan)
+    return {name: content for name, content in epoch.sections.items() if name.partition("/")[0] in kept}
+
+
+def difference(old: PlanStamp, new: PlanStamp) -> list[str]:
+    """Return one line per name that was added (+), removed (-) or changed (~), and per setting that differs."""
+    lines = [
+        f"~ {name}: {old.settings[name]} -> {after}"
+        for name, after in new.settings.items()
+        if old.settings.get(name, after) != after
+    ]
+    for name in sorted(old.describe.keys() | new.describe.keys()):
+        before, after = old.describe.get(name), new.describe.get(name)
+        if before is None:
+            lines.append(f"+ {name}: {after}")
+        elif after is None:
+            lines.append(f"- {name}: {before}")
+        elif before != after:
+            lines.append(f"~ {name}: {before} -> {after}")
+        elif old.identity and old.identity.get(name) != new.identity.get(name):
+            lines.append(f"~ {name}: {after}, of another size or with other columns")
+    return lines
+
+
+def check_plan(where: str, old: PlanStamp, new: PlanStamp) -> None:
+    """Raise WrongRun with the difference unless the store was made by this very plan."""
+    if old.hash == new.hash:
+        return
+    lines = difference(old, new) or ["(every name reads the same: seeds, budget or streams differ)"]
+    raise WrongRun(
+        f"the store {where} was made by another plan (hash {old.hash}, now {new.hash}):\n  "
+        + "\n  ".join(lines)
+        + f"\n{len(unchanged_names(old, new))} names are unchanged. Use the plan it was made by, another "
+        "directory, or change_plan=True (eddyline run --change-plan), which keeps what is unchanged."
+    )
+
 
 Sections = Mapping[str, Content]
 Positions = Mapping[str, SourcePosition]
@@ -28,8 +86,8 @@ def _no_check(_positions: Positions) -> None:
 class Store:
     """A store that is open for writing; threads may share it. Readers use `Reader`.
 
-    Made by `create`, `open` or `replace_plan`. Closing it, also by `with`, lets the next writer in.
-    `repeats` counts the batches that came again and were ignored.
+    It is made by `create`, `open` or `replace_plan`. Closing it, also by `with`, releases the lock. `repeats`
+    counts the repeated batches that were ignored.
     """
 
     def __init__(self, writer: EpochWriter, run_id: str, adoptable: frozenset[str] = frozenset()) -> None:
@@ -58,7 +116,7 @@ class Store:
     ) -> Self:
         """Return a new store whose epoch 0 has these sections, built from the streams up to `sources`.
 
-        StoreError when there is a store already.
+        It raises StoreError when there is a store already.
         """
         check_id("run id", run_id)
         reader = Reader(where)
@@ -84,9 +142,9 @@ class Store:
         check: Callable[[Positions], None] = _no_check,
         options: Options = _DEFAULT,
     ) -> Self:
-        """Return the store of this plan, ready for the next batch; WrongRun when it is another plan's.
+        """Return the store of this plan, ready for the next batch; raise WrongRun when it belongs to another plan.
 
-        check: gets the positions of the streams, and raises where the run cannot go on from them.
+        check: gets the positions of the streams, and raises an error where the run cannot continue from them.
         """
         check_id("run id", run_id)
         writer = _existing(where, options)
@@ -111,11 +169,11 @@ class Store:
     ) -> Self:
         """Return the store under another plan: sections of unchanged names are kept, `fresh` ones set.
 
-        Positions of the streams stay, but for those to `forget`, which start over at batch 0, and those set
-        by `sources`: a fresh section counts the batches from now on, unless it was built from earlier ones.
+        Positions of the streams stay, except those to `forget`, which restart at batch 0, and those set by
+        `sources`. A fresh section counts the batches from now on, unless it was built from earlier ones.
 
-        What is forgotten stays readable, marked to be read again, until the first batch is committed, or `settle` is
-        called: a run that fails before leaves its answers. check: as in `open`, of the positions to start from.
+        What is forgotten stays readable, marked to be read again, until the first batch is committed or `settle` is
+        called, so a run that fails earlier loses no answers. check: as in `open`, for the positions to start from.
         """
         check_id("run id", run_id)
         writer = _existing(where, options)
@@ -149,9 +207,9 @@ class Store:
 
     @staticmethod
     def restore(where: Where, epoch: int, run_id: str, *, options: Options = _DEFAULT) -> Epoch:
-        """Return a new current epoch with the content of an older one; those between are removed.
+        """Return a new current epoch with the content of an older one; epochs between them are removed.
 
-        The next run reads again, from the positions of the older one, what came since.
+        The next run reads later batches again, from the positions of the older epoch.
         """
         check_id("run id", run_id)
         reader = Reader(where)
@@ -163,8 +221,9 @@ class Store:
             restored = make_epoch(
                 replace(old.commit, epoch=number, parent=epoch, run_id=run_id, sources=sources), old.sections
             )
-            writer.publish(restored, f"epoch {epoch} was not restored, and the store stays as it was")
-            writer.forget(range(epoch + 1, number))
+            restored = writer.publish(
+                restored, f"epoch {epoch} was not restored, and the store stays as it was", keep_all=True
+            )
         finally:
             writer.close()
         return restored
@@ -176,17 +235,17 @@ class Store:
 
     @property
     def current(self) -> Epoch:
-        """The last epoch that was committed, or what the first batch is added to after `replace_plan`."""
+        """The last committed epoch, or, after `replace_plan`, the state that the first batch is added to."""
         with self._turn:
             return self._staged or self._writer.current()
 
     @property
     def is_settled(self) -> bool:
-        """Whether readers see what `current` is."""
+        """Whether readers see the same state as `current`."""
         return self._staged is None
 
     def settle(self) -> None:
-        """Publish what `replace_plan` left for the first batch: the streams were read again, and had none."""
+        """Publish the state of `replace_plan` without a first batch: the streams, read again, had none."""
         with self._turn:
             if self._staged is not None:
                 old = self._staged
@@ -195,7 +254,7 @@ class Store:
                 self._staged = None
 
     def seen(self, source: str, query_id: str, batch_id: int, batch: Batch = UNKNOWN) -> bool:
-        """Return whether a batch was committed before; WrongRun when it is not this store's next one."""
+        """Return whether a batch was committed before; raise WrongRun when it is not this store's next one."""
         check_id("stream name", source)
         check_id("query id", query_id)
         if batch_id < 0:
@@ -217,9 +276,9 @@ class Store:
         at: float | None = None,
         batch: Batch = UNKNOWN,
     ) -> bool:
-        """Return True when a batch was committed now, False when it had been before and nothing was done.
+        """Commit a batch; return False, and do nothing, when it was committed before.
 
-        The sections named are replaced, all others stay. A function gets the epoch it builds on, and runs
+        The sections named are replaced, all others stay. A function gets the epoch that it builds on, and runs
         while no other thread commits. `rows`, `deletes`, `bad` and `late` count this batch's records; `at` is its
         time in seconds since 1970, for people to read; `batch` is what is known of what it holds.
         """
@@ -245,7 +304,7 @@ class Store:
             return True
 
     def close(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         self._writer.close()
 
     def __enter__(self) -> Self:
@@ -256,16 +315,16 @@ class Store:
 
 
 def _existing(where: Where, options: Options) -> EpochWriter:
-    """Return the writer of a store that is there; a wrong path gets no lock file."""
+    """Return the writer of an existing store; no lock file is created at a wrong path."""
     reader = Reader(where)
     reader.current()
     return EpochWriter(reader, options)
 
 
 def _before_first(reader: Reader) -> dict[str, SourcePosition]:
-    """Return positions before the first batch of all streams that the current epoch has come further with.
+    """Return positions before the first batch for all streams of which the current epoch has batches.
 
-    Without them, streams of which an older epoch has no batch would not be known to be read again.
+    Without them, it would not be known that streams without a batch in an older epoch must be read again.
     """
     try:
         sources = reader.latest().commit.sources

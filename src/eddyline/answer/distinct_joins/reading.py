@@ -1,17 +1,16 @@
 """COUNT(DISTINCT ...) over a join of two streams, from the coordinated samples of both sides.
 
-For streams R(a, b) and S(b, c), x of the left side being a and x of the right side c:
+For streams R(a, b) and S(b, c), where x is a on the left side and c on the right side:
 
     two-sided   COUNT(DISTINCT a, c)
     semi        COUNT(DISTINCT a): the a of R whose b is in S; the right side's x does not matter
     full        COUNT(DISTINCT a, b, c)
 
-Other mixes reduce to these: where the join column is among the projected ones on one side or both, use `full`
-with x the other columns; COUNT(DISTINCT a, b) is `semi` with x the pair (a, b), and COUNT(DISTINCT b) `semi`
-with x = b. `full` with x empty on one side is `semi` with x the pair of the other.
-Where all tuples of both sides decode the answer is exact; otherwise the estimate of the least estimated
-relative variance is taken, with the interval m exp(+-z se/m).
-Paper: join-distinct; `papers.join_distinct_estimators` has its own. Ours: docs/concepts/join-distinct.md.
+Other mixes reduce to these: where the join column is among the projected ones on one side or both, use `full` with
+x the other columns; COUNT(DISTINCT a, b) is `semi` with x the pair (a, b), and COUNT(DISTINCT b) `semi` with x = b.
+`full` with x empty on one side is `semi` with x the pair of the other. Where all tuples of both sides decode, the
+answer is exact; otherwise the estimate with the least estimated relative variance is used, with the interval m
+exp(+-z se/m). Paper: join-distinct; `document` has its own. Ours: docs/internals/join-distinct.md.
 """
 
 from dataclasses import replace
@@ -20,21 +19,26 @@ from math import inf, prod, sqrt
 import numpy as np
 
 from eddyline.answer import notes
-from eddyline.answer.distinct_joins.estimate import Estimate
-from eddyline.answer.distinct_joins.filters import missed_share, triples_by_filters
-from eddyline.answer.distinct_joins.heavy import heavy_pairs, light_samples, total
-from eddyline.answer.distinct_joins.hubs import hubs_of
+from eddyline.answer.distinct_joins.filters import hubs_of, missed_share, triples_by_filters
 from eddyline.answer.distinct_joins.pairs import (
     Samples,
     all_triples,
     by_pairs,
     full_by_pairs,
+    heavy_pairs,
     is_thin,
+    joining_tuples,
+    joining_x,
+    light_samples,
     may_be_more,
+    membership,
     pairs_per_triple,
     thin_pairs,
+    total,
+    x_per_tuple,
 )
 from eddyline.answer.distinct_joins.samples import (
+    Estimate,
     SketchedSide,
     check_sides,
     common_b,
@@ -42,15 +46,14 @@ from eddyline.answer.distinct_joins.samples import (
     join,
     thinned_x,
 )
-from eddyline.answer.distinct_joins.semi import joining_tuples, joining_x, membership, x_per_tuple
 from eddyline.answer.interval import most_unsampled, of_factor, two_sided_z
-from eddyline.answer.sets.reading import SetReading
+from eddyline.answer.sets.expression import SetReading
 from eddyline.sql.query import ProjectionForm
 
 _NOISY = 0.04  # the relative variance by the filters from which an estimate is called uncertain
 _MUCH_WORSE = 5.0  # times the smaller variance
-_FAR_OFF = 4.0  # standard errors that a number of x's is off at most
-_SHARED = 0.3  # the share of an estimate that may rest on the samples of the other
+_FAR_OFF = 4.0  # standard errors by which a number of x's is off at most
+_SHARED = 0.3  # the share of an estimate that may be based on the samples of the other
 
 
 def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
@@ -106,7 +109,7 @@ def _read(samples: Samples, right: SketchedSide, form: ProjectionForm, confidenc
 
 
 def _either(without: SetReading, by_filters: SetReading) -> SetReading:
-    """Return the reading where the samples and the filters disagree: either may be right, the interval holds both."""
+    """Return the reading where samples and filters disagree: either may be right, so the interval holds both."""
     low, high = without.low, max(without.high, by_filters.high)
     if by_filters.value < without.value:
         low = min(low, by_filters.low)
@@ -123,7 +126,7 @@ def _seen(samples: Samples, form: ProjectionForm) -> int:
 
 
 def _most(samples: Samples, form: ProjectionForm) -> float:
-    """Return how many elements the answer can have."""
+    """Return how many elements the answer can have at most."""
     if form == "semi":
         return inf
     most = samples.filtered.most
@@ -170,8 +173,8 @@ def _two_sided(samples: Samples) -> Estimate:
 def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
     """Return the mean of two estimates, weighted by their relative precision, or the better one alone.
 
-    The first rests on the samples on x, the second on those on b, drawn independently: unless much of it rests
-    on samples on x too. One that is much worse is left out.
+    The first is based on the samples on x, the second on those on b, which are drawn independently, unless much of
+    the second is based on samples on x, too. An estimate that is much worse is left out.
     """
     best, other = sorted((on_x, on_b), key=lambda estimate: estimate.variance)
     apart = other.variance <= _MUCH_WORSE * best.variance and on_b.by_x < _SHARED
@@ -189,8 +192,8 @@ def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
 def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetReading:
     """Return the reading of the chosen estimate, between what was seen and what the filters allow.
 
-    What the samples leave open is a factor; few witnesses widen it, as their variance is less known. What the filters
-    leave open is a difference, of a variance that is known. The two are independent.
+    The uncertainty of the samples is a factor; few witnesses widen it, as their variance is less known. The
+    uncertainty of the filters is a difference with a known variance. The two are independent.
     """
     sampled = best.variance - best.noise
     error = sqrt(sampled * (1 + 6 * max(sampled, 1 / max(best.witnesses, 1))))
@@ -201,16 +204,17 @@ def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetRe
 
 
 def _note(best: Estimate) -> str | None:
-    """Return what the reader should know of an estimate that rests on little."""
+    """Return the note on an estimate that is based on few witnesses."""
     if best.thin:
         return notes.FEW_COMMON_VALUES
     return notes.UNEVEN_JOIN_VALUES if best.noise > _NOISY else notes.few_sampled_joins(best.witnesses)
 
 
 def _unseen(samples: Samples, form: ProjectionForm, seen: int, confidence: float) -> SetReading:
-    """Return the reading of a join of which the samples show nothing: between what was seen and what would
-    most likely have shown.
-    """  # noqa: D205
+    """Return the reading of a join that the samples do not show.
+
+    It lies between what was seen and what would most likely have been sampled.
+    """
     z = two_sided_z(confidence)
     p, q, r = samples.p, samples.q, samples.r
     rates = [p, r] if form == "semi" else [p * q, r]

@@ -1,4 +1,4 @@
-"""What the samples of the two sides of a join show: tuples, joined pairs, and join values in common."""
+"""What the samples of the two sides of a join show: tuples, joined pairs, common join values."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,9 +10,11 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.join_distinct import JoinDistinctSpec, Tuples
 from eddyline.sketch.peeling import DistinctSample
 
-_MOSTLY = 0.5  # the rate at which the sample of distinct x needs no help
-_FEWEST_SIGHTS = 6  # of a heavy x in the sample on b
-MOST_TRIPLES = 4_000_000  # joined sampled triples held at once; beyond it the samples are thinned
+_MOSTLY = 0.5  # the rate from which on the sample of distinct x is enough by itself
+_FEWEST_SIGHTS = 6  # sightings of a heavy x in the sample on b
+MOST_PAIRS = 20_000_000
+"""Most joined pairs that are counted one by one; beyond that, an estimate is quicker."""
+MOST_TRIPLES = 4_000_000  # joined sampled triples held at once; beyond that the samples are thinned
 
 
 class SketchedSide(NamedTuple):
@@ -25,9 +27,8 @@ class SketchedSide(NamedTuple):
 class SideSamples(NamedTuple):
     """One side, decoded.
 
-    `heavy` are x's with so many tuples that no level with one of them decodes: `by_x` is without them, `by_b`
-    shows them. `distinct` is the number of the other x's, with its
-    relative variance. `whole`: all tuples are known.
+    `heavy` are x's with too many tuples: no level with one of them decodes, so `by_x` lacks them, and `by_b` shows
+    them. `distinct` is the number of the other x's, with its relative variance. `whole`: all tuples are known.
     """
 
     by_x: Tuples
@@ -39,7 +40,7 @@ class SideSamples(NamedTuple):
 
 
 def decode(side: SketchedSide) -> SideSamples:
-    """Return what the counters of a side show; where one sample is whole, it stands for both."""
+    """Return what the counters of a side show; where one sample is whole, it replaces both."""
     spec, counters = side
     by_x, by_b = spec.tuples_by_x(counters), spec.tuples_by_b(counters)
     for sample in (by_x, by_b):
@@ -64,7 +65,7 @@ def _light_number(by_x: Tuples, distinct: DistinctSample, heavy: int) -> tuple[f
 
 
 def _heavy_x(by_b: Tuples, cells: int) -> np.ndarray:
-    """Return the x's that have about a quarter as many tuples as a level has cells, or more."""
+    """Return the x's with at least about a quarter as many tuples as a level has cells."""
     x, times = np.unique(by_b.x, return_counts=True)
     return np.asarray(x[times >= max(_FEWEST_SIGHTS, by_b.rate * cells / 4)])
 
@@ -98,14 +99,14 @@ def check_sides(left: JoinDistinctSpec, right: JoinDistinctSpec) -> None:
 
 
 def restrict(sample: Tuples, keep: np.ndarray, rates: np.ndarray) -> Tuples:
-    """Return the sample at those of its complete levels that `keep` holds."""
+    """Return the sample at those of its complete levels for which `keep` is true."""
     kept = sample.complete & keep
     rate = float(rates[kept].sum())
     return chosen(sample, kept[sample.levels])._replace(complete=kept, rate=rate)
 
 
 def _lowered(sample: Tuples, levels: int) -> Tuples:
-    """Return the sample as if its table had so many levels, the last holding all further ones."""
+    """Return the sample as if its table had `levels` levels, the last holding all further ones."""
     complete = sample.complete[:levels].copy()
     complete[-1] = sample.complete[levels - 1 :].all()
     lowered = sample._replace(levels=np.minimum(sample.levels, levels - 1), complete=complete)
@@ -113,10 +114,10 @@ def _lowered(sample: Tuples, levels: int) -> Tuples:
 
 
 def common_b(left: SideSamples, right: SideSamples, rates: np.ndarray) -> tuple[Tuples, Tuples]:
-    """Return both samples on b at the levels that are known on both sides, those values alone that join.
+    """Return both samples on b at the levels known on both sides, with only the values that join.
 
     A side that is wholly known is known at every level, whatever level its tuples were decoded from. `rates` are
-    those of the levels of the table that has fewer.
+    those of the levels of the table with fewer levels.
     """
     one, two = (_lowered(side.by_b, len(rates)) for side in (left, right))
     if not right.whole:
@@ -157,9 +158,10 @@ def _triples(left: np.ndarray, right: np.ndarray) -> int:
 
 
 def _halved(sample: Tuples, values: np.ndarray, share: float) -> Tuples:
-    """Return the tuples whose value (a fingerprint, hence uniform) is below `share` of all, where those
-    below twice as much are left.
-    """  # noqa: D205
+    """Return the tuples whose value is below `share` of all values: half of those below twice the share.
+
+    Values are fingerprints, hence uniform; tuples above twice the share are already removed.
+    """
     return chosen(sample, values < share * 2.0**32)._replace(rate=sample.rate / 2)
 
 
@@ -210,3 +212,23 @@ def count_by(values: np.ndarray, wanted: np.ndarray) -> Int64Array:
         return np.zeros(len(wanted), dtype=np.int64)
     at = np.minimum(np.searchsorted(unique, wanted), len(unique) - 1)
     return np.where(unique[at] == wanted, times[at], 0)
+
+
+# An estimate of a distinct count over a join, before it becomes a reading.
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its relative variance, what it is based on, and how it was computed.
+
+    `by_x` is the share of the value from the samples on x; the rest is from those on b. `noise` is the part of the
+    variance that comes from the filter; it is known even if witnesses are few.
+    """
+
+    value: float
+    variance: float
+    witnesses: int
+    method: str
+    by_x: float = 0.0
+    thin: bool = False
+    noise: float = 0.0

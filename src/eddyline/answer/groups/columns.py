@@ -1,9 +1,7 @@
-"""Columns of an answer's table: an aggregate of every group with its ends, from exact totals or from intervals.
+"""Columns of a grouped answer: labels, and each aggregate with its interval."""
 
-There may be hundreds of thousands of groups, so that numbers stay in arrays wherever they fit.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isnan
 from typing import Any
@@ -11,30 +9,39 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.answer.aggregates import spread_of, unrounded_value, whole_unit
-from eddyline.answer.estimate import Scalar
+from eddyline.aggregates.moments import Moment
+from eddyline.answer.aggregates import unrounded_value, whole_units
+from eddyline.answer.estimate import Estimate, Scalar, may_be_cut_off, open_ends, widened_ends
 from eddyline.answer.groups.sampled import GroupIntervals
-from eddyline.answer.interval import FloatArray
-from eddyline.answer.rounding import may_be_cut_off, widened_ends
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.query import Query
-from eddyline.sql.time_units import TIMES
+from eddyline.answer.interval import FloatArray, Interval
+from eddyline.sample.grouped_join import GroupedJoin
+from eddyline.sample.packing import BoolArray, IntArray
+from eddyline.sketch.keys import values_of_keys
+from eddyline.sql.arrow_values import python_values, to_arrow
+from eddyline.sql.query import Expression, FormulaPart, GroupColumn, GroupQuery, Query
+from eddyline.sql.times import TIMES
 from eddyline.types import SqlType
 
+# Columns of an answer's table: an aggregate of every group with its ends, from exact totals or from
+# intervals.
+#
+# There may be hundreds of thousands of groups, so numbers stay in arrays wherever they fit.
+
+
 Value = tuple[Scalar | None, Scalar | None, Scalar | None]
-"""An aggregate of a group: the estimate and its ends. NULL has none; what is not known may be any number."""
+"""An aggregate of a group: the estimate and its ends. NULL has no ends; an unknown value may be any number."""
 Column = tuple[pa.Array, pa.Array, pa.Array]
 """An aggregate of every group: the estimates and their ends."""
 _FITS = 2.0**63
 
 
 def not_known(*, is_number: bool) -> Value:
-    """Return what a table has of an aggregate that is not known: ends without a bound, as far as its type has them."""
+    """Return the table's entry for an unknown aggregate: ends without a bound, if its type has infinities."""
     return (None, -inf, inf) if is_number else (None, None, None)
 
 
 def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Column:
-    """Return the column of single values; kind: the type of what is no plain number.
+    """Return the column of single values; kind: the type of values that are not plain numbers.
 
     Dates and times are given in days and microseconds since 1970.
     """
@@ -52,7 +59,7 @@ def _column_of_type(values: Sequence[Any], kind: SqlType) -> pa.Array:
 
 
 def column_of_numbers(values: Sequence[Any]) -> pa.Array:
-    """Return numbers as integers where all are, however large, else as floats."""
+    """Return numbers as integers (of any size) where all are integers, else as floats."""
     if all(value is None or isinstance(value, int) for value in values):
         fits = all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
         return pa.array(values, pa.int64()) if fits else pa.array(values, pa.decimal256(76, 0))
@@ -60,14 +67,20 @@ def column_of_numbers(values: Sequence[Any]) -> pa.Array:
 
 
 def exact_column(query: Query, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
-    """Return an aggregate of every group from its exact totals, as `told_exactly` has it of one."""
+    """Return an aggregate of every group from its exact totals, as `told_exactly` returns it for one."""
     values = _exact_values(query, totals)
     column = values, values, values
-    return widened_column(query, column, totals["count"].astype(np.float64)) if rounded else column
+    if not rounded:
+        return column
+    _, low, high = open_ends(query, Interval(0.0, 0.0, 0.0))
+    if low < high:
+        kept = np.asarray(values.is_null())
+        return values, *(pa.array(np.full(len(values), end), mask=kept) for end in (low, high))
+    return widened_column(query, column, totals["count"].astype(np.float64))
 
 
 def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
-    """Return an aggregate of every group, of so many rows at most, whose ends allow for digits cut off."""
+    """Return an aggregate of every group with ends that allow for digits cut off; rows: the most of each group."""
     if not may_be_cut_off(query):
         return column
     nothing = np.asarray(column[1].is_null())
@@ -83,27 +96,15 @@ def unrounded_values(query: Query, totals: Mapping[str, np.ndarray]) -> list[Fra
 
 
 def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
-    function, count = query.aggregate.function, totals["count"]
-    if function == "count":
-        return _integers(count)
-    nothing = np.asarray(count == 0, dtype=np.bool_)
-    if function.endswith("_samp"):
-        nothing |= np.asarray(count == 1, dtype=np.bool_)
-    unit = whole_unit(query)
-    if function == "sum" and unit == 1:
-        return _integers(totals["sum"], nothing)
-    counts, sums = np.where(nothing, 2, count).tolist(), totals["sum"].tolist()
-    if function in ("sum", "avg"):
-        # a quotient of Python's integers is the nearest float to the true one
-        by = unit.denominator
-        divisors = [by] * len(counts) if function == "sum" else [by * each for each in counts]
-        return _floats((one / other for one, other in zip(sums, divisors, strict=True)), nothing)
-    each = zip(counts, sums, totals["squares"].tolist(), strict=True)
-    return _floats((spread_of(function, *one, unit) for one in each), nothing)
+    moment, units = query.aggregate.moment, whole_units(query)
+    nothing = np.asarray(moment.is_null(totals), dtype=np.bool_)
+    if moment.is_sum and moment.unit(units) == 1:
+        return _integers(totals[moment.name], None if moment.is_count else nothing)
+    return pa.array(moment.exact_floats(totals, units, nothing), mask=nothing)
 
 
 def _integers(values: np.ndarray, nothing: np.ndarray | None = None) -> pa.Array:
-    """Return integers, however large, with NULL where there is nothing."""
+    """Return integers (of any size), with NULL where there is nothing."""
     if values.dtype == np.int64:
         return pa.array(values, mask=nothing)
     missing = np.zeros(len(values), dtype=np.bool_) if nothing is None else nothing
@@ -112,24 +113,19 @@ def _integers(values: np.ndarray, nothing: np.ndarray | None = None) -> pa.Array
     )
 
 
-def _floats(values: Iterable[float], nothing: np.ndarray) -> pa.Array:
-    found = np.fromiter(values, dtype=np.float64, count=len(nothing))
-    return pa.array(found, mask=nothing)
-
-
 def sampled_column(
-    read: GroupIntervals, function: str, unit: float, shown: np.ndarray, none: np.ndarray
+    read: GroupIntervals, moment: Moment, unit: float, shown: np.ndarray, none: np.ndarray
 ) -> Column:
-    """Return an aggregate of the groups that are shown; no value where no sampled row counts.
+    """Return an aggregate of the shown groups; no value where no sampled row counts.
 
-    Rows that are not followed may count, so that such a value is not known rather than NULL; of a SUM the ends say how
-    large it may be.
+    Unfollowed rows may count, so such a value is unknown rather than NULL; the ends of a SUM show how large it may
+    be.
     """
     value, low, high = (each[shown] * unit for each in (read.values, read.lows, read.highs))
     nothing = none[shown] | np.isnan(value)
-    if function == "sum":
+    if moment.is_sum and not moment.is_count:
         return pa.array(value, mask=nothing), pa.array(low), pa.array(high)
-    if function == "count":
+    if moment.is_count:
         value, low, high = np.maximum(np.rint(value), 0.0), np.maximum(np.floor(low), 0.0), np.ceil(high)
         return _counts(value, nothing), _counts(low, nothing), _counts(high, nothing)
     low, high = np.where(nothing, -inf, low), np.where(nothing, inf, high)
@@ -137,10 +133,79 @@ def sampled_column(
 
 
 def _counts(values: FloatArray, nothing: np.ndarray) -> pa.Array:
-    """Return whole numbers as integers, if there is no infinity among them."""
+    """Return whole numbers as integers, if none of them is infinite."""
     there = values[~nothing]
     if not np.all(np.isfinite(there)):
         return pa.array(values, mask=nothing)
     if np.all(np.abs(there) < _FITS):
         return pa.array(np.where(nothing, 0.0, values).astype(np.int64), mask=nothing)
     return column_of_numbers([None if isnan(value) else int(value) for value in values.tolist()])
+
+
+# What is known about the groups of a query, before labels, HAVING and LIMIT.
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What is known about each group: its number, a column of values for each aggregate, and what is missing.
+
+    most_rows: how many rows each group has at most, where the number is not known. missing: the share of the join's
+    rows that unfollowed values may hold. averages: parts of formulas that are averages, where they are not exact.
+    unrounded: parts of formulas by name, where they are exact. exact_rows: which groups are exact although not all
+    are. found: the labels of groups after the numbered ones, which sketches show and dictionaries do not hold.
+    """
+
+    groups: IntArray
+    columns: tuple[Column, ...]
+    exact: bool
+    whole: bool
+    rest: Mapping[str, Estimate]
+    method: str
+    notes: tuple[str, ...] = ()
+    most_rows: FloatArray | None = None
+    missing: float = 0.0
+    averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
+    unrounded: Mapping[str, Sequence[Fraction | None]] = field(default_factory=dict)
+    exact_rows: BoolArray | None = None
+    found: Mapping[GroupColumn, pa.Array] = field(default_factory=dict)
+
+
+# The values of group columns: converts the numbers of groups back to the values of the rows.
+
+
+Places = Mapping[tuple[int, Expression], int]
+"""The position of each column that elements hold for a query among its relation's, by (relation, expression)."""
+
+
+def places_of(query: GroupQuery) -> Places:
+    """Return the positions of the columns of a query among the group columns of their relations."""
+    found: dict[tuple[int, Expression], int] = {}
+    for column in query.held:
+        found[column.relation, column.expression] = sum(relation == column.relation for relation, _ in found)
+    return found
+
+
+def labels_of(grouped: GroupedJoin, query: GroupQuery, groups: IntArray) -> dict[GroupColumn, pa.Array]:
+    """Return the values of each group column of a query in some groups, in its own type."""
+    places = places_of(query)
+    return {
+        column: values_of(grouped, column, places, grouped.part(column.relation, groups))
+        for column in query.groups
+    }
+
+
+def values_of(grouped: GroupedJoin, column: GroupColumn, places: Places, groups: IntArray) -> pa.Array:
+    """Return the values of a column in some groups of its relation, in its own type."""
+    labels = grouped.labels(column.relation, places[column.relation, column.expression], groups)
+    kind = to_arrow(column.expression.type)
+    if not pa.types.is_int64(labels.type) or pa.types.is_int64(kind):
+        return labels.cast(kind)
+    valid = np.asarray(labels.is_valid())
+    return values_of_keys(labels.fill_null(0).to_numpy(zero_copy_only=False), valid, kind)
+
+
+def rows_of(columns: list[pa.Array], number: int) -> list[tuple[object, ...]]:
+    """Return the values of each of `number` groups as a tuple."""
+    if not columns:
+        return [()] * number
+    return list(zip(*map(python_values, columns), strict=True))

@@ -1,37 +1,163 @@
-"""What the followed values of a join add to its groups: one entry for each value and group, none of which is kept.
+"""What the followed values of a join add to its groups, entry by entry or by tables."""
 
-There may be far more of them than elements. So they are made value by value and added up at once (`moments`), and only
-those of groups that hardly any value shows are looked at one by one (`rare`).
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
-from eddyline.answer.groups.table_moments import LEAST_REST, Asked, fits, shares_of, table_moments
 from eddyline.answer.interval import ALIKE_IN_GROUPS, FloatArray, GroupSpread, hidden_by_few
-from eddyline.kernels.groups import add_moments, count_values, find_entries
-from eddyline.sample.carried import Carried, Entries
+from eddyline.kernels.groups import add_moments, add_table_moments, count_values, find_entries
+from eddyline.sample.carried import Carried, Entries, GroupTable
 from eddyline.sample.conditioned_messages import ConditionedMessages
-from eddyline.sample.group_tables import GroupTable
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.grouped_messages import GroupedMessages
 from eddyline.sample.messages import sampled_messages
-from eddyline.sample.sorting import MOST_CELLS, BoolArray, IntArray
+from eddyline.sample.packing import MOST_CELLS, BoolArray, IntArray, numbered
+
+# What values of a link add to groups, where most values occur in most groups: by tables with a cell per group.
+#
+# One side of the link is a table of places and groups, made row by row; the other side's entries meet its rows. All
+# requested sums are added up in the same pass, in two threads with half of the elements each: always two, so that
+# the same state gives the same bits on every machine.
+
+
+LEAST_REST = 0.2
+"""The rest of a count without one of its values is assumed to be at least this share."""
+
+_NUMBERS = 10
+"""How many numbers are held for each sum and group: moments, factors, shares."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A sum of quantities (by column) times factors (by group) whose spread is requested.
+
+    count: for a ratio, the quantity that it is divided by and its total in each group. A value's own part is
+    subtracted, as in the estimate without that value, and values without such rows are ignored. owners: which of
+    `number` owners each group is added to, -1 for none; without owners each group is its own.
+    """
+
+    factors: Mapping[int, FloatArray]
+    count: tuple[int, FloatArray] | None = None
+    owners: IntArray | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class TableMoments:
+    """The sums of some groups: for each asked sum (variance, squares, third, largest, by themselves) by group.
+
+    values, sampled: how many values of the link show each group, all and sampled ones, by sum.
+    """
+
+    groups: IntArray
+    cells: FloatArray
+    values: FloatArray
+    sampled: FloatArray
+
+
+def shares_of(totals: FloatArray) -> FloatArray:
+    """Return one over each total, 0 where it is 0: nothing is subtracted for a group without counting rows."""
+    return np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0.0)
+
+
+def fits(entries: Carried, table: GroupTable, sums: int) -> bool:
+    """Return whether what these sums need for all groups that two sides of a link make is within the limit."""
+    others = 1 if entries.groups is None else len(entries.numbered[0])
+    return _NUMBERS * sums * others * len(table.groups) <= MOST_CELLS
+
+
+def table_moments(
+    entries: Carried,
+    table: GroupTable,
+    scales: FloatArray,
+    chances: FloatArray,
+    asked: Sequence[Asked],
+    groups: IntArray,
+) -> TableMoments:
+    """Return the moments of the groups that two sides of a link make.
+
+    scales, chances: how often a value counts, and how likely it is to be missing. groups: the numbers of the shown
+    groups, ascending.
+    """
+    starts, numbers, sums = entries.entries()
+    known, codes = numbered(numbers)
+    made = (known[:, None] + table.groups).reshape(-1)
+    at = np.minimum(np.searchsorted(groups, made), len(groups) - 1)
+    shown = groups[at] == made
+    shape = (len(known), len(table.groups))
+    packed = _packed(asked, at, shown, shape)
+
+    def added(places: slice) -> tuple[FloatArray, FloatArray]:
+        """Return the moments of the values at some places, and how many show each group."""
+        moments, seen = np.zeros((len(asked), 5, *shape)), np.zeros((1 + len(asked), 2, *shape))
+        ends = slice(places.start, places.stop + 1)
+        add_table_moments(
+            table.row_starts[ends],
+            *table.parts[1:],
+            starts[ends],
+            codes,
+            sums,
+            scales[places],
+            chances[places],
+            *packed,
+            LEAST_REST,
+            np.empty((sums.shape[1], shape[1])),
+            np.empty(shape[1]),
+            np.empty(shape[1]),
+            moments,
+            seen,
+        )
+        return moments.reshape(len(asked), 5, -1)[:, :, shown], seen.reshape(1 + len(asked), 2, -1)[
+            :, :, shown
+        ]
+
+    with ThreadPoolExecutor(2) as threads:
+        (cells, seen), (others, seen_there) = threads.map(added, table.halves)
+    largest = np.maximum(cells[:, 3], others[:, 3])
+    cells, seen = cells + others, seen + seen_there
+    cells[:, 3] = largest
+    told = seen[[0 if each.count is None else 1 + number for number, each in enumerate(asked)]]
+    return TableMoments(at[shown], cells, told.sum(axis=1), told[:, 1])
+
+
+def _packed(
+    asked: Sequence[Asked], at: IntArray, shown: np.ndarray, shape: tuple[int, int]
+) -> tuple[IntArray, np.ndarray, FloatArray, IntArray, FloatArray]:
+    """Return (columns, which are plain, factors, counted quantities, shares), as `add_table_moments` takes them."""
+    most = max(len(each.factors) for each in asked)
+    columns, counted = np.full((len(asked), most), -1), np.full(len(asked), -1)
+    factors, shares = np.zeros((len(asked), most, *shape)), np.zeros((len(asked), *shape))
+    for number, each in enumerate(asked):
+        for part, (column, factor) in enumerate(each.factors.items()):
+            columns[number, part] = column
+            factors[number, part] = np.where(shown, factor[at], 0.0).reshape(shape)
+        if each.count is not None:
+            counted[number], totals = each.count
+            shares[number] = np.where(shown, shares_of(totals)[at], 0.0).reshape(shape)
+    plain = np.array([bool(np.all(next(iter(each.factors.values()), np.zeros(1)) == 1.0)) for each in asked])
+    return columns, plain, factors, counted, shares
+
+
+# What the followed values of a join add to its groups: one entry per value and group; no entry is stored.
+#
+# There may be far more entries than elements. So they are made value by value and added up at once (`moments`), and
+# only those of groups that hardly any value shows are read one by one (`rare`).
+
 
 RARE = 2
-"""Groups that so many values or fewer show tell of those that none shows."""
+"""Groups that at most this many values show are used to estimate the groups that no value shows."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """How sure sums of groups are: their spread, and how many values tell it, sampled ones and all.
+    """How sure sums of groups are: their spread, and how many values it is from, sampled ones and all.
 
-    typical: what a sampled value adds by itself. lonely: where the only value of some link is a sampled one, so that
-    nothing tells how another would change a ratio.
+    typical: what a sampled value adds by itself. lonely: where the only value of some link is a sampled one, so
+    that it is unknown how another would change a ratio.
     """
 
     spread: GroupSpread
@@ -42,9 +168,10 @@ class Moments:
 
 
 def hidden_in_groups(counted: Moments) -> FloatArray:
-    """Return what a value or two that carry a group hide of what its rows differ by, over their variance between rows.
+    """Return the part of the variance between rows that stays hidden where one or two values carry a group.
 
-    counted: how sure the number of rows is. Where all values carry alike, none of them makes the average.
+    counted: how sure the number of rows is. Where all values carry equal parts, none of them determines the
+    average.
     """
     carriers = counted.spread.carriers
     led = np.clip(1.0 - carriers / np.maximum(counted.values, 1.0), 0.0, 1.0)
@@ -52,7 +179,7 @@ def hidden_in_groups(counted: Moments) -> FloatArray:
 
 
 class _Moments:
-    """What is added up, entry by entry, to know how sure a sum is."""
+    """What is added up, entry by entry, to find the spread of a sum."""
 
     def __init__(self, asked: Asked, groups: int) -> None:
         self.asked = asked
@@ -98,7 +225,7 @@ class _Moments:
         )
 
     def add_cells(self, groups: IntArray, cells: FloatArray, values: FloatArray, sampled: FloatArray) -> None:
-        """Add what a table has of some groups: cells (variance, squares, third, largest, by themselves), values."""
+        """Add a table's groups: cells (variance, squares, third, largest, by themselves), values."""
         self.moments[groups, :3] += cells[:3].T
         self.moments[groups, 3] = np.maximum(self.moments[groups, 3], cells[3])
         self.moments[groups, 4] += sampled
@@ -106,9 +233,9 @@ class _Moments:
         self.typical += cells[4].sum(), sampled.sum()
 
     def end_link(self) -> FloatArray:
-        """Return how many values of the link whose entries were just added each owner has.
+        """Return how many values each owner has at the link whose entries were just added.
 
-        Notes which have one, and that one sampled.
+        It also records which owners have only one value, and that a sampled one.
         """
         sampled, values = (self.moments[:, 4:] - self._before).T
         self.lonely |= (sampled == 1) & (values == 1)
@@ -116,7 +243,7 @@ class _Moments:
         return np.asarray(values)
 
     def read(self, entries: int) -> Moments:
-        """Return what was added up, where a value has at most so many entries for a group."""
+        """Return what was added up, where a value has at most `entries` entries for a group."""
         spread = GroupSpread.of_moments(*self.moments[:, :4].T).of_values_with(entries)
         typical = float(self.typical[0] / max(self.typical[1], 1.0))
         return Moments(spread, self.moments[:, 4], self.moments[:, 5], typical, self.lonely)
@@ -155,7 +282,7 @@ class GroupEntries:
 
     @cached_property
     def numbers(self) -> tuple[IntArray, IntArray]:
-        """The numbers of the groups, and of every number which group it is, -1 for none; nothing if they are many."""
+        """The numbers of the groups, and the group of every number, -1 for none; empty if there are too many."""
         room = prod(len(each) for each in self.grouped.codes)
         places = np.full(room if room <= MOST_CELLS else 0, -1)
         if len(places):
@@ -163,7 +290,7 @@ class GroupEntries:
         return self.groups, places
 
     def _sides(self, link: int) -> Iterator[tuple[int, Entries, Entries, FloatArray, FloatArray]]:
-        """Yield what meets at a link, some places at a time: the first of them, both sides, their scales and rates."""
+        """Yield what meets at a link, a range of places at a time: start, both sides, their scales and rates."""
         rates, scales = self.grouped.join.probabilities[link], self._messages.factors[link][:, 0]
         parts = [self._met[link]] if link in self._met else self._messages.sides(link)
         made = 0
@@ -174,9 +301,9 @@ class GroupEntries:
             self._met[link] = start, left, right
 
     def moments(self, *asked: Asked) -> list[Moments]:
-        """Return how sure some sums are, all of them in one pass over the entries.
+        """Return the moments of some sums, all in one pass over the entries.
 
-        A value that stands in several links has an entry for each, all of which are there or missing together.
+        A value that occurs in several links has an entry for each; they are all present or all missing.
         """
         made = [_Moments(each, len(self.groups)) for each in asked]
         for link in self.links:
@@ -234,7 +361,7 @@ class GroupEntries:
         return added, groups, places + sum(self.grouped.sizes[:link]), rates, seen[groups]
 
     def _sides_of(self, link: int, wanted: BoolArray) -> Iterator[tuple[int, Entries, Entries]]:
-        """Yield what meets at a link, at least of the groups that are wanted."""
+        """Yield what meets at a link, at least for the wanted groups."""
         if not wanted.any():
             return iter(())
         if link in self._met:
@@ -246,7 +373,7 @@ class GroupEntries:
         return sum(int(np.count_nonzero(self._added(0, link))) for link in range(len(self.grouped.sizes)))
 
     def _added(self, column: int, link: int) -> FloatArray:
-        """Return what each value of a link adds to all groups together, before its own scaling."""
+        """Return what each value of a link adds to all groups together, before the value's own scaling."""
         if isinstance(self._messages, ConditionedMessages):
             return self._messages.met_in_all(link)[:, column]
         return sampled_messages(self.grouped.join, self.grouped.quantities[column]).met(link)

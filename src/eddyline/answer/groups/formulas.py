@@ -1,8 +1,8 @@
-"""Formulas of aggregates: exact where all their parts are, else by interval arithmetic on parts that hold together.
+"""Formulas of aggregates: exact where all their parts are, else by interval arithmetic on joint intervals.
 
-Parts are read at the confidence at which all of a formula's hold at once (Bonferroni), so that whatever they have to do
-with each other, the formula lies between its ends as surely as was asked. An average is one part, read as AVG is.
-A part that is not known, because no sampled row counts, is not a number between its ends, and may be NULL.
+Parts are read at the confidence at which all parts of a formula hold at once (Bonferroni). So however they depend
+on each other, the formula lies between its ends at the requested confidence. An average is one part, read as AVG
+is. A part that is unknown, because no sampled row counts, is not a number between its ends, and may be NULL.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ def formula_column(
 ) -> tuple[Column, bool]:
     """Return (a formula of every group, whether one divides by zero).
 
-    averages: of those that are not exact. unrounded: aggregates of those that are, which columns hold as floats.
+    averages: those that are not exact. unrounded: exact aggregates that columns hold as floats.
     """
     names = dict.fromkeys(name for part in named.parts for name in (part.name, part.over) if name is not None)
     values: dict[str, Sequence[Any]] = {name: _values(columns[name]) for name in names}
@@ -60,7 +60,7 @@ def _values(column: Column) -> Sequence[Value]:
 
 
 def _is_whole(formula: Formula, values: Mapping[str, Sequence[Value]]) -> bool:
-    """Return whether a formula is of integers, by + - and * alone."""
+    """Return whether a formula uses only integers and + - *."""
     if isinstance(formula, FormulaNumber):
         return "." not in formula.digits and "e" not in formula.digits.lower()
     if isinstance(formula, FormulaPart):
@@ -80,7 +80,7 @@ class _Read:
     divided_by_zero: bool = field(default=False, init=False)
 
     def told(self, named: NamedFormula, *, whole: bool) -> Value:
-        """Return a formula as the table has it; whole: as an integer."""
+        """Return a formula as an entry of the table; whole: as an integer."""
         found = self.of(named.formula)
         if found is None:
             return _NULL
@@ -107,7 +107,7 @@ class _Read:
         return self._combined(formula.operator, left, self.of(formula.right))
 
     def _combined(self, operator: str, left: Ends | None, right: Ends | None) -> Ends | None:
-        """Return what an operator makes of two numbers; NULL of any NULL."""
+        """Return the result of an operator on two numbers; NULL if either is NULL."""
         if left is None or right is None:
             return None
         if operator == "nullif":
@@ -155,7 +155,7 @@ class _Read:
 
 
 def _first(left: Ends | None, right: Ends | None) -> Ends | None:
-    """Return COALESCE of two numbers, the first of which is NULL or may be; not known where it may be anything."""
+    """Return COALESCE of two numbers, where the first is or may be NULL; unknown where it may be anything."""
     if left is None or right is None:
         return right if left is None else left
     if left[1:] == (-inf, inf):
@@ -183,7 +183,7 @@ def _rounded(left: Ends, right: Ends) -> Ends:
 
 
 def _as_spark_has_it(number: Any) -> Fraction:
-    """Return a number with the digits that Spark rounds and compares: a DECIMAL's own, else those of the DOUBLE."""
+    """Return a number with the digits that Spark rounds and compares: a DECIMAL's own, else the DOUBLE's."""
     decimal = isinstance(number, Fraction) and _DECIMALS % number.denominator == 0
     return number if decimal else Fraction(repr(float(number)))
 

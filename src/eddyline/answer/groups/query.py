@@ -1,81 +1,67 @@
-"""GROUP BY queries: which reading answers, and the table that the reader gets."""
+"""GROUP BY queries: chooses the reading that answers, and builds the resulting table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, inf, isnan
+from math import inf, isnan
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.aggregates.moments import Moment
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
 from eddyline.answer.bounds import row_bound, within_rows
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, may_be_cut_off, most_rows, widened
 from eddyline.answer.groups.columns import (
+    Answered,
     Column,
     column_of_values,
     exact_column,
+    labels_of,
     not_known,
+    rows_of,
     sampled_column,
     unrounded_values,
     widened_column,
 )
-from eddyline.answer.groups.conditions import grouped_join
 from eddyline.answer.groups.details import read_details
 from eddyline.answer.groups.formulas import formula_column
-from eddyline.answer.groups.labels import labels_of, rows_of
-from eddyline.answer.groups.rest import rest_of_sum
-from eddyline.answer.groups.sampled import GroupAggregate, GroupIntervals, SampledGroups, own_links
+from eddyline.answer.groups.heavy import with_heavy_groups
+from eddyline.answer.groups.sampled import (
+    GroupAggregate,
+    GroupIntervals,
+    SampledGroups,
+    own_links,
+    rest_estimate,
+    rest_of_sum,
+)
 from eddyline.answer.groups.selection import select_groups
 from eddyline.answer.groups.table import EXACT, Groups
+from eddyline.answer.groups.tuples import grouped_join
 from eddyline.answer.groups.whole import WholeJoin
-from eddyline.answer.interval import FloatArray, Interval, of_each
-from eddyline.answer.joins.held import held_join
-from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.rounding import may_be_cut_off, most_rows, widened
+from eddyline.answer.interval import FloatArray, Interval, of_each, tail_share
+from eddyline.answer.joins.sampled import held_join
+from eddyline.answer.joins.sampled_ratios import SampleEstimate
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
-from eddyline.plan.decide.facets import ROWS, powers_of, quantity_of_group
-from eddyline.plan.decide.repeated_links import is_answered_whole_only
+from eddyline.plan.decide.facets import ROWS, quantity_of_group
+from eddyline.plan.decide.shapes import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
-from eddyline.sample.sorting import BoolArray, IntArray
+from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, GroupQuery, NamedFormula, Query
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What is known of each group: its number, a column of values for each aggregate, and what is missing.
-
-    most_rows: how many rows each group has at most, where they are not known. missing: the share of the join's rows
-    that values may hold that are not followed. averages: parts of formulas that are averages, where they are not exact.
-    unrounded: parts of formulas by name, where they are. exact_rows: which groups are exact although not all are.
-    """
-
-    groups: IntArray
-    columns: tuple[Column, ...]
-    exact: bool
-    whole: bool
-    rest: Mapping[str, Estimate]
-    method: str
-    notes: tuple[str, ...] = ()
-    most_rows: FloatArray | None = None
-    missing: float = 0.0
-    averages: Mapping[FormulaPart, Column] = field(default_factory=dict)
-    unrounded: Mapping[str, Sequence[Fraction | None]] = field(default_factory=dict)
-    exact_rows: BoolArray | None = None
-
-
-@dataclass(frozen=True)
 class _Groups:
-    """Groups with their labels, and the columns of all their aggregates and details; exact_rows: of each group.
+    """Groups with labels and the columns of all their aggregates and details; exact_rows: for each group.
 
-    not_held: the names of MIN and MAX that a sample cannot tell, with a note on each.
+    not_held: the names of MIN and MAX that a sample cannot answer, with a note on each.
     """
 
     answered: Answered
@@ -140,7 +126,7 @@ def answer_groups(
 
 
 def _unsure_parts(named: NamedFormula, read: _Groups) -> int:
-    """Return how many parts of a formula are not certain in every group: the others hold anyway."""
+    """Return how many parts of a formula are uncertain in some group: the others always hold."""
     columns = [read.answered.averages.get(part, read.columns[part.name]) for part in named.parts]
     return sum(not pc.all(pc.fill_null(pc.equal(low, high), False)).as_py() for _, low, high in columns)
 
@@ -148,7 +134,7 @@ def _unsure_parts(named: NamedFormula, read: _Groups) -> int:
 def _rest_of_formula(
     name: str, named: NamedFormula, rest: Mapping[str, Estimate], confidence: float
 ) -> Estimate:
-    """Return a formula over the groups that are not seen: told where all of its parts are exact there."""
+    """Return a formula over the unseen groups: known where all of its parts are exact there."""
     parts = {each for part in named.parts for each in (part.name, part.over) if each is not None}
     if not all(rest[each].exact for each in parts):
         return Estimate.unknown(name, confidence, "sample", [notes.UNSEEN_DETAIL])
@@ -182,6 +168,8 @@ def _read_groups(
         else:
             answered = _one_row(whole_join, query)
     labels = labels_of(grouped, query, answered.groups)
+    if answered.found:
+        labels = {column: pa.concat_arrays([each, answered.found[column]]) for column, each in labels.items()}
     columns = dict(zip((each.name for each in query.aggregates), answered.columns, strict=True))
     rest, exact = dict(answered.rest), answered.exact
     exact_rows = np.full(len(answered.groups), exact) if answered.exact_rows is None else answered.exact_rows
@@ -245,13 +233,13 @@ T = TypeVar("T")
 
 
 def _own(query: GroupQuery, aggregate: int, totals: Mapping[str, T]) -> dict[str, T]:
-    """Return the totals that an aggregate is made of, by what they are to it."""
-    function = query.aggregates[aggregate].aggregate.function
-    return {name: totals[quantity_of_group(aggregate, name)] for name in powers_of(function)}
+    """Return the totals that an aggregate is made of, by their role in it."""
+    sums = query.aggregates[aggregate].aggregate.moment.sums
+    return {name: totals[quantity_of_group(aggregate, name)] for name in sums}
 
 
 def _unrounded(query: GroupQuery, totals: Mapping[str, np.ndarray]) -> dict[str, list[Fraction | None]]:
-    """Return the aggregates that formulas are made of in every group, before they are rounded to floats."""
+    """Return the aggregates used by formulas in every group, before they are rounded to floats."""
     parts = {name for each in query.formulas for part in each.parts for name in (part.name, part.over)}
     return {
         each.name: unrounded_values(query.single(each.aggregate), _own(query, i, totals))
@@ -269,7 +257,7 @@ def _told(
     *,
     rounded: bool = False,
 ) -> Estimate:
-    """Return an aggregate from exact totals; rounded: of numbers that were cut off."""
+    """Return an aggregate from exact totals; rounded: digits of some numbers were cut off."""
     each = query.aggregates[aggregate]
     single, own = query.single(each.aggregate), _own(query, aggregate, totals)
     rounded = rounded and may_be_cut_off(single)
@@ -309,16 +297,16 @@ def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confi
 
 
 def _is_rounded(snapshot: Snapshot, planned: PlannedQuery) -> bool:
-    """Return whether an exact total of a query is of numbers that were cut off."""
+    """Return whether digits of numbers in an exact total of a query were cut off."""
     return any(snapshot.is_rounded(each) for ids in planned.totals.values() for each in ids)
 
 
 def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dict[str, Estimate]:
-    """Return the aggregates over groups that are not shown where there are none."""
+    """Return the aggregates over unshown groups where there are no such groups."""
     totals = {
         quantity_of_group(i, name): 0
         for i, each in enumerate(query.aggregates)
-        for name in powers_of(each.aggregate.function)
+        for name in each.aggregate.moment.sums
     }
     return {
         each.name: _told(planned, query, i, totals, confidence) for i, each in enumerate(query.aggregates)
@@ -333,7 +321,7 @@ def _followed(
     query: GroupQuery,
     confidence: float,
 ) -> Answered:
-    """Return the groups of one stream that are followed, each exact; the others together are the exact rest."""
+    """Return the followed groups of one stream, each exact; the others together are the exact rest."""
     groups, columns, totals, negative = _exact_rows(grouped, names, query)
     left = {name: snapshot.total(planned.totals[name][0]) - sum(totals[name].tolist()) for name in names}
     rounded = _is_rounded(snapshot, planned)
@@ -350,12 +338,12 @@ def _followed(
         groups, columns, not rounded, False, rest, "followed", tuple(about), most, unrounded=unrounded
     )
     null = grouped.codes[0].nulls[0][grouped.part(0, groups)] if len(query.groups) == 1 else np.False_
-    if not np.any(null) or not grouped.join.samples_null:
-        return made
-    place = int(np.flatnonzero(null)[0])
-    left = {name: left[name] + totals[name][place] for name in names}
-    sampled = SampledGroups(grouped, list(names), [False], (0.0, 0.0))
-    return _with_sampled_null(made, place, left, sampled, planned, query, confidence)
+    if np.any(null) and grouped.join.samples_null:
+        place = int(np.flatnonzero(null)[0])
+        left = {name: left[name] + totals[name][place] for name in names}
+        sampled = SampledGroups(grouped, list(names), [False], (0.0, 0.0))
+        made = _with_sampled_null(made, place, left, sampled, planned, query, confidence)
+    return with_heavy_groups(made, snapshot, planned, query, left, confidence)
 
 
 def _with_sampled_null(
@@ -367,13 +355,13 @@ def _with_sampled_null(
     query: GroupQuery,
     confidence: float,
 ) -> Answered:
-    """Return the groups of one stream, of which the one of NULL, at some place, is sampled row by row.
+    """Return the groups of one stream, where the NULL group, at `place`, is sampled row by row.
 
-    left: the exact totals of that group and of all that are not shown, together.
+    left: the exact totals over that group and all groups that are not shown.
     """
     asked = []
     for i, each in enumerate(query.aggregates):
-        own = {name: quantity_of_group(i, name) for name in powers_of(each.aggregate.function)}
+        own = {name: quantity_of_group(i, name) for name in each.aggregate.moment.sums}
         asked.append(GroupAggregate(each.aggregate.function, own))
     rows = GroupAggregate("count", {"count": ROWS})
     *read, counted = sampled.read([*asked, rows], confidence)
@@ -393,9 +381,9 @@ def _with_sampled_null(
             capped = _within_left(found, at, exact, positive=positive)
             ends = [exact - float(part[at]) for part in (capped.values, capped.highs, capped.lows)]
             unseen = Interval(*(max(end, 0.0) if positive else end for end in ends)).scaled(unit_of(single))
-            rest[each.name] = _rest(about, unseen, function, confidence, max(exact, 0.0))
-        none = sampled.sums[quantities["count"]] <= 0 if function != "count" else ~shown
-        cell = sampled_column(capped, function, unit_of(single), shown, none)
+            rest[each.name] = rest_estimate(about, unseen, function, confidence, max(exact, 0.0))
+        none = ~shown if each.aggregate.moment.is_count else sampled.sums[quantities["count"]] <= 0
+        cell = sampled_column(capped, each.aggregate.moment, unit_of(single), shown, none)
         cell = widened_column(single, cell, counted.highs[shown])
         value, low, high = (_with_cell(old, place, new[0]) for old, new in zip(column, cell, strict=True))
         columns.append((value, low, high))
@@ -417,7 +405,7 @@ def _with_sampled_null(
 
 
 def _within_left(found: GroupIntervals, at: int, left: float, *, positive: bool) -> GroupIntervals:
-    """Return intervals of groups in which one is no larger than what exact totals leave, where nothing is negative."""
+    """Return intervals of groups, one of them limited to what exact totals leave, where nothing is negative."""
     if not positive:
         return found
     values, lows, highs = (each.copy() for each in (found.values, found.lows, found.highs))
@@ -438,7 +426,7 @@ def _with_cell(column: pa.Array, place: int, value: pa.Scalar) -> pa.Array:
 
 
 def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
-    """Raise PlanError where a value is sampled once and stands in two links, and what it adds is not known then."""
+    """Raise PlanError where a value is sampled once and occurs in two links, as what it adds is unknown then."""
     assert planned.shape is not None
     what = "groups" if query.groups else "has conditions between the relations of"
     if is_answered_whole_only(query, planned.shape):
@@ -449,14 +437,14 @@ def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
 
 
 def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
-    """Return the aggregates of a join without groups, with intervals: each as one of its own."""
+    """Return the aggregates of a join without groups, with intervals: each is read separately."""
     confidence = whole_join.confidence
     rows = whole_join.read("count", {"count": ROWS})
     columns: list[Column] = []
     heavy_tail = False
     for place, each in enumerate(query.aggregates):
         function = each.aggregate.function
-        own = {power: quantity_of_group(place, power) for power in powers_of(function)}
+        own = {power: quantity_of_group(place, power) for power in each.aggregate.moment.sums}
         found = whole_join.read(function, own)
         heavy_tail |= found.heavy_tail
         single = query.single(each.aggregate)
@@ -498,7 +486,7 @@ def _average_of(query: GroupQuery, part: FormulaPart) -> dict[str, str]:
 
 
 def _averaged(query: GroupQuery, part: FormulaPart) -> Query:
-    """Return the query of an average in a formula, as far as its unit goes."""
+    """Return the query of an average in a formula, from which only its unit is used."""
     over = next(each.aggregate for each in query.aggregates if each.name == part.name)
     return query.single(Aggregate("avg", over.factors))
 
@@ -516,19 +504,16 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     quotients = [_average_of(query, part) for part in query.averages]
     asked += [
-        (GroupAggregate("avg", own, differences=whole_join.differences(own)), None) for own in quotients
+        (GroupAggregate("avg", own, differences=whole_join.differences("avg", own)), None)
+        for own in quotients
     ]
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
-    tails = [
-        isinstance(planned, AdHocQuery)
-        and not each.is_sum
-        and whole_join.read(each.function, each.quantities).heavy_tail
-        for each, _ in asked
-    ]
-    read = [
-        replace(each, highs=np.full_like(each.highs, inf)) if heavy else each
-        for each, heavy in zip(read, tails, strict=True)
-    ]
+    wholes = [whole_join.read(each.function, each.quantities) for each, _ in asked]
+    if isinstance(planned, AdHocQuery):
+        read = [
+            _open_to_tails(each, whole, sampled.sums[ROWS], wanted.moment)
+            for each, (wanted, _), whole in zip(read, asked, wholes, strict=True)
+        ]
     missed = whole_join.misses_much
     unseen_rows = whole_join.missed.rows
     read = [
@@ -537,42 +522,45 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
             whole,
             unseen_rows / np.maximum(sampled.sums[wanted.quantities["count"]], 1.0),
             missed=missed,
-            least=-inf if wanted.function == "avg" else 0.0,
+            least=wanted.moment.least,
+            most=wanted.moment.most,
         )
         for each, (wanted, whole) in zip(read, asked, strict=True)
     ]
     counted = _open_to_missing(counted, whole_join.read("count", {"count": ROWS}), np.empty(0), missed=missed)
     most = whole_join.most
     read = [
-        _at_most(each, most) if wanted.function == "count" else each
+        _at_most(each, most) if wanted.moment.is_count else each
         for each, (wanted, _) in zip(read, asked, strict=True)
     ]
     counted = _at_most(counted, most)
     columns, rest, averages = [], {}, {}
     for part, quotient, found in zip(query.averages, quotients, read[len(query.aggregates) :], strict=True):
         single = _averaged(query, part)
-        column = sampled_column(found, "avg", unit_of(single), shown, sampled.sums[quotient["count"]] <= 0)
+        column = sampled_column(
+            found, single.aggregate.moment, unit_of(single), shown, sampled.sums[quotient["count"]] <= 0
+        )
         averages[part] = widened_column(single, column, counted.highs[shown])
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=False):
         function, own = wanted.function, wanted.quantities
         single = query.single(each.aggregate)
         unit, about = unit_of(single), f"{planned.name}.{each.name}"
-        none = sampled.sums[own["count"]] <= 0 if function != "count" else ~shown
-        column = sampled_column(found, function, unit, shown, none)
+        none = ~shown if wanted.moment.is_count else sampled.sums[own["count"]] <= 0
+        column = sampled_column(found, wanted.moment, unit, shown, none)
         columns.append(widened_column(single, column, counted.highs[shown]))
         rest[each.name] = Estimate.unknown(about, confidence, "sample", [notes.UNSEEN_AVERAGE])
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
             unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))
-            rest[each.name] = _rest(about, unseen, function, confidence, most)
+            rest[each.name] = rest_estimate(about, unseen, function, confidence, most)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
-    few += [notes.HEAVY_TAIL] if any(tails) else []
+    few += [notes.HEAVY_TAIL] if _is_heavy(planned, wholes) else []
     few += [notes.NULL_GROUP_LEFT_OUT] if sampled.leaves_null_out else []
     groups, exact, unrounded = sampled.groups[shown], sampled.whole_groups, {}
     if exact:
         groups, known, totals, _ = _exact_rows(whole_join.grouped, names, query)
-        whole_groups = np.isin(groups, sampled.groups[shown])  # the group of NULL may be left out
+        whole_groups = np.isin(groups, sampled.groups[shown])  # the NULL group may be left out
         groups, totals = groups[whole_groups], {name: each[whole_groups] for name, each in totals.items()}
         mask = pa.array(whole_groups)
         columns = [(value.filter(mask), low.filter(mask), high.filter(mask)) for value, low, high in known]
@@ -596,19 +584,47 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
 def _asked(
     whole_join: WholeJoin, query: GroupQuery, place: int
 ) -> tuple[GroupAggregate, SampleEstimate | None]:
-    """Return an aggregate as the sample is asked for it, and COUNT or SUM over all groups."""
-    function = query.aggregates[place].aggregate.function
-    own = {name: quantity_of_group(place, name) for name in powers_of(function)}
-    if function not in ("count", "sum"):
-        differences = whole_join.differences(own) if function == "avg" else 0.0
-        return GroupAggregate(function, own, differences=differences), None
-    whole = whole_join.read(function, {function: own[function]})
+    """Return the request for an aggregate of the sample, and COUNT or SUM over all groups."""
+    aggregate = query.aggregates[place].aggregate
+    function, moment = aggregate.function, aggregate.moment
+    own = {name: quantity_of_group(place, name) for name in moment.sums}
+    if not moment.is_sum:
+        return GroupAggregate(function, own, differences=whole_join.differences(function, own)), None
+    whole = whole_join.read(function, own)
     return GroupAggregate(function, own, _ends(whole)), whole
 
 
 def _at_most(read: GroupIntervals, most: float) -> GroupIntervals:
-    """Return the numbers of rows of groups, none of which has more than all have."""
+    """Return the numbers of rows of groups, each limited to that of all groups."""
     return GroupIntervals(*(np.minimum(each, most) for each in (read.values, read.lows, read.highs)))
+
+
+def _is_heavy(planned: PlannedQuery, wholes: Sequence[SampleEstimate]) -> bool:
+    """Return whether an aggregate has no bound as the largest values carry it; planned ones have exact totals."""
+    return isinstance(planned, AdHocQuery) and any(each.heavy_tail for each in wholes)
+
+
+def _open_to_tails(
+    read: GroupIntervals, whole: SampleEstimate, rows: FloatArray, moment: Moment
+) -> GroupIntervals:
+    """Return intervals of groups that allow for values larger than all held ones, as the whole join's does.
+
+    rows: those of each group, which give its share of the unseen values.
+    """
+    if not any(whole.tails):
+        return read
+    if (
+        moment.degree > 1
+    ):  # the variance of squares and higher powers is margin enough, unless the largest values carry them
+        return replace(read, highs=np.full_like(read.highs, moment.most)) if whole.heavy_tail else read
+    share = np.maximum(rows, 1.0) / max(float(rows.sum()), 1.0)
+    part = tail_share(share) if moment.is_sum else tail_share(share) / share
+    below, above = (each * part for each in whole.tails)
+    return replace(
+        read,
+        lows=np.minimum(read.lows, read.values - below),
+        highs=np.maximum(read.highs, read.values + above),
+    )
 
 
 def _open_to_missing(
@@ -618,31 +634,24 @@ def _open_to_missing(
     *,
     missed: bool,
     least: float = -inf,
+    most: float = inf,
 ) -> GroupIntervals:
-    """Return the intervals of groups, each of which may hold what the whole join is missing.
+    """Return the intervals of groups, where each group may hold what the whole join is missing.
 
-    whole: of COUNT and SUM, over all groups. unseen: of ratios, the missing rows over those of each group. Where the
-    whole join may be missing most of its rows, ratios may be anything from `least` on.
+    whole: COUNT and SUM over all groups. unseen: for ratios, the missing rows over those of each group. Where the
+    whole join may be missing most of its rows, ratios may be anything from `least` to `most`.
     """
     if whole is not None:
         return replace(read, lows=read.lows - whole.missing[0], highs=read.highs + whole.missing[1])
     if missed:
-        return replace(read, lows=np.full_like(read.lows, least), highs=np.full_like(read.highs, inf))
+        return replace(read, lows=np.full_like(read.lows, least), highs=np.full_like(read.highs, most))
     with np.errstate(invalid="ignore"):
         below, above = (
             np.sqrt(1.0 + unseen) * each for each in (read.values - read.lows, read.highs - read.values)
         )
-    return replace(read, lows=np.maximum(read.values - below, least), highs=read.values + above)
+    lows, highs = np.maximum(read.values - below, least), np.minimum(read.values + above, most)
+    return replace(read, lows=lows, highs=highs)
 
 
 def _ends(whole: SampleEstimate) -> tuple[float, float]:
     return whole.low, whole.high
-
-
-def _rest(name: str, unseen: Interval, function: str, confidence: float, most: float) -> Estimate:
-    """Return COUNT or SUM over the groups that are not seen; most: the rows that there are at most."""
-    value, low, high = unseen
-    if function == "count":
-        value, low, high = (min(max(each, 0.0), most) for each in unseen)
-        value, low, high = round(value), floor(low), ceil(high) if high < inf else inf
-    return Estimate(name, value, low, high, confidence, "sample")

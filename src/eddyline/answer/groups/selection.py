@@ -1,7 +1,8 @@
 """HAVING, ORDER BY and LIMIT on groups that are known up to intervals.
 
-A condition of HAVING certainly holds for a group, certainly does not, or is undecided: its interval lies on one side
-or on both. LIMIT takes the first groups by their estimates, and those are certain that no other could push out.
+A condition of HAVING certainly holds for a group, certainly does not, or is undecided: its interval lies on one
+side or on both. LIMIT takes the first groups by their estimates; groups that no other group could displace are
+certain.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ def select_groups(
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Return (the groups of the answer in its order, notes).
 
-    whole: no group is missing from the table; rest: what those that are missing hold together, by aggregate.
+    whole: no group is missing from the table; rest: what the missing groups hold together, by aggregate.
     """
     about: list[str] = []
     certain = np.ones(table.num_rows, dtype=np.bool_)
@@ -60,7 +61,7 @@ def _is_shown(name: str, query: GroupQuery) -> bool:
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Return numbers, and dates and times as numbers in their order; NaN where there is none."""
+    """Return numbers, and dates and times as numbers in their order; NaN where there is no value."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
@@ -74,7 +75,7 @@ def _ends(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, BoolArray]:
-    """Return (where a condition certainly holds, where it may): of NULL neither, of what is not known it may."""
+    """Return (where a condition certainly holds, where it may): neither for NULL; an unknown value may meet it."""
     low, high = _ends(table, name)
     has_value = np.asarray(table[name].is_valid())
     low = np.where(has_value & np.asarray(table[f"{name}_low"].is_null()), -np.inf, low)
@@ -95,7 +96,7 @@ def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, B
 
 
 def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
-    """Return the places of the groups in the order that the query asks for; equal ones stay as they are."""
+    """Return the places of the groups in the order of the query; the sort is stable."""
     places = np.arange(table.num_rows)
     for part in reversed(query.order):
         column = table[part.name].take(pa.array(places))
@@ -111,7 +112,7 @@ def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
 
 
 def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (worst, best) place values of the groups, the least first; None where nothing about the order is open."""
+    """Return (worst, best) sort values of the groups, the least first; None where the order is certain."""
     if not query.order or query.order[0].name not in query.measures or pc.all(table[EXACT]).as_py():
         return None
     first = query.order[0]
@@ -123,7 +124,7 @@ def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.n
 def _first_for_sure(table: pa.Table, query: GroupQuery, unseen: np.ndarray) -> BoolArray:
     """Return which groups are among the first, whatever the true values are within the intervals.
 
-    unseen: how many groups that are not in the table may be ahead of each.
+    unseen: how many groups outside the table may be ahead of each.
     """
     limit, ends = query.limit, _ends_of_order(table, query)
     assert limit is not None
@@ -135,12 +136,12 @@ def _first_for_sure(table: pa.Table, query: GroupQuery, unseen: np.ndarray) -> B
 
 
 def _unseen_ahead(table: pa.Table, query: GroupQuery, rest: Mapping[str, Estimate]) -> np.ndarray:
-    """Return how many groups that are not in the table may be ahead of each that is: any number, but for counts.
+    """Return how many groups outside the table may be ahead of each inside: any number, except for counts.
 
-    Of groups that hold so many rows together only some can have more than a group has.
+    The total rows of the missing groups limit how many of them can have more rows than a given group.
     """
     first = query.order[0]
-    counts = [each.name for each in query.aggregates if each.aggregate.function == "count"]
+    counts = [each.name for each in query.aggregates if each.aggregate.moment.is_count]
     most = rest[first.name].high if first.name in counts and first.descending else None
     if not isinstance(most, Number):
         return np.full(table.num_rows, np.inf)

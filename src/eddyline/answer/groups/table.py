@@ -1,4 +1,4 @@
-"""The answer of a GROUP BY query: a table of groups with intervals, and what groups not seen may hold together."""
+"""The answer of a GROUP BY query: a table of groups with intervals, and what unseen groups may hold together."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,12 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.answer.drawing import draw_column
+from eddyline.answer.drawing import Markup, block, bold, draw_column, escaped, listed, muted, table
 from eddyline.answer.estimate import Estimate, show_key, show_share
-from eddyline.answer.freshness import Freshness
-from eddyline.answer.markup import Markup, block, bold, escaped, listed, muted, table
-from eddyline.answer.plain import plain
-from eddyline.sql.arrow_types import python_rows, python_values
+from eddyline.answer.freshness import Freshness, plain
+from eddyline.sql.arrow_values import python_rows, python_values
 from eddyline.sql.query import RESERVED
 
 EXACT, SELECTED = RESERVED
@@ -24,8 +22,8 @@ _SHOWN = 20
 class Groups:
     """Groups with their aggregates, each with an interval.
 
-    rest: for each aggregate, what groups that are not seen may hold together; those that HAVING or LIMIT leave out are
-    seen. `exact`: nothing is missing and every number is exact. `notes` and `freshness` are as those of an Estimate.
+    rest: for each aggregate, what the unseen groups may hold together; groups that HAVING or LIMIT leave out count
+    as seen. `exact`: nothing is missing and every number is exact. `notes` and `freshness` are as in an Estimate.
     """
 
     query: str
@@ -42,15 +40,15 @@ class Groups:
     def to_arrow(self) -> pa.Table:
         """Return the groups as an Arrow table.
 
-        It has the group columns by name; for each aggregate `<name>`, `<name>_low` and `<name>_high`; `exact`; and, for
-        a query with HAVING or LIMIT, `selected`: "in" for groups that certainly are in the answer, else "undecided".
-        A number that is not known is NULL with infinite ends, while SQL's NULL has NULL ends; of types without
-        infinities (dates, times, DECIMAL, texts) a NULL that is not `exact` is not known.
+        It has the group columns by name; for each aggregate `<name>`, `<name>_low` and `<name>_high`; `exact`; and,
+        for a query with HAVING or LIMIT, `selected`: "in" for groups that certainly are in the answer, else
+        "undecided". A number that is not known is NULL with infinite ends, while SQL's NULL has NULL ends; for
+        types without infinities (dates, times, DECIMAL, strings) a NULL that is not `exact` is unknown.
         """
         return self.table
 
     def to_pandas(self) -> object:
-        """Return the groups as a pandas DataFrame; dates and times beyond the year 9999 are texts in it."""
+        """Return the groups as a pandas DataFrame; dates and times beyond the year 9999 become strings."""
         values = {name: python_values(self.table[name]) for name in self.table.column_names}
         beyond = [
             name
@@ -101,7 +99,7 @@ class Groups:
         raise KeyError(group)
 
     def inexact(self) -> "Groups":
-        """Return the same groups where rows are known to be missing: no number is exact, and others may be unseen."""
+        """Return the groups where rows are known to be missing: no number is exact, and groups may be unseen."""
         column = pa.array([False] * len(self), pa.bool_())
         table = self.table.set_column(self.table.column_names.index(EXACT), EXACT, column)
         rest = {name: replace(each, low=-inf, high=inf, exact=False) for name, each in self.rest.items()}
@@ -135,7 +133,7 @@ class Groups:
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
     def _lines(self) -> list[list[str]]:
-        """Return the rows as texts, the first ones of many."""
+        """Return the rows as strings, only the first ones if there are many."""
         lines = []
         for row in python_rows(self.table.slice(0, _SHOWN)):
             cells = [show_key(row[name]) for name in self.group_columns]
@@ -145,7 +143,7 @@ class Groups:
 
     @property
     def _is_selective(self) -> bool:
-        """Whether HAVING or LIMIT chooses among the groups, and the table says how surely."""
+        """Whether HAVING or LIMIT chooses among the groups, so that the table shows how surely."""
         return SELECTED in self.table.column_names
 
     def _head(self) -> list[str]:
@@ -179,7 +177,7 @@ class Groups:
         return "\n".join([*told, f"({self._certainty()})"])
 
     def _certainty(self) -> str:
-        """Return how many groups there are, and how sure their numbers."""
+        """Return how many groups there are, and how sure their numbers are."""
         certainty = "exact" if self.exact else f"{show_share(self.confidence)} intervals, {self.method}"
         return f"1 group, {certainty}" if len(self) == 1 else f"{len(self):,} groups, {certainty}"
 
@@ -200,7 +198,7 @@ class Groups:
         return block(bold(self.query), table(head, [*rows, *rest]), muted(told), listed(self.notes), fresh)
 
     def _drawings(self, name: str, told: list[str]) -> list[Markup]:
-        """Return an aggregate of the groups that are shown, drawn on one axis."""
+        """Return drawings of an aggregate of the shown groups on one axis."""
         shown = self.table.slice(0, _SHOWN).select([name, f"{name}_low", f"{name}_high"])
         answers = list(zip(*map(python_values, shown.columns), strict=True))
         return draw_column(answers, [f"{name}: {text}" for text in told])

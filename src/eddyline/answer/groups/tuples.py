@@ -1,28 +1,137 @@
-"""Single values of groups: the tuples of a group and of the columns of a detail, with their rows.
+"""Single values of groups: tuples of a group and a column, also under conditions between relations."""
 
-They are the groups of a query of their own, `GroupQuery.part`, which groups by the detail's columns as well. What is
-read here is to which group of the answer each tuple belongs, and how sure its rows are.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.groups.conditions import grouped_join
-from eddyline.answer.groups.labels import labels_of, rows_of
+from eddyline.answer.groups.columns import Places, labels_of, places_of, rows_of, values_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
-from eddyline.answer.joins.held import held_join
-from eddyline.errors import PlanError
+from eddyline.answer.joins.sampled import held_join
+from eddyline.errors import PipelineError, PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
+from eddyline.sample.conditioned_messages import ConditionedJoin
+from eddyline.sample.cross_conditions import Compared, GroupCondition
 from eddyline.sample.grouped_join import GroupedJoin
-from eddyline.sample.sorting import IntArray, numbered
-from eddyline.sql.query import Detail, GroupQuery
+from eddyline.sample.join import Join
+from eddyline.sample.packing import BoolArray, IntArray, numbered
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.query import CrossCondition, Detail, GroupColumn, GroupQuery
+from eddyline.sql.typing import common_type
+from eddyline.types import Column
+
+# Grouped queries over a stream sample; conditions between relations are evaluated on the values of groups.
+
+
+def grouped_join(join: Join, planned: PlannedQuery, query: GroupQuery) -> GroupedJoin:
+    """Return the groups of a query over its sample, without those that do not meet its conditions."""
+    assert planned.shape is not None
+    quantities = list(planned.shape.quantities.values())
+    if not query.conditions:
+        return GroupedJoin(join, quantities)
+    places = places_of(query)
+    kept = [
+        {places[group.relation, group.expression] for group in query.groups if group.relation == k}
+        for k in range(len(query.relations))
+    ]
+    return ConditionedJoin(
+        join,
+        quantities,
+        kept,
+        lambda grouped: [_condition(each, places, grouped) for each in query.conditions],
+    )
+
+
+def _condition(condition: CrossCondition, places: Places, grouped: GroupedJoin) -> GroupCondition:
+    columns: dict[int, tuple[int, ...]] = {}
+    for column in condition.columns:
+        columns[column.relation] = (
+            *columns.get(column.relation, ()),
+            places[column.relation, column.expression],
+        )
+    if condition.comparison == "=":
+        return GroupCondition(columns, _equality(condition, columns, grouped))
+    values = {
+        column: values_of(grouped, column, places, np.arange(len(grouped.codes[column.relation])))
+        for column in condition.columns
+    }
+    if condition.comparison is not None:
+        return GroupCondition(columns, _comparison(condition, list(values.values())))
+    return GroupCondition(columns, _Evaluated(condition, tuple(columns), values))
+
+
+def _equality(
+    condition: CrossCondition, columns: Mapping[int, tuple[int, ...]], grouped: GroupedJoin
+) -> Compared:
+    """Return the equality of two columns by their codes, as in joins."""
+    sides = [
+        (grouped.codes[column.relation].codes[place], grouped.codes[column.relation].nulls[place])
+        for column in condition.columns
+        for place in columns[column.relation]
+    ]
+    codes, nulls = (np.concatenate(each) for each in zip(*sides, strict=True))
+    values, ranks = np.unique(codes, return_inverse=True)
+    return _compared(condition, np.where(nulls, -1, ranks), len(sides[0][0]), len(values))
+
+
+def _comparison(condition: CrossCondition, sides: Sequence[pa.Array]) -> Compared:
+    """Return a comparison of two columns by the ranks of their values."""
+    left, right = (column.expression.type for column in condition.columns)
+    kind = common_type(left, right)
+    assert kind is not None
+    values = pa.concat_arrays([side.cast(to_arrow(kind)) for side in sides])
+    ranks = pc.rank(values, tiebreaker="dense").to_numpy() - 1
+    known = np.asarray(values.is_valid())
+    return _compared(condition, np.where(known, ranks.astype(np.int64), -1), len(sides[0]), len(values))
+
+
+def _compared(condition: CrossCondition, ranks: IntArray, ours: int, size: int) -> Compared:
+    """Return a comparison by ranks: first those of the first relation's groups, then the second's."""
+    left, right = (column.relation for column in condition.columns)
+    assert condition.comparison is not None
+    return Compared(
+        condition.comparison, left, right, {left: ranks[:ours], right: ranks[ours:]}, max(size, 1)
+    )
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """A condition evaluated on the groups of its relations; values: those of each column, by group."""
+
+    condition: CrossCondition
+    relations: tuple[int, ...]
+    values: Mapping[GroupColumn, pa.Array]
+
+    def __call__(self, groups: Sequence[IntArray]) -> BoolArray:
+        of_relation = dict(zip(self.relations, groups, strict=True))
+        table = pa.table(
+            {
+                column.name: values.take(pa.array(of_relation[column.relation]))
+                for column, values in self.values.items()
+            }
+        )
+        columns = tuple(Column(column.name, column.expression.type) for column in self.values)
+        try:
+            found = evaluate(self.condition.text, table, columns)
+        except PipelineError as error:
+            raise PlanError(
+                f"the condition {self.condition.written!r} fails on joined rows: {error}"
+            ) from error
+        return np.asarray(found.fill_null(fill_value=False).to_numpy(), dtype=np.bool_)
+
+
+# Single values of groups: the tuples of a group and of the columns of a detail, with their rows.
+#
+# They are the groups of a separate query, `GroupQuery.part`, which also groups by the detail's columns. This
+# section finds the group of the answer to which each tuple belongs, and how sure its rows are.
+
 
 Labels = Sequence[tuple[object, ...]]
 """The group columns' values of each group of an answer."""
@@ -33,8 +142,8 @@ class Tuples:
     """The tuples of a detail that have rows and no NULL.
 
     owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
-    where everything is held. sampled: what tells how sure they are, None where everything is held; places: the tuple
-    that each of its groups is, -1 for those left out. one_value_each: what is followed is the tuple itself. negative:
+    where everything is held. sampled: what gives their precision, None where everything is held; places: the tuple
+    of each of its groups, -1 for those left out. one_value_each: what is followed is the tuple itself. negative:
     how many elements have more deletes than inserts.
     """
 
@@ -49,7 +158,7 @@ class Tuples:
 
     @property
     def exact(self) -> bool:
-        """Whether all tuples are there, with all their rows."""
+        """Whether all tuples are held, with all their rows."""
         return self.sampled is None
 
 
@@ -76,7 +185,7 @@ def read_tuples(
 
 
 def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
-    """Return whether all rows of a tuple have one value of a link, because the tuple has its columns."""
+    """Return whether all rows of a tuple have one value of a link, because the tuple includes its columns."""
     assert isinstance(planned.query, GroupQuery)
     if own_links(planned.query, grouped)[link]:
         return True
@@ -89,7 +198,7 @@ def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
             return True
         if isinstance(
             planned, AdHocQuery
-        ):  # of a link that it does not join on it has the key beside the column
+        ):  # for a link that it does not join on, it has the key next to the column
             parts = planned.kept if grouped.join.state.grouped else planned.exact
             own = {each.expression for each in planned.query.groups if each.relation == relation}
             if own >= {*parts[view.dictionary].wanted.keys[position].columns}:
@@ -126,7 +235,7 @@ def _kept(
 
 
 def _owners(columns: Sequence[pa.Array], number: int, labels: Labels) -> IntArray:
-    """Return which of the answer's groups each of so many tuples is of, -1 where none; columns: those of the groups."""
+    """Return the answer's group of each of `number` tuples, -1 for none; columns: those of the groups."""
     group: IntArray = np.zeros(number, dtype=np.int64)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

@@ -1,8 +1,8 @@
-"""Aggregates over all joined rows of a grouped query together: its only row, or what bounds groups that are not shown.
+"""Aggregates over all joined rows of a grouped query: its only row, or what bounds groups that are not shown.
 
-They are read as aggregates over a join without groups are, calibrated by the exact totals of its relations. Under
-conditions between relations a value adds what it adds to the rows that meet them; what may be missed is judged by the
-join without the conditions, of which those rows are a part.
+They are read like aggregates over a join without groups, calibrated by the exact totals of its relations. Under
+conditions between relations a value counts with what it adds to the rows that meet them; what may be missing is
+estimated from the join without the conditions, which includes those rows.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from math import inf
 
 import numpy as np
 
+from eddyline.aggregates.catalog import moment_named
 from eddyline.answer import notes
-from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import Missed, missed_rows, read_quantities
-from eddyline.answer.joins.sampled_ratios import row_differences
+from eddyline.answer.joins.sampled_ratios import SampleEstimate, row_differences
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW, ROWS
@@ -24,15 +24,15 @@ from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.conditioned_messages import ConditionedMessages
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
-from eddyline.sample.roster import FloatArray
+from eddyline.sample.state import FloatArray
 
 _DROPPED = 0.2
-"""The largest share of rows that reductions are taken to have dropped on one side of a quantile; chosen on the bank."""
+"""The largest share of rows assumed dropped by reductions on one side of a quantile; chosen on the bank."""
 
 
 @dataclass(frozen=True)
 class WholeJoin:
-    """The sampled join of a grouped query; grouped: with its groups, of its quantities in order.
+    """The sampled join of a grouped query; grouped: the join with groups, its quantities in order.
 
     most: how many rows it can have, by the exact numbers of rows of its streams.
     """
@@ -45,9 +45,9 @@ class WholeJoin:
     _known: dict[tuple[object, ...], SampleEstimate] = field(default_factory=dict)
 
     def read(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
-        """Return an aggregate; quantities: what those that it is made of are called in the query.
+        """Return an aggregate; quantities: the query's names of those that it is made of.
 
-        Aggregates of equal weights and totals are read once.
+        Aggregates with equal weights and totals are read once.
         """
         parts = [
             (name, self._columns[quantity], *self.planned.totals.get(quantity, ()))
@@ -72,47 +72,60 @@ class WholeJoin:
             EVERY_ROW: self._totals(EVERY_ROW)
         }
         found = read_quantities(sampled, function, totals, self.confidence)
-        if function in ("count", "sum"):
+        moment = moment_named(function)
+        if moment.is_sum:
             return found
         shown = self._messages is None or _shows_sampled(sampled["count"])
         if shown and not self.misses_much:
             return found
-        return dataclasses.replace(found, low=-inf if function == "avg" else 0.0, high=inf)
+        return dataclasses.replace(found, low=moment.least, high=moment.most)
 
-    def differences(self, quantities: Mapping[str, str]) -> float:
-        """Return the variance between rows of the measure of an average; quantities: as `read` has them."""
+    def differences(self, function: str, quantities: Mapping[str, str]) -> float:
+        """Return the variance between rows of what they add to a ratio; quantities: as `read` has them.
+
+        0 for variances, whose error from few values is bounded in another way.
+        """
         assert self.planned.shape is not None
+        moment = moment_named(function)
+        if moment.is_spread:
+            return 0.0
         own = {name: self.planned.shape.quantities[quantity] for name, quantity in quantities.items()}
-        return row_differences(sampled_quantities(self.grouped.join.only(own)), {"sum": 1.0})
+        sampled = sampled_quantities(self.grouped.join.only(own))
+        if moment.degree == 1:
+            return row_differences(sampled, {"sum": 1.0})
+        sums = {name: np.float64(each.total) for name, each in sampled.items()}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = {name: float(each) for name, each in moment.factors(sums).items()}
+        return row_differences(sampled, factors) if np.all(np.isfinite([*factors.values()])) else 0.0
 
     @property
     def misses_much(self) -> bool:
-        """Whether a heavy value may hold much of the join that the sample does not follow."""
+        """Whether a heavy unfollowed value may hold much of the join."""
         return self.missed.share > notes.MOSTLY_MISSED
 
     @property
     def missing_share(self) -> float:
         """The share of the joined rows that the sample may not show, for quantiles.
 
-        By exact totals; reductions drop rows as they come, and move a quantile by less.
+        It is from exact totals; reductions drop rows as they come, which moves a quantile by less.
         """
         return max(self.missed.share, min(self.read("count", {"count": ROWS}).missing_share, _DROPPED))
 
     @cached_property
     def missed(self) -> Missed:
-        """What exact totals tell of the joined rows that the sample does not show."""
+        """What exact totals show about the joined rows that the sample does not show."""
         assert self.planned.shape is not None
         join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
         totals = {"count": self._totals(ROWS), EVERY_ROW: self._totals(EVERY_ROW)}
         return missed_rows(sampled_quantities(join) | self._every_row, totals)
 
     def _totals(self, quantity: str) -> list[float]:
-        """Return the exact totals of the relations of a quantity, nothing where none is known."""
+        """Return the exact totals of the relations of a quantity, empty where none is known."""
         return [self.snapshot.weighed_total(each) for each in self.planned.totals.get(quantity, ())]
 
     @cached_property
     def _every_row(self) -> dict[str, SampledQuantity]:
-        """All rows that could join, whatever the predicates, where only their number is known: of unplanned queries."""
+        """All rows that could join, whatever the predicates, for ad hoc queries: only their number is known."""
         assert self.planned.shape is not None
         if EVERY_ROW not in self.planned.totals:
             return {}
@@ -120,7 +133,7 @@ class WholeJoin:
         return sampled_quantities(self.grouped.join.only({EVERY_ROW: every}))
 
     def _sampled(self, join: Join, quantities: Mapping[str, str]) -> dict[str, SampledQuantity]:
-        """Return the quantities as the sample sees them, of rows that meet the query's conditions."""
+        """Return the quantities as the sample sees them, over rows that meet the query's conditions."""
         found = sampled_quantities(join)
         messages = self._messages
         if messages is None:
@@ -140,7 +153,7 @@ class WholeJoin:
 
     @cached_property
     def _messages(self) -> ConditionedMessages | None:
-        """The messages of rows that meet the conditions, each sampled value counted 1/pi times; None without any."""
+        """The messages of rows that meet the conditions, sampled values counting 1/pi times; None without any."""
         made = self.grouped.sampled([False] * len(self.grouped.sizes))
         return made if isinstance(made, ConditionedMessages) else None
 
@@ -151,20 +164,26 @@ class WholeJoin:
 
 
 def _shows_sampled(count: SampledQuantity) -> bool:
-    """Return whether a value that might not be followed adds rows: those that are certain tell nothing of others."""
+    """Return whether a value that might be unfollowed adds rows: surely followed values do not represent others."""
     return bool(np.any(count.values.probabilities[count.added != 0.0] < 1.0))
 
 
 @dataclass(frozen=True)
 class ConditionedQuantity(SampledQuantity):
-    """A quantity of which only rows that meet conditions between relations count.
+    """A quantity that counts only rows that meet conditions between relations.
 
-    conditioned: the messages of such rows; column: the quantity among theirs. certain: what followed values hold.
+    conditioned: the messages of such rows; column: the quantity's column in them. certain: what followed values
+    hold.
     """
 
     conditioned: ConditionedMessages
     column: int
     certain: int
+
+    @property
+    def multiplied(self) -> int:
+        """As above, beyond one: no sketch shows heavy values under conditions."""
+        return self.messages.most_members - 1
 
     @cached_property
     def followed(self) -> float:
@@ -173,10 +192,11 @@ class ConditionedQuantity(SampledQuantity):
 
     @cached_property
     def unseen_share(self) -> float:
-        """Which share of the rows of a value may meet the conditions, if any does.
+        """The share of the rows of a value that may meet the conditions, if any row does.
 
-        The product over the relations of what a value with rows that may meet them has of such rows, over what a
-        value has of all rows. Rows that may: those that meet comparisons with some row of the other relation.
+        It is a product over the relations: the number of rows that may meet the conditions per value with such
+        rows, divided by the number of all rows per value. Rows that may meet them are those that meet comparisons
+        with some row of the other relation.
         """
         share = 1.0
         for relation in range(len(self.messages.relations)):
@@ -188,7 +208,7 @@ class ConditionedQuantity(SampledQuantity):
         weights = np.abs(self.conditioned.weights[relation][:, self.column].astype(np.float64))
         may = conditions.may_hold(relation)[self.conditioned.join.codes[relation].of_rows] & (weights > 0.0)
         if not np.any(may):
-            return 1.0  # of none nothing is known
+            return 1.0  # nothing is known without values
         shares = []
         for link, places in zip(mine.variables, mine.places, strict=True):
             factors = self.conditioned.factors[link][:, 0]
@@ -204,12 +224,12 @@ class ConditionedQuantity(SampledQuantity):
 
     @cached_property
     def total(self) -> float:
-        """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
+        """The unbiased estimate: every joined row counts 1/pi for each of the values that it depends on."""
         return float(self._added_at(0).sum())
 
     @cached_property
     def added(self) -> FloatArray:
-        """What each value adds to the total: the joined rows, scaled up, that stand on it."""
+        """What each value adds to the total: the joined rows, scaled up, that depend on it."""
         added = np.zeros(len(self.values))
         for variable, places in enumerate(self.values.places):
             np.add.at(added, places, self._added_at(variable))

@@ -11,12 +11,18 @@ import numpy as np
 from msgspec.structs import replace
 
 from eddyline.answer.interval import FloatArray
-from eddyline.answer.joins.agms import est_join_size
-from eddyline.answer.joins.contraction import JoinTree
-from eddyline.answer.joins.row_estimates import RowEstimates, sum_of
+from eddyline.answer.joins.document import SubJoins, document_side, skimmed_sub_joins, sub_joins
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
-from eddyline.answer.joins.tree import SkimmedRelation, hash_tree, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import SketchedRelation, hash_join, in_units, skimmed_join
+from eddyline.answer.joins.tree import SkimmedRelation, est_join_size, hash_tree, skim_relations, skimmed_tree
+from eddyline.answer.joins.two_way import (
+    JoinTree,
+    RowEstimates,
+    SketchedRelation,
+    hash_join,
+    in_units,
+    skimmed_join,
+    sum_of,
+)
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.kernels.doubles import as_floats
@@ -25,11 +31,12 @@ from eddyline.plan.layout import SKETCHED_LOWEST, Demand, KeptSynopsis, Sketched
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
+from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sql.query import Query
 
 WIDEST_SCAN = 1 << 20
-"""The widest range of integer keys that is scanned for dense ones where the table names none."""
+"""The widest range of integer keys that is scanned for dense ones where the candidate table is empty."""
 _BITS = 50
 
 
@@ -38,9 +45,31 @@ def read_quantities(
 ) -> dict[str, RowEstimates]:
     """Return the readings of all quantities of a query, row by row from the same hash functions.
 
-    A quotient of two quantities correlates their rows. So all are read at one depth, and each part at one width, the
-    smallest that any of their sketches has: equal rows of sketches of one query hash alike.
+    A quotient of two quantities correlates their rows. So all are read at one depth, and each part at one width,
+    the smallest of any of their sketches: equal rows of sketches of one query hash alike.
     """
+    parts = _parts_of(snapshot, query, quantities, method)
+    trees = [part for each in parts.values() for part in each if part.is_skimmed_tree]
+    skimmed = dict(zip(map(id, trees), skim_relations([part.joined for part in trees]), strict=True))
+    return {
+        name: sum_of([part.read(skimmed.get(id(part), ())) for part in each]) for name, each in parts.items()
+    }
+
+
+def read_sub_joins(
+    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+) -> dict[str, list[SubJoins]]:
+    """Return the four sub-joins of each part of each quantity of a two-way join; empty for atomic sketches."""
+    return {
+        name: [made for part in parts if (made := part.split()) is not None]
+        for name, parts in _parts_of(snapshot, query, quantities, method).items()
+    }
+
+
+def _parts_of(
+    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+) -> "dict[str, list[_Part]]":
+    """Return the parts of each quantity, at the depth and widths at which all are read."""
     kept = {
         name: [[snapshot.layout.by_id[each] for each in part] for part in quantity.sketches]
         for name, quantity in quantities.items()
@@ -50,24 +79,19 @@ def read_quantities(
         min(_shape(each)[0] for part in together for each in part)
         for together in zip(*kept.values(), strict=True)
     ]
-    parts = {
+    return {
         name: [
             _Part(snapshot, query, relations, method, (width, depth))
             for relations, width in zip(each, widths, strict=True)
         ]
         for name, each in kept.items()
     }
-    trees = [part for each in parts.values() for part in each if part.is_skimmed_tree]
-    skimmed = dict(zip(map(id, trees), skim_relations([part.joined for part in trees]), strict=True))
-    return {
-        name: sum_of([part.read(skimmed.get(id(part), ())) for part in each]) for name, each in parts.items()
-    }
 
 
 def sides_of(
     snapshot: Snapshot, quantities: Mapping[str, SketchedQuantity]
 ) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
-    """Return the two sides of each quantity of a two-way join, all in one shape, to be read beside a sample."""
+    """Return the two sides of each quantity of a two-way join, all in one shape, to be read alongside a sample."""
     by_id = snapshot.layout.by_id
     kept = {name: [by_id[each] for each in quantity.sketches[0]] for name, quantity in quantities.items()}
     shapes = [_shape(each) for relations in kept.values() for each in relations]
@@ -88,7 +112,7 @@ class _Part:
 
     @property
     def is_skimmed_tree(self) -> bool:
-        """Whether relations of a tree are skimmed, each by itself."""
+        """Whether relations of a tree are skimmed separately."""
         atomic = any(isinstance(each.spec, AgmsSpec) for each in self.relations)
         return len(self.relations) > 2 and self.method != "hash" and not atomic
 
@@ -101,7 +125,7 @@ class _Part:
         )
 
     def read(self, skimmed: Sequence[SkimmedRelation]) -> RowEstimates:
-        """Return what the synopses tell, row by row; skimmed: the relations of a tree."""
+        """Return what the synopses show, row by row; skimmed: the relations of a tree."""
         atomic = [
             (k.spec, single_words(self.snapshot, k)) for k in self.relations if isinstance(k.spec, AgmsSpec)
         ]
@@ -109,14 +133,46 @@ class _Part:
             made = est_join_size([_narrowed((spec, one.counters), self.shape[0]) for spec, one in atomic])
             norms = [sqrt(float((one.counters.astype(np.float64) ** 2).mean())) for _, one in atomic]
             return made.in_units([one.unit for _, one in atomic], [one.cut_off for _, one in atomic], norms)
+        if any(isinstance(each.spec, DyadicSpec) for each in self.relations):
+            found, words = self.sub_joins()
+            return _in_units_of(found.reading, words)
         tree, sides = self.joined
         if len(sides) == 2:
             return _two_way(sides[0], sides[1], self.method)
         return hash_tree(tree, sides) if self.method == "hash" else skimmed_tree(tree, sides, skimmed)
 
+    def split(self) -> SubJoins | None:
+        """Return the four sub-joins of two relations, in the units of their measures; None for atomic sketches."""
+        if any(isinstance(each.spec, AgmsSpec) for each in self.relations):
+            return None
+        if any(isinstance(each.spec, DyadicSpec) for each in self.relations):
+            found, words = self.sub_joins()
+            return found.in_units([one.unit for one in words])
+        _, sides = self.joined
+        return skimmed_sub_joins(sides[0], sides[1]).in_units([side.unit for side in sides])
+
+    def sub_joins(self) -> tuple[SubJoins, list["SingleWords"]]:
+        """Return the four sub-joins of two relations in their counters' units, and these.
+
+        Paper: skimmed, ESTSKIMJOINSIZE.
+        """
+        words = [single_words(self.snapshot, each) for each in self.relations]
+        made = [
+            document_side(*_dyadic_spec(each).narrowed(one.counters, *self.shape))
+            for each, one in zip(self.relations, words, strict=True)
+        ]
+        (left, n_left), (right, n_right) = made
+        return sub_joins(left, right, (n_left, n_right)), words
+
+
+def _in_units_of(reading: RowEstimates, words: Sequence["SingleWords"]) -> RowEstimates:
+    """Return a reading in the units of its relations' counters, allowing for what is cut off them."""
+    norms = [sqrt(float((one.counters.astype(np.float64) ** 2).sum())) for one in words]
+    return reading.in_units([one.unit for one in words], [one.cut_off for one in words], norms)
+
 
 def _narrowed(one: tuple[AgmsSpec, Int64Array], width: int) -> tuple[AgmsSpec, Int64Array]:
-    """Return atomic sketches cut to so many copies: the first ones, which hash alike."""
+    """Return atomic sketches cut to the first copies, which hash alike."""
     spec, counters = one
     return msgspec.structs.replace(spec, width=width, number_words=1), counters[: width * spec.depth]
 
@@ -153,7 +209,7 @@ def _side(
 
 
 class SingleWords(NamedTuple):
-    """Counters of a sketch in one word each: what 1 of them is, and what may be cut off all rows together."""
+    """Counters of a sketch in one word each, their unit, and what may be cut off all rows together."""
 
     counters: Int64Array
     unit: float = 1.0
@@ -161,7 +217,7 @@ class SingleWords(NamedTuple):
 
 
 def single_words(snapshot: Snapshot, kept: KeptSynopsis) -> SingleWords:
-    """Return the counters of a sketch, those of several words in units so small that one word holds them well."""
+    """Return the counters of a sketch; those of several words in a unit at which one word is precise enough."""
     counters = snapshot.counters[kept.id]
     if kept.number_words == 1:
         return SingleWords(counters)
@@ -171,7 +227,7 @@ def single_words(snapshot: Snapshot, kept: KeptSynopsis) -> SingleWords:
 
 
 def whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
-    """Return (numbers as integers, in units so small that these hold them well; the unit)."""
+    """Return (numbers as integers in a unit so small that little precision is lost, the unit)."""
     largest = float(np.abs(values).max(initial=0.0))
     unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
     return np.rint(values / unit).astype(np.int64), float(unit)
@@ -204,16 +260,24 @@ def reduced(
 def self_join(snapshot: Snapshot, name: str) -> float:
     """Return the sum of squared frequencies: the mean over rows (or copies) of what a sketch holds, squared."""
     spec = snapshot.layout.by_id[name].spec
-    assert isinstance(spec, HashSketchSpec | AgmsSpec)
+    assert isinstance(spec, HashSketchSpec | AgmsSpec | DyadicSpec)
     one = single_words(snapshot, snapshot.layout.by_id[name])
+    if isinstance(spec, DyadicSpec):
+        leaves = one.counters[: spec.depth * spec.width].astype(np.float64) * one.unit
+        return float((leaves**2).sum()) / spec.depth
     squares = float(((one.counters * one.unit) ** 2).sum()) / spec.depth
     return squares / spec.width if isinstance(spec, AgmsSpec) else squares
 
 
 def _shape(kept: KeptSynopsis) -> tuple[int, int]:
     """Return (width, depth) of a sketch."""
-    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec)
+    assert isinstance(kept.spec, HashSketchSpec | AgmsSpec | DyadicSpec)
     return kept.spec.width, kept.spec.depth
+
+
+def _dyadic_spec(kept: KeptSynopsis) -> DyadicSpec:
+    assert isinstance(kept.spec, DyadicSpec)
+    return kept.spec
 
 
 def _hash_spec(kept: KeptSynopsis) -> HashSketchSpec:

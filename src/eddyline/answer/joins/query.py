@@ -1,19 +1,17 @@
-"""Aggregates over joins: which reading answers, and what the reader is told of it."""
+"""Aggregates over joins: chooses the reading that answers, and adds the notes."""
 
 from collections.abc import Mapping
 from math import inf
 
 from eddyline.answer import notes
 from eddyline.answer.aggregates import told, told_exactly, unit_of, weighed_unit
-from eddyline.answer.estimate import Estimate
+from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
-from eddyline.answer.joins.held import held_join
 from eddyline.answer.joins.quantities import read_quantities, sides_of
+from eddyline.answer.joins.ratio import aggregate_of
 from eddyline.answer.joins.residual import read_residual_join
-from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.sampled import missed_rows, read_sample_join
-from eddyline.answer.joins.sketched import aggregate_of
-from eddyline.answer.rounding import most_rows, widened
+from eddyline.answer.joins.sampled import held_join, missed_rows, read_sample_join
+from eddyline.answer.joins.two_way import RowEstimates
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
 from eddyline.plan.layout import PlannedQuery
@@ -60,7 +58,7 @@ def _by_sample(
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         if (
-            function not in ("count", "sum")
+            not query.aggregate.moment.is_sum
             and missed_rows(sample.quantities, totals).share > notes.MOSTLY_MISSED
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
@@ -86,7 +84,7 @@ def _by_sketches(
 
 
 def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:
-    """Return what the sketches tell of each quantity, in the units of the answer."""
+    """Return the sketches' reading of each quantity, in the units of the answer."""
     return {
         name: reading.scaled(weighed_unit(query, name))
         for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
@@ -94,7 +92,7 @@ def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mappin
 
 
 def _method(weight: float) -> str:
-    """Return which reading told what the sample does not follow: the sample, a sketch, or both."""
+    """Return which reading estimated what the sample does not follow: the sample, a sketch, or both."""
     if weight >= _MOSTLY:
         return SAMPLE
     return "sample and skimmed" if weight > 1 - _MOSTLY else "skimmed"

@@ -1,14 +1,20 @@
-"""Functions of several readings of one join, by the delta method: AVG = SUM / COUNT, and the variance."""
+"""Functions of several sketched quantities of one join, by the delta method: AVG and variances."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import atanh, inf, isclose, nan, sqrt, tanh
+from math import atanh, inf, isclose, isfinite, nan, sqrt, tanh
 
 import numpy as np
 
+from eddyline.aggregates.catalog import moment_named
+from eddyline.aggregates.moments import Moment, Quotient
 from eddyline.answer.interval import Interval
-from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.two_way import RowEstimates
+from eddyline.errors import PlanError
+
+# AVG = SUM / COUNT, and the variance.
+
 
 _EPSILON = 4 * 2.0**-52
 
@@ -28,31 +34,30 @@ def ratio(sum_reading: RowEstimates, count_reading: RowEstimates, confidence: fl
     return Interval.around(value, half)
 
 
-def mean_square_deviation(
-    squares: RowEstimates, sums: RowEstimates, counts: RowEstimates, confidence: float
-) -> Interval:
-    """Return the interval of the population variance from readings of sum x^2, sum x and the count.
+def quotient_of(moment: Quotient, readings: Mapping[str, RowEstimates], confidence: float) -> Interval:
+    """Return the interval of an aggregate of the population: a combination of sums, divided by the count.
 
-    With m the mean, the sum of (x - m)^2 is squares - 2 m sums + m^2 counts, and does not change to first order
-    with m: so its error is that of the combination of readings at the estimated m.
+    The combination may include means, but does not change with them to first order: the sum of (x - m)^2 is squares
+    - 2 m sums + m^2 counts. So its error is that of the combination of readings at the estimated means.
     """
-    if abs(counts.value) <= counts.half_width(confidence):
-        return ratio(squares, counts, confidence)
-    mean = sums.value / counts.value
-    parts, factors = [squares, sums, counts], [1.0, -2 * mean, mean * mean]
-    deviations = combination(parts, factors)
+    first, counts = next(iter(moment.sums)), readings["count"]
+    if moment.degree == 1 or abs(counts.value) <= counts.half_width(confidence):
+        return ratio(readings[first], counts, confidence)
+    numerator = moment.numerator({name: reading.value for name, reading in readings.items()})
+    parts, factors = [readings[name] for name in numerator], list(numerator.values())
+    combined = combination(parts, factors)
     cancelled = _EPSILON * sum(abs(f * part.value) for part, f in zip(parts, factors, strict=True))
-    deviations = replace(deviations, rounding=deviations.rounding + cancelled)
-    value, low, high = ratio(deviations, counts, confidence)
-    return Interval(max(value, 0.0), max(low, 0.0), high)
+    combined = replace(combined, rounding=combined.rounding + cancelled)
+    value, low, high = ratio(combined, counts, confidence)
+    return Interval(max(value, moment.least), max(low, moment.least), high)
 
 
 def combination(readings: Sequence[RowEstimates], factors: Sequence[float]) -> RowEstimates:
     """Return the sum of readings that share their hash functions, each times its factor.
 
-    The expected row variance takes the correlations that are measured over the rows, each one standard error
-    off (on Fisher's scale) to the side that makes the variance larger, so that few rows which happen to agree do
-    not claim an exact difference.
+    The expected row variance uses the correlations measured over the rows. Each is moved by one standard error (on
+    Fisher's scale) to the side that makes the variance larger, so that a few rows which happen to agree do not
+    imply an exact difference.
     """
     wide = [factor * sqrt(reading.row_variance) for reading, factor in zip(readings, factors, strict=True)]
     variance = sum(each * each for each in wide)
@@ -68,10 +73,33 @@ def combination(readings: Sequence[RowEstimates], factors: Sequence[float]) -> R
 
 
 def _cautious_correlation(one: RowEstimates, other: RowEstimates, *, rising: bool) -> float:
-    """Return the correlation of two readings' rows, moved up where it adds to a variance, down where it takes."""
+    """Return the correlation of two readings' rows, moved up where it adds to a variance, else down."""
     depth = len(one.rows)
     if depth < 4 or isclose(one.rows.std(), 0.0) or isclose(other.rows.std(), 0.0):
         return 1.0 if rising else 0.0
     measured = float(np.clip(np.corrcoef(one.rows, other.rows)[0, 1], -0.9999, 0.9999))
     shift = 1 / sqrt(depth - 3)
     return tanh(atanh(measured) + shift) if rising else tanh(atanh(measured) - shift)
+
+
+# Aggregates over a join from the readings of its sketches.
+
+
+def aggregate_of(function: str, readings: Mapping[str, RowEstimates], confidence: float) -> Interval:
+    """Return an aggregate, by name, from the readings of its quantities, in the units of the answer."""
+    moment = moment_named(function)
+    if moment.is_sum:
+        return Interval.around(readings[function].value, readings[function].half_width(confidence))
+    if not isinstance(moment, Quotient):
+        raise PlanError(f"{moment.written} over a join is not answered by sketches alone.")
+    found = quotient_of(moment, readings, confidence)
+    return _from_population(moment, found, readings["count"].value) if moment.is_spread else found
+
+
+def _from_population(moment: Moment, spread: Interval, count: float) -> Interval:
+    """Return a variance or a standard deviation from the population variance of the rows."""
+    scale = count / (count - 1) if moment.fewest > 1 and count > 1 else 1.0
+    ends = [max(end, 0.0) * scale if isfinite(end) else end for end in spread]
+    if moment.is_root:
+        ends = [sqrt(end) if isfinite(end) and end > 0 else end for end in ends]
+    return Interval(ends[0], max(ends[1], 0.0) if ends[1] == -inf else ends[1], ends[2])

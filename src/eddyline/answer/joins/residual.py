@@ -1,9 +1,10 @@
 """Two-way joins by a sample and a sketch together: the sketch reads what the sample does not follow.
 
-Sketches are linear and the rows of followed values are known exactly. Taken off the counters, they leave a sketch of
-the unfollowed rest alone, whose join is the residual. It is skimming with dense values that are known and not
-estimated. The rest of the join then has two estimates: A, which scales the followed values up, and B, the residual.
-A does not see what it does not follow, so its own variance cannot be trusted; B's can, and tells A's as well.
+Sketches are linear and the rows of followed values are known exactly. Subtracting them from the counters leaves a
+sketch of only the unfollowed rest, whose join is the residual. This is skimming with dense values that are known
+and not estimated. The rest of the join then has two estimates: A, which scales the followed values up, and B, the
+residual. A does not see what it does not follow, so its own variance cannot be trusted. B's can, and gives A's as
+well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,25 +13,30 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
+from eddyline.aggregates.catalog import moment_named
+from eddyline.aggregates.moments import Moment, Quotient
 from eddyline.answer.interval import Interval, half_width_of_both
 from eddyline.answer.joins.quantities import whole_numbers
 from eddyline.answer.joins.ratio import combination
-from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.sample_estimate import SampleEstimate, with_pieces
 from eddyline.answer.joins.sampled import Totals, read_sample_join, within_certain
-from eddyline.answer.joins.sampled_ratios import CANCELLED, calibrated_combination
+from eddyline.answer.joins.sampled_ratios import (
+    CANCELLED,
+    SampleEstimate,
+    calibrated_combination,
+    with_pieces,
+)
 from eddyline.answer.joins.sampled_values import SampledQuantity
-from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
+from eddyline.answer.joins.two_way import RowEstimates, SketchedRelation, skimmed_join
 from eddyline.sample.join import Join
 from eddyline.sample.messages import added
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.counters import key_array
 
 Sides = tuple[SketchedRelation, SketchedRelation]
 
 
 @dataclass(frozen=True)
 class CombinedEstimate:
-    """An estimate by a sample and a residual sketch; weight: the part of the unfollowed rest that the sample told."""
+    """An estimate by a sample and a residual sketch; weight: the sample's weight in the unfollowed rest."""
 
     value: float
     low: float
@@ -48,12 +54,13 @@ def read_residual_join(
 ) -> CombinedEstimate:
     """Return the answer of an aggregate over a two-way join; sides: the sketches of each quantity, in its units.
 
-    sample: the answer by the sample alone, if it was read already.
+    sample: the answer by the sample alone, if it was already read.
     """
     sample = read_sample_join(join, function, totals, confidence) if sample is None else sample
     if sample.exact:
         return CombinedEstimate(sample.value, sample.low, sample.high, 1.0)
-    if function in ("count", "sum"):
+    moment = moment_named(function)
+    if moment.is_sum:
         residual = skimmed_join(*residual_sides(join, function, sides[function]))
         both = combine(sample, residual, confidence)
         ends = Interval(both.value, both.low, both.high)
@@ -62,11 +69,15 @@ def read_residual_join(
         )
     reader = _Reader(join, totals, sides, sample.quantities, confidence)
     found = reader.mean(sample.mean)
-    return found if function == "avg" or not isfinite(found.high) else reader.variance(function, found.value)
+    if moment.degree == 1:
+        return found
+    if not isfinite(found.high):  # the sketch does not show that the join has rows: use only the sample
+        return CombinedEstimate(sample.value, 0.0, inf, 1.0)
+    return reader.about_mean(moment, found.value)
 
 
 class _Reader:
-    """Averages and variances by both readings: combinations of quantities over the count, linearized at the answer."""
+    """Averages and variances by both readings: combinations over the count, linearized at the answer."""
 
     def __init__(
         self,
@@ -90,29 +101,30 @@ class _Reader:
         return combine(sample, residual_combination(self.residuals, factors), self.confidence)
 
     def mean(self, start: float) -> CombinedEstimate:
-        """Return the average: linearized at the sample's, then at what that gave."""
+        """Return the average: linearized at the sample's average, then at the result."""
         if self.count.low <= 0.0 <= self.count.high:
             return CombinedEstimate(start, -inf, inf, 1.0)
         start = start if isfinite(start) else 0.0
         first = self.read({"sum": 1.0, "count": -start}, start, self.count.value).value
         return self.read({"sum": 1.0, "count": -first}, first, self.count.value)
 
-    def variance(self, function: str, mean: float) -> CombinedEstimate:
-        """Return a variance or its root: of squares about the average, which does not change with it to first order."""
-        about = {"squares": 1.0, "sum": -2.0 * mean, "count": mean * mean}
+    def about_mean(self, moment: Moment, mean: float) -> CombinedEstimate:
+        """Return a variance or its root, from squares about the average, whose error has no first-order effect."""
+        assert isinstance(moment, Quotient)
+        about = moment.numerator({"sum": mean, "count": 1.0})
         first = self.read(about, 0.0, self.count.value).value
         found = self.read(about | {"count": mean * mean - first}, first, self.count.value)
         rows = self.count.value
-        scale = rows / (rows - 1.0) if function.endswith("_samp") and rows > 1.0 else 1.0
-        off = CANCELLED * abs(self.quantities["squares"].total) / abs(rows)
+        scale = rows / (rows - 1.0) if moment.fewest > 1 and rows > 1.0 else 1.0
+        off = CANCELLED * abs(self.quantities[next(iter(moment.sums))].total) / abs(rows)
         ends = [scale * max(end, 0.0) for end in (found.value, found.low - off, found.high + off)]
-        if function.startswith("stddev"):
+        if moment.is_root:
             ends = [sqrt(end) for end in ends]
         return CombinedEstimate(ends[0], ends[1], ends[2], found.weight)
 
 
 def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
-    """Return both sketches without the followed values, which are no candidates any more either."""
+    """Return both sketches without the followed values, which are no longer candidates either."""
     relations = join.whole_relations(join.shape.quantities[quantity])
     roster = join.state.rosters[join.shape.classes[0]]
     keys = key_array(join.values[0])
@@ -132,9 +144,9 @@ def residual_sides(join: Join, quantity: str, sides: Sides) -> Sides:
 def residual_combination(residuals: Mapping[str, Sides], factors: Mapping[str, float]) -> RowEstimates:
     """Return the skimmed reading of a combination of quantities over values that are not followed.
 
-    Where the quantities differ in one relation only, as they do unless both have a measure, the combined sketch of that
-    relation is read, so that what cancels does so value by value. Else the readings of the quantities are combined, and
-    what the dense values add is bounded from above.
+    Where the quantities differ in one relation only, as they do unless both have a measure, the combined sketch of
+    that relation is read, so that terms cancel value by value. Otherwise the readings of the quantities are
+    combined, and what the dense values add is bounded from above.
     """
     if len(factors) == 1:
         ((name, factor),) = factors.items()
@@ -155,7 +167,7 @@ def _alike(one: SketchedRelation, other: SketchedRelation) -> bool:
 
 
 def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) -> SketchedRelation:
-    """Return the sketch of a combination, in units so small that integers hold it well."""
+    """Return the sketch of a combination, in a unit so small that integers are precise enough."""
     mixed = sum(
         f * side.unit * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True)
     )
@@ -168,11 +180,11 @@ def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) 
 
 
 def combine(sample: SampleEstimate, residual: RowEstimates, confidence: float) -> CombinedEstimate:
-    """Return one estimate of both: followed + w A + (1 - w) B with w = VB/(VD + VB).
+    """Return one estimate from both: followed + w A + (1 - w) B with w = VB/(VD + VB).
 
-    VB is the residual's variance. VD is A's: the larger of its cautious one and of the sum of what the followed
-    values add to it and of what the dense values that B found would add, followed at the base rate. A and B are
-    uncorrelated, because A depends on which values are followed and B on the sketch's hash functions.
+    VB is the residual's variance. VD is A's: the larger of its cautious variance and the sum of two parts: what the
+    followed values add to it, and what the dense values found by B would add if followed at the base rate. A and B
+    are uncorrelated, because A depends on which values are followed and B on the sketch's hash functions.
     """
     noise = residual.row_variance / len(residual.rows)
     dense = sum(residual.dense_squares)

@@ -1,52 +1,57 @@
-"""Answers of joins from a stream sample: the estimate, calibrated by exact totals, and its interval.
-
-`read_sample_join` puts the steps together: the sum-product of each quantity (sample/messages), what each value adds
-(sampled_values), the correction by exact totals (calibration), the interval (answer/interval, missing).
-AVG, VAR and STDDEV are in sampled_ratios.
-"""
+"""Answers of joins from a stream sample: whether it can answer, the estimate, and its interval."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
+from eddyline.aggregates.catalog import moment_named
 from eddyline.answer.interval import TAIL_OF_SUM, Interval, Spread, ends_of_sampled_values
-from eddyline.answer.joins.calibration import calibrate, relation_gaps
 from eddyline.answer.joins.missing import (
     allowed_by_totals,
+    calibrate,
     missing_of,
     most_dropped,
     most_removed,
+    relation_gaps,
     unseen_join,
 )
-from eddyline.answer.joins.sample_estimate import (
+from eddyline.answer.joins.sampled_ratios import (
     SampleEstimate,
     exact_estimate,
     has_own_totals,
+    read_ratio,
     room_for_tails,
     with_pieces,
 )
-from eddyline.answer.joins.sampled_ratios import read_ratio
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
+from eddyline.errors import PlanError
+from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import EVERY_ROW
+from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import Join
+from eddyline.sample.spec import Shape
+
+# `read_sample_join` puts the steps together: the sum-product of each quantity (sample/messages), what each value
+# adds (sampled_values), the correction by exact totals (missing), the interval (answer/interval, missing). AVG, VAR
+# and STDDEV are in sampled_ratios.
+
 
 Totals = Mapping[str, Sequence[float | None]]
 _HEAVIER = 8.0
-"""How many times its variance heavier values may add to a join, for each relation of a link beyond two.
+"""How many times its variance heavier values may add to a join, per relation of a link beyond two.
 
-What three and more relations have of one value is multiplied, and such products have heavy tails."""
+The rows that three or more relations have of one value are multiplied, and such products have heavy tails."""
 
 
 def read_sample_join(join: Join, function: str, totals: Totals, confidence: float) -> SampleEstimate:
     """Return the answer of an aggregate over a join, in the units of the dictionaries' integers.
 
-    function: "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp" or "stddev_pop". totals: for each quantity the
-    exact total of each relation's weight, its predicates applied and its links not NULL; None where it is unknown,
-    and no entry for a quantity of which none is known. Queries that were not
-    planned are calibrated by EVERY_ROW: all rows of each relation that have its links, whatever the predicates.
-    Where SQL answers NULL (AVG over no rows), the value is nan.
+    function: its name in `aggregates.catalog`. totals: for each quantity the exact total of each relation's weight,
+    its predicates applied and its links not NULL; None where it is unknown, and no entry for a quantity without
+    known totals. Ad hoc queries are calibrated by EVERY_ROW: all rows of each relation that have its links,
+    whatever the predicates. Where SQL answers NULL (AVG over no rows), the value is nan.
     """
     if join.follows_all:
         return exact_estimate(join, function)
@@ -57,17 +62,17 @@ def read_quantities(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
     """Return the answer of an aggregate by its quantities as the sample sees them; totals as above."""
-    if function in ("count", "sum"):
+    if moment_named(function).is_sum:
         return _read_sum(quantities, function, totals, confidence)
     return read_ratio(quantities, function, totals, confidence)
 
 
 @dataclass(frozen=True)
 class Missed:
-    """What exact totals tell of the rows of a join that the sample does not show.
+    """What exact totals show about the rows of a join that the sample does not show.
 
-    share: of the rows, which values may hold that are not followed; of such rows nothing else is known: no
-    average, no quantile and no group shows them. rows: how many. surprises: as `Calibrated` has them, (below, above).
+    share: the share of the rows that unfollowed values may hold. Nothing else is known of such rows: no average, no
+    quantile and no group shows them. rows: how many. surprises: as `Calibrated` has them, (below, above).
     """
 
     share: float
@@ -76,7 +81,7 @@ class Missed:
 
 
 def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Missed:
-    """Return what exact totals tell of the rows that the sample does not show."""
+    """Return what exact totals show about the rows that the sample does not show."""
     count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(count.added, count.values.probabilities, gaps)
@@ -88,10 +93,10 @@ def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Mi
 def _unseen(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> float:
-    """Return how much may be there of which the sample shows nothing: of rows no more than of any rows."""
+    """Return how much may exist that the sample does not show: of the rows, not more than of any rows."""
     hidden = unseen_join(quantities[function], totals.get(function, ()), confidence)
     hidden *= quantities[function].unseen_share
-    if function != "count" or EVERY_ROW not in quantities:
+    if not moment_named(function).is_count or EVERY_ROW not in quantities:
         return hidden
     return min(hidden, unseen_join(quantities[EVERY_ROW], totals.get(EVERY_ROW, ()), confidence))
 
@@ -99,7 +104,7 @@ def _unseen(
 def _read_sum(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
-    """Return COUNT or SUM: the calibrated estimate, and ends that allow for what is missing, by its sign."""
+    """Return COUNT or SUM: the calibrated estimate, with ends that allow for what is missing, by its sign."""
     quantity, values = quantities[function], quantities[function].values
     known = EVERY_ROW if EVERY_ROW in quantities else function
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
@@ -109,7 +114,7 @@ def _read_sum(
         calibrated.residuals,
         values.probabilities,
         values.base,
-        _HEAVIER * (quantity.messages.most_members - 2),
+        _HEAVIER * quantity.multiplied,
     )
     signs = quantity.signs
     over, short = calibrated.below, calibrated.above
@@ -121,12 +126,13 @@ def _read_sum(
     uncorrected = value - missing.certainty * calibrated.shift
     removed = most_removed(quantity, totals.get(known, ()), confidence)
     tails = (0.0, 0.0)
-    if function == "sum" and "count" in quantities and not has_own_totals(quantities, totals, function):
+    is_count = moment_named(function).is_count
+    if not is_count and "count" in quantities and not has_own_totals(quantities, totals, function):
         tails = room_for_tails(quantities["count"], quantity.added, TAIL_OF_SUM, confidence)
     hidden = 0.0
     if not np.any(values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
-    # what an anti join takes off has the sign of what it is taken from, what is hidden that of what is seen
+    # what an anti join removes has the sign of what it is removed from; what is hidden, that of what is seen
     less = max(hidden if signs[0] else 0.0, removed if signs[1] else 0.0, tails[0])
     more = max(hidden if signs[1] else 0.0, removed if signs[0] else 0.0, tails[1])
     low = min(value, uncorrected + missing.low) - max(below, less)
@@ -134,7 +140,7 @@ def _read_sum(
     dropped = most_dropped(values.join.record, value, confidence)
     lost = max(-missing.low, dropped if signs[0] else 0.0), max(missing.high, dropped if signs[1] else 0.0)
     low, high = min(low, value - lost[0]), max(high, value + lost[1])
-    found = SampleEstimate(value, low, high, missing=lost, heavy_tail=inf in tails)
+    found = SampleEstimate(value, low, high, missing=lost, tails=tails)
     estimate = with_pieces(quantities, {function: 1.0}, calibrated, found)
     doubt = max(hidden, -missing.low, missing.high) / 2.0
     estimate = replace(estimate, cautious_variance=max(estimate.cautious_variance, doubt**2))
@@ -143,10 +149,75 @@ def _read_sum(
 
 
 def within_certain(quantity: SampledQuantity, totals: Sequence[float | None], interval: Interval) -> Interval:
-    """Return COUNT or SUM within what is certain: followed values hold so much, and exact totals allow no more."""
+    """Return COUNT or SUM within certain bounds: at least what followed values hold, at most what totals allow."""
     least, most = allowed_by_totals(quantity, totals)
     if quantity.signs == (0, 1):
         least = max(least, float(quantity.followed))
     elif quantity.signs == (-1, 0):
         most = min(most, float(quantity.followed))
     return Interval(*(min(max(each, least), max(most, least)) for each in interval))
+
+
+# A query over the stream sample that answers it, and whether the sample can answer.
+
+
+def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
+    """Return a query over its sample; shape: some of its quantities, all of them by default.
+
+    Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides`,
+    `Shape.groups_missing_keys` and `Join.may_be_empty`.
+    """
+    assert planned.sample is not None
+    assert planned.shape is not None
+    shape = planned.shape if shape is None else shape
+    join = Join(snapshot.samples[planned.sample], shape, _filled(snapshot, planned))
+    if not join.follows_all and shape.has_deep_sides:
+        why, what = "is itself a join", "plan with a larger budget"
+        if isinstance(planned, AdHocQuery):
+            why, what = "is held for a join on other columns, too", "add the query to the workload"
+        raise PlanError(
+            f"query {planned.name!r} has an outer, semi or anti join whose optional side {why}; its rows no longer fit "
+            f"the stream sample, and such a side is answered only while they do: {what}."
+        )
+    if not join.follows_all and shape.groups_missing_keys:
+        raise PlanError(
+            f"query {planned.name!r} groups by the join column of a side that may be missing; its rows no longer fit "
+            "the stream sample, and such groups are answered only while they do: group by the other side's column, or "
+            "plan with a larger budget."
+        )
+    if not join.follows_all and join.may_be_empty and planned.totals.keys() <= {EVERY_ROW}:
+        raise PlanError(
+            f"query {planned.name!r}: the stream sample shows no row of the subquery of NOT IN, and whether it has any "
+            "decides what becomes of NULL: add the query to the workload, so that its rows are counted, and build the "
+            "state anew."
+        )
+    if join.may_have_null:
+        raise PlanError(
+            f"query {planned.name!r}: the stream sample shows no NULL in the subquery of NOT IN, whose NULLs no longer "
+            "all fit it, and a single one would leave no row: plan with a larger budget, or write NOT EXISTS."
+        )
+    return join
+
+
+def _filled(snapshot: Snapshot, planned: PlannedQuery) -> frozenset[int]:
+    """Return the relations that have rows by their exact totals; those of EVERY_ROW are without predicates."""
+    assert planned.shape is not None
+    found = set()
+    quantities = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
+    for name, quantity in quantities.items():
+        for index, (node, total) in enumerate(
+            zip(quantity.nodes, planned.totals.get(name, ()), strict=False)
+        ):
+            if "not in" in node.roles and snapshot.total(total) > 0:
+                found.add(index)
+    return frozenset(found)
+
+
+# The second stage of a sample that still holds everything: its sketches, for queries that name them.
+
+
+def in_second_stage(snapshot: Snapshot, sample: str) -> Snapshot:
+    """Return the snapshot with one sample in its second stage, which is built once."""
+    if snapshot.samples[sample].grouped:
+        return snapshot
+    return snapshot.memo.recall(("second stage", sample), lambda: snapshot.in_second_stage(sample))

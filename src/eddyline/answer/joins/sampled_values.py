@@ -1,8 +1,8 @@
 """What each sampled value adds to a join, and to the totals of its relations.
 
-The inclusion of a value of a link class is one random event, whichever links of a query the value stands in. So
-everything here is by class and value: `SampledValues` numbers them, and says how much of the estimated join, and of
-each relation's estimated total, would be gone if a value were not followed.
+The inclusion of a value of a link class is one random event, whichever links of a query the value occurs in. So
+everything here is by class and value: `SampledValues` numbers them, and shows how much of the estimated join, and
+of each relation's estimated total, would be lost if a value were not followed.
 """
 
 from dataclasses import dataclass
@@ -10,22 +10,21 @@ from functools import cached_property
 
 import numpy as np
 
-from eddyline.sample.coinciding import coinciding_pairs
+from eddyline.kernels.elements import add_through
 from eddyline.sample.join import Join
-from eddyline.sample.messages import Messages, exact_total, sampled_messages
-from eddyline.sample.roster import FloatArray
-from eddyline.sample.sorting import distinct_places
+from eddyline.sample.messages import Messages, coinciding_pairs, exact_total, sampled_messages
+from eddyline.sample.packing import FEW, dot, united
 from eddyline.sample.spec import COUNT, Node, Quantity
-from eddyline.sample.sums import dot
+from eddyline.sample.state import FloatArray
 
 _FEW = 30
-"""Fewer elements do not tell that a measure has one sign."""
+"""Fewer elements do not show that a measure has one sign."""
 
 
 class SampledValues:
-    """The values of all link classes of a query that are followed, numbered; places: the number of each link's.
+    """The followed values of all link classes of a query, numbered; places: the numbers of each link's values.
 
-    Behind them stand elements with a NULL link where those are sampled, each an event of its own; at last one number
+    After them come elements with a NULL link where those are sampled, each a separate event. Last comes one number
     for NULLs that are all followed, if rows with them count.
     """
 
@@ -36,9 +35,9 @@ class SampledValues:
         start = 0
         for link in sorted(set(join.shape.classes)):
             mine = [v for v, each in enumerate(join.shape.classes) if each == link]
-            values, places = distinct_places([join.values[v] for v in mine])
+            values, places = united([join.values[v] for v in mine])
             for v, at in zip(mine, places, strict=True):
-                self.places[v] = start + at
+                self.places[v] = at.astype(np.int64) + start
             alone = join.probabilities[mine[0]][: len(values)] if len(mine) == 1 else None
             rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)
@@ -47,7 +46,7 @@ class SampledValues:
         self.probabilities: FloatArray = np.concatenate(rates)
 
     def _number_nulls(self, start: int) -> list[FloatArray]:
-        """Give the places of NULL their numbers, from one on, and return the rates of these."""
+        """Assign numbers to the places of NULL, starting at `start`, and return their rates."""
         apart = {p.dictionary: p for link in self.join.null_elements for p in link if p.elements is not None}
         begin, rates = dict[int, int](), list[FloatArray]()
         for dictionary, each in apart.items():
@@ -85,13 +84,18 @@ class SampledQuantity:
 
     @classmethod
     def of(cls, values: SampledValues, quantity: Quantity) -> "SampledQuantity":
-        """Return the quantity over the sample that the values are of."""
+        """Return the quantity over the sample to which the values belong."""
         return cls(values, sampled_messages(values.join, quantity), quantity)
 
     @property
     def unseen_share(self) -> float:
-        """Which share of the rows of a value that is not followed may count: all of them."""
+        """The share of the rows of an unfollowed value that may count: all of them."""
         return 1.0
+
+    @property
+    def multiplied(self) -> int:
+        """How many relations of a link beyond two multiply their rows of a value; for two, sketches show these."""
+        return self.messages.most_members - 2
 
     @cached_property
     def followed(self) -> float:
@@ -100,12 +104,12 @@ class SampledQuantity:
 
     @cached_property
     def total(self) -> float:
-        """The unbiased estimate: every joined row counts 1/pi for each of the values that it stands on."""
+        """The unbiased estimate: every joined row counts 1/pi for each of the values that it depends on."""
         return self.messages.total() + sum(float(excess.sum()) for _, excess in self._coinciding)
 
     @cached_property
     def signs(self) -> tuple[int, int]:
-        """The signs that joined rows can have: (0, 1) or (-1, 0), and (-1, 1) where both occur or it is not known."""
+        """The signs that joined rows can have: (0, 1) or (-1, 0), and (-1, 1) if both occur or it is unknown."""
         ends = [1]
         for node in self.quantity.nodes:
             ends = [end * sign for end in ends for sign in self._signs_of_rows(node)]
@@ -129,7 +133,7 @@ class SampledQuantity:
 
     @cached_property
     def added(self) -> FloatArray:
-        """What each value adds to the total: the joined rows, scaled up, that stand on it.
+        """What each value adds to the total: the joined rows, scaled up, that depend on it.
 
         Rows that hold a value in two links count once for it.
         """
@@ -158,33 +162,56 @@ class SampledQuantity:
                 np.subtract.at(added, self.values.places[variable][places[again]], rows[again])
 
     @cached_property
-    def scaled_weights(self) -> list[FloatArray]:
-        """The weight of each element of each relation, 1/pi times for each value that it holds."""
-        made = []
-        for mine in self.messages.relations:
-            scaled = mine.weights.astype(np.float64)
-            for variable, places in zip(mine.variables, mine.places, strict=True):
-                scaled = scaled * self.messages.factors[variable][places]
-            made.append(scaled)
-        return made
+    def _relations(self) -> dict[int, "_RelationWeights"]:
+        return {}
+
+    def _relation(self, relation: int) -> "_RelationWeights":
+        if relation not in self._relations:
+            mine, scaled = self.messages.relations[relation], self.messages.scaled_weights(relation)
+            added = np.zeros(len(self.values))
+            for i, (variable, places) in enumerate(zip(mine.variables, mine.places, strict=True)):
+                again = self.values.join.repeated(mine, i)
+                fresh = scaled if again is None else np.where(again, 0.0, scaled)
+                add_by_value(fresh, places, self.values.places[variable], added)
+            signs = (-1.0 if np.any(scaled < 0.0) else 0.0), (1.0 if np.any(scaled > 0.0) else 0.0)
+            total, size = float(scaled.sum()), float(np.abs(scaled, out=scaled).sum())
+            self._relations[relation] = _RelationWeights(total, size, signs, added)
+        return self._relations[relation]
 
     def relation_weights(self, relation: int) -> tuple[float, FloatArray]:
         """Return (the estimated total of a relation's weight, what each value adds to it)."""
-        mine, scaled = self.messages.relations[relation], self.scaled_weights[relation]
-        added = np.zeros(len(self.values))
-        for i, (variable, places) in enumerate(zip(mine.variables, mine.places, strict=True)):
-            again = self.values.join.repeated(mine, i)
-            fresh = scaled if again is None else np.where(again, 0.0, scaled)
-            np.add.at(added, self.values.places[variable][places], fresh)
-        return float(scaled.sum()), added
+        found = self._relation(relation)
+        return found.total, found.added
 
     def relation_size(self, relation: int) -> float:
-        """Return the estimated total of a relation's weight in absolute value: what cancels counts too."""
-        return float(np.abs(self.scaled_weights[relation]).sum())
+        """Return the estimated total of the absolute weights of a relation: nothing cancels."""
+        return self._relation(relation).size
+
+    def relation_signs(self, relation: int) -> tuple[float, float]:
+        """Return (-1 where some row of a relation weighs less than 0, 1 where some weighs more), else 0 each."""
+        return self._relation(relation).signs
 
     def held_totals(self, variable: int) -> dict[int, float]:
-        """Return for each relation at a link the total of what it holds there, in absolute value, scaled up."""
+        """Return the total of what each relation at a link holds there, in absolute value, scaled up."""
         factor = self.messages.factors[variable]
         return {
             k: dot(np.abs(self.messages.own(k, variable)), factor) for k in self.messages.members(variable)
         }
+
+
+@dataclass(frozen=True)
+class _RelationWeights:
+    """What a relation's elements weigh, scaled up: in total, in absolute value, their signs, and by value."""
+
+    total: float
+    size: float
+    signs: tuple[float, float]
+    added: FloatArray
+
+
+def add_by_value(weights: FloatArray, places: np.ndarray, numbers: np.ndarray, totals: FloatArray) -> None:
+    """Add weights to the totals at the numbers of their places."""
+    if len(weights) < FEW:
+        np.add.at(totals, numbers[places], weights)
+    else:
+        add_through(weights, places, numbers, totals)

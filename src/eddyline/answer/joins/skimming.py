@@ -1,10 +1,10 @@
 """Skimming: the dense frequencies of a sketched stream, found among candidate keys and shrunk.
 
-The sketch says of any key what its frequency is, give or take a noise that falls as the dense values are
-taken off. Two steps do that. `skim_dense` takes off what stands 4.5 noise levels out, by medians, which
-large neighbours in a bucket cannot pull away. `refit_shrunk` then gives each candidate its posterior mean
-under a prior that is fitted to the candidates themselves: keys that stand out are kept as they are,
-doubtful ones in part, and where nothing stands out the prior collapses to zero and so do they.
+The sketch gives the frequency of any key, up to a noise that falls as the dense values are subtracted. Two steps do
+that. `skim_dense` subtracts what stands out by 4.5 noise levels, by medians, which large neighbors in a bucket
+cannot distort. `refit_shrunk` then gives each candidate its posterior mean under a prior that is fitted to the
+candidates themselves: keys that stand out are kept unchanged, doubtful ones in part, and where nothing stands out
+the prior and all frequencies collapse to zero.
 
 Paper: skimmed, SKIMDENSE. Deviation: residual threshold, shrinkage, and leave-one-row-out use (`two_way`).
 """
@@ -23,8 +23,8 @@ from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 from eddyline.kernels import skimming as kernel
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.hash_families import kernel_id, parameters
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.keys import kernel_id, parameters
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -38,8 +38,8 @@ _MOST_CANDIDATES = 12_000
 _ROUNDS = 10
 _SWEEPS = 10
 _CHUNK = 1 << 20
-_MANY_KEYS = 2_000  # below, starting threads takes longer than the work
-_SCANNED_BY_CHANCE = 1_000  # keys that a scan lets pass by chance
+_MANY_KEYS = 2_000  # below this, starting threads takes longer than the work
+_SCANNED_BY_CHANCE = 1_000  # keys that pass a scan by chance
 _NAMED_BY_CHANCE = 100  # keys that pass by chance when a row is left out
 
 _LOWEST, _PER_OCTAVE, _BINS = -6.0, 8.0, 368  # x^2 / noise^2 from 2^-6 to 2^40, bins 9% wide
@@ -60,7 +60,7 @@ _SCALE = np.array([_LOWEST, _PER_OCTAVE])
 
 @dataclass(frozen=True)
 class Places:
-    """Distinct keys in ascending order, and where each goes in each row: buckets and signs (n, depth).
+    """Distinct keys in ascending order, and where each hashes to in each row: buckets and signs (n, depth).
 
     keys: (n,), or (edges, n) for relations of several keys.
     """
@@ -86,7 +86,7 @@ def places(spec: HashSketchSpec, *keys: UInt64Array) -> Places:
 
 
 def _distinct(keys: UInt64Array) -> UInt64Array:
-    """Return keys in ascending order, each once: (n,) or (edges, n), where the first edge leads."""
+    """Return distinct keys in ascending order: (n,) or (edges, n), sorted by the first edge first."""
     if keys.ndim == 1:
         return np.unique(keys)
     ordered = keys[:, np.lexsort(keys[::-1])]
@@ -97,14 +97,14 @@ def _distinct(keys: UInt64Array) -> UInt64Array:
 
 @dataclass(frozen=True)
 class Skimmed:
-    """What was taken off a sketch: dense frequencies (n,), and the residual counters (depth, width)."""
+    """A skimmed sketch: the subtracted dense frequencies (n,), and the residual counters (depth, width)."""
 
     dense: FloatArray
     residual: FloatArray
 
 
 def skim_dense(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
-    """Return the sketch without the frequencies that stand out, seen without looking at one row.
+    """Return the sketch without the frequencies that stand out, found without reading one of the rows.
 
     Paper: skimmed, SKIMDENSE.
     """
@@ -114,10 +114,10 @@ def skim_dense(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
 
 
 def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_out: int = -1) -> BoolArray:
-    """Return which keys a stream names, bool (n,): its own, and whatever was taken off.
+    """Return which keys a stream names, bool (n,): its own, and all that were subtracted.
 
-    Of own keys that come from a scan, only those count that most rows put beyond the noise: the scan looked
-    at every row, and choosing again, more strictly, keeps the noise of the row left out from the choice.
+    Own keys from a scan count only if most rows put them beyond the noise. The scan read every row; choosing again,
+    more strictly, keeps the noise of the row left out from influencing the choice.
     """
     taken: BoolArray = skimmed.dense != 0
     if population <= np.count_nonzero(own):
@@ -131,7 +131,7 @@ def named(skimmed: Skimmed, at: Places, own: BoolArray, population: int, left_ou
 
 
 def _bar(depth: int, rows: int, chance: float) -> float:
-    """Return how many noise levels most of `depth` rows, of those `rows` in use, pass with a given chance."""
+    """Return how many noise levels most of `depth` rows exceed with a given chance, if `rows` of them are used."""
     need = depth // 2 + 1
     one_row = scipy.special.betaincinv(need, rows - need + 1, min(0.5 * chance, 0.5))
     return float(-scipy.special.ndtri(one_row)) * sqrt(rows)
@@ -142,9 +142,9 @@ def refit_shrunk(
 ) -> Skimmed:
     """Return the posterior means of the frequencies on the support, and the residual that they leave.
 
-    support, own: bool (n,), the keys to fit (all that were taken off among them) and those that the stream
-    itself named; the others, which only the other stream named, have a prior of their own.
-    population: among how many keys a scan chose.
+    support, own: bool (n,), the keys to fit (including all that were subtracted) and those that the stream itself
+    named; the others, which only the other stream named, have a separate prior. population: the number of keys
+    among which a scan chose.
     """
     index = np.nonzero(support)[0]
     part, values, residual = at.subset(index), skimmed.dense[index], skimmed.residual.copy()
@@ -168,9 +168,9 @@ def refit_shrunk(
 
 
 def in_threads(work: Callable[[S], T], items: Sequence[S], keys: int) -> list[T]:
-    """Return what work finds for each item: by several threads where it has many keys to look at.
+    """Return the result of `work` for each item, in several threads where there are many keys.
 
-    Rows and relations do not depend on each other, and kernels let other threads run.
+    Rows and relations do not depend on each other, and kernels release the GIL.
     """
     if keys < _MANY_KEYS:
         return [work(item) for item in items]
@@ -185,9 +185,14 @@ def point_estimates(rows: FloatArray, at: Places) -> FloatArray:
     return out
 
 
+def noise_of(skimmed: Skimmed) -> float:
+    """Return the noise level of point estimates in what is left of a sketch."""
+    return float(kernel.noise_level(skimmed.residual, -1))
+
+
 def standing_out(skimmed: Skimmed) -> int:
     """Return how many dense frequencies stand out from the noise that is left."""
-    noise = kernel.noise_level(skimmed.residual, -1)
+    noise = noise_of(skimmed)
     return int(np.count_nonzero(np.abs(skimmed.dense) > STANDS_OUT * noise))
 
 

@@ -1,16 +1,6 @@
-"""The size of an acyclic join of sketched streams: the plain reading and the skimmed one.
+"""The size of an acyclic join of sketched streams: skimmed, plain, and by atomic sketches."""
 
-As for two relations, each sketch row's own image of the dense tuples is replaced by their exact join:
-
-    Y_p = est_p(C) + exact join of f^ - est_p(S_p f^)
-
-with the dense frequencies f^ of every relation read off the other rows, so that Y_p stays unbiased and is
-the plain row where nothing is dense. The dense tuples of inner relations matter most: skimming the leaves
-alone does nothing.
-
-Paper: multi-join, section 3; skimming is of the skimmed-sketch document. Deviation: the two together.
-"""
-
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +10,6 @@ from math import isfinite
 import numpy as np
 
 from eddyline.answer.interval import FloatArray
-from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.joins.row_estimates import RowEstimates
 from eddyline.answer.joins.skimming import (
     Places,
     UInt64Array,
@@ -33,9 +21,30 @@ from eddyline.answer.joins.skimming import (
     standing_out,
     strongest,
 )
-from eddyline.answer.joins.two_way import SketchedRelation, in_units
+from eddyline.answer.joins.two_way import (
+    JoinTree,
+    RowEstimates,
+    SketchedRelation,
+    contract,
+    in_units,
+    rounding_bound,
+)
 from eddyline.errors import IncompatibleSpecs, SketchError
+from eddyline.sketch.agms import AgmsSpec
+from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
+
+# The plain reading and the skimmed one.
+#
+# As for two relations, each sketch row's own image of the dense tuples is replaced by their exact join:
+#
+# Y_p = est_p(C) + exact join of f^ - est_p(S_p f^)
+#
+# where the dense frequencies f^ of every relation are read from the other rows, so that Y_p stays unbiased and is
+# the plain row where nothing is dense. The dense tuples of inner relations matter most: skimming the leaves alone
+# does nothing.
+#
+# Paper: multi-join, section 3; skimming is from the skimmed-sketch document. Deviation: the combination of the two.
 
 
 def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
@@ -54,7 +63,7 @@ def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates
 def skim_relations(
     joins: Sequence[tuple[JoinTree, Sequence[SketchedRelation]]],
 ) -> list[list["SkimmedRelation"]]:
-    """Return for each join its relations, skimmed: all of them side by side, and what joins share once.
+    """Return the skimmed relations of each join: all are skimmed in parallel, and what joins share only once.
 
     Candidates of a relation are (edges, n).
     """
@@ -85,9 +94,11 @@ def skimmed_tree(
 
 @dataclass(frozen=True)
 class SkimmedRelation:
-    """A relation's tuples (edges, n), their dense frequencies (depth, n) without row p in row p, and what row p
-    keeps without them (depth, width).
-    """  # noqa: D205
+    """A relation's tuples (edges, n), their dense frequencies (depth, n) and residual counters (depth, width).
+
+    Row p of the frequencies was read without row p of the sketch; row p of the residual is what row p keeps without
+    these frequencies.
+    """
 
     tuples: UInt64Array
     dense: FloatArray
@@ -97,7 +108,7 @@ class SkimmedRelation:
 
 @dataclass(frozen=True)
 class _Relation:
-    """A relation that is to be skimmed: its sketch, the rows of its counters, and the tuples to look for."""
+    """A relation to be skimmed: its sketch, the rows of its counters, and the tuples to search for."""
 
     side: SketchedRelation
     rows: FloatArray
@@ -116,7 +127,7 @@ def _relations(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[_Relat
 
 
 def _skim_all(relations: Sequence[_Relation]) -> list[SkimmedRelation]:
-    """Return relations skimmed, each without each of its rows: all of that side by side."""
+    """Return relations skimmed, each once without each of its rows, all in parallel."""
 
     def strongest_places(each: _Relation) -> Places:
         return strongest(places(each.side.spec, each.tuples), each.rows)
@@ -130,7 +141,7 @@ def _skim_all(relations: Sequence[_Relation]) -> list[SkimmedRelation]:
     residuals = [each.rows.copy() for each in relations]
 
     def skim(task: tuple[int, int]) -> int:
-        """Fill what a row of a relation has, and return how many of its dense frequencies stand out."""
+        """Fill in one row of a relation, and return how many of its dense frequencies stand out."""
         relation, row = task
         at = found[relation]
         started = skim_dense(relations[relation].rows, at, row)
@@ -154,7 +165,7 @@ def _digest(array: np.ndarray) -> bytes:
 
 
 def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:
-    """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbours."""
+    """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbors."""
     supports = [
         side.candidates.reshape(len(links), -1) for side, links in zip(sides, tree.links, strict=True)
     ]
@@ -180,7 +191,7 @@ def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
 def joined_through(
     tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
 ) -> list[FloatArray]:
-    """Return for each link how much of the join of tuples goes through each of its values: (depth, n)."""
+    """Return how much of the join of tuples goes through each value of each link: (depth, n)."""
 
     def to_link(relation: int, link: int) -> tuple[UInt64Array, FloatArray]:
         weights = weighted(relation, link)
@@ -207,7 +218,7 @@ def joined_through(
 
 
 def _looked_up(wanted: UInt64Array, keys: UInt64Array, sums: FloatArray) -> FloatArray:
-    """Return the sums of the wanted keys, 0 where there are none."""
+    """Return the sums of the wanted keys, 0 for keys that do not occur."""
     if len(keys) == 0:
         return np.zeros((len(sums), len(wanted)))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -236,3 +247,24 @@ def _common_rows(sides: Sequence[SketchedRelation]) -> list[FloatArray]:
             f"these sketches differ in shape or hash family and cannot be joined: {[s.spec for s in sides]}."
         )
     return [side.spec.rows(side.counters).astype(np.float64) for side in sides]
+
+
+# The size of a join by atomic sketches: the classic estimator, for any acyclic join.
+#
+# Paper: skimmed, ESTJOINSIZE; multi-join, section 3.1.
+
+
+def est_join_size(relations: Sequence[tuple[AgmsSpec, Int64Array]]) -> RowEstimates:
+    """Return the join size: the median over groups of the mean of atomic products X_1 X_2 ... X_r."""
+    shapes = {(spec.width, spec.depth, spec.hash) for spec, _ in relations}
+    met = Counter(seed for spec, _ in relations for seed in spec.seeds)
+    if len(shapes) > 1 or any(times != 2 for times in met.values()):
+        raise IncompatibleSpecs(
+            "these AGMS sketches differ in shape, or their sign families do not meet in pairs, and cannot be joined: "
+            f"{[spec for spec, _ in relations]}; build all from one plan."
+        )
+    rows = [spec.rows(counters).astype(np.float64) for spec, counters in relations]
+    products = np.prod(rows, axis=0)
+    self_joins = np.prod([(each**2).mean() for each in rows])
+    variance = float(self_joins + products.mean() ** 2) / relations[0][0].width
+    return RowEstimates(rows=products.mean(axis=1), row_variance=variance, center="median")

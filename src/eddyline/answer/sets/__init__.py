@@ -1,6 +1,6 @@
 """Distinct counts and set expressions, from followed values or from distinct sketches.
 
-`query` chooses the reading. From the sample: `sampled`. From sketches: `streams` makes them ready, `condition` holds
-the expression, `expression` chooses between `likelihood` (all cells of all levels together) and `difference` (nearly
-equal streams); `reading` is what they return.
+`query` chooses the reading, and reads the sample. From sketches: `expression` holds the expression, prepares its
+streams, and chooses between `likelihood` (all cells of all levels together) and the difference of the sketches
+(nearly equal streams). `document` has the estimators of the document.
 """

@@ -1,9 +1,8 @@
 """Joint maximum likelihood: how many elements are in exactly which streams, from all cells of all levels.
 
-Guarantee: asymptotically the smallest error that any unbiased reading of these cells can have; the
-curvature at the maximum says how large it is.
-Deviation from set expressions, AtomicDiffEstimator: cells with several elements count too, and so do all
-levels, where the document reads union-singletons of a single level.
+Guarantee: asymptotically the smallest error that any unbiased reading of these cells can have; the curvature at the
+maximum gives its size. Deviation from set expressions, AtomicDiffEstimator: cells with several elements count too,
+and so do all levels, where the document reads union-singletons of a single level.
 """
 
 from dataclasses import dataclass
@@ -15,13 +14,12 @@ import numpy as np
 from eddyline.answer.interval import FloatArray
 from eddyline.errors import SketchError
 from eddyline.kernels.distinct import PURE
-from eddyline.kernels.set_cells import MOST_COUNT, cell_patterns, small_inverses
-from eddyline.kernels.set_likelihood import log_likelihood, state_moves
+from eddyline.kernels.sets import MOST_COUNT, cell_patterns, log_likelihood, small_inverses, state_moves
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import Cells, DistinctSpec
 
 FEWEST_EMPTY = 0.05  # share of cells of the last level that must be empty: below it capacity is exceeded
-_SMALL_COUNTS = 0.995  # share of net counts that must be small for known elements to be looked for
+_SMALL_COUNTS = 0.995  # share of net counts that must be small before known elements are searched
 _FEWEST = 1e-3  # the least number of elements of a class
 _MOST_STEPS, _LONGEST_STEP = 200, 1.5
 _CONVERGED = 1e-7  # a gain of the log likelihood that is not worth another step
@@ -31,9 +29,9 @@ _CONVERGED = 1e-7  # a gain of the log likelihood that is not worth another step
 class Observation:
     """How often each level shows each pattern, levels ascending.
 
-    `singletons`: cells with a single element of the union, by the class of that element; `witnesses`: all
-    elements whose class is known, by their class; `resolvable`: the streams (a mask) in which a known
-    element is recognised beside another one.
+    `singletons`: cells with a single element of the union, by the class of that element; `witnesses`: all elements
+    whose class is known, by their class; `resolvable`: the streams (a mask) in which a known element is recognized
+    next to another one.
     """
 
     streams: int
@@ -51,8 +49,8 @@ class Observation:
 class Fit:
     """The most likely number of elements of each class, and the covariance of their logarithms.
 
-    Classes of which nothing is seen have no covariance; `unseen` is how many elements of such a class cost
-    one unit of log likelihood, and 0 for the other classes.
+    Classes without any seen element have no covariance; `unseen` is how many elements of such a class cost one unit
+    of log likelihood, and 0 for the other classes.
     """
 
     numbers: FloatArray
@@ -118,7 +116,7 @@ def _counts_are_small(cells: Cells) -> bool:
 
 
 def _known_elements(patterns: Int64Array, counts: Int64Array, streams: int) -> tuple[Int64Array, Int64Array]:
-    """Return, by class, the elements that are alone in their cell, and all of cells without unknown ones."""
+    """Return, by class, the elements alone in their cell, and all elements of cells without unknown ones."""
     singletons, witnesses = np.zeros(1 << streams, dtype=np.int64), np.zeros(1 << streams, dtype=np.int64)
     mask = (1 << streams) - 1
     complete = (patterns & mask == 0) & (patterns != 0)

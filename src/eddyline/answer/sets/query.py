@@ -1,20 +1,66 @@
-"""Distinct counts and set expressions: from followed values, or from distinct sketches if they are surer."""
+"""Distinct counts and set expressions: from followed values, or from distinct sketches if they are more precise."""
 
 from math import ceil, floor, inf
 
+import numpy as np
+
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate, Number
-from eddyline.answer.joins.sample_estimate import SampleEstimate
-from eddyline.answer.sets.condition import Condition, Except, Intersect, Member, Union
-from eddyline.answer.sets.expression import set_cardinality
-from eddyline.answer.sets.sampled import read_sample_set
+from eddyline.answer.interval import of_followed_count
+from eddyline.answer.joins.sampled_ratios import SampleEstimate
+from eddyline.answer.sets.document import EPSILON, Witnesses, document_cardinality
+from eddyline.answer.sets.expression import (
+    Condition,
+    Except,
+    Intersect,
+    Member,
+    SetReading,
+    Union,
+    set_cardinality,
+)
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import Join
-from eddyline.sample.set_members import null_in_set, set_values
+from eddyline.sample.messages import null_in_set, set_values
 from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.two_level import TwoLevelSpec
 from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
+
+# Distinct counts and set expressions from a stream sample: followed values, each weighted by 1/pi.
+#
+# Everything about a followed value is known, including whether it is in the expression. The count is the sum of
+# 1/pi over the values that are; as with theta sketches, its error depends on their number and not on the streams.
+
+
+def read_sample_set(join: Join, confidence: float) -> SampleEstimate:
+    """Return how many values are in a set expression."""
+    has_null, certain = null_in_set(join)
+    rates = np.append(join.probabilities[0][set_values(join)], [1.0] * has_null)
+    witnesses = len(rates)
+    if join.follows_all:
+        return SampleEstimate(
+            witnesses, witnesses, witnesses, exact=True, followed=witnesses, witnesses=witnesses
+        )
+    base = join.state.rosters[join.shape.classes[0]].base
+    value = float((1.0 / rates).sum())
+    variance = float(((1.0 - rates) / rates**2).sum())
+    _, low, high = of_followed_count(value, variance, base, confidence)
+    return SampleEstimate(
+        value,
+        max(low, witnesses) - (has_null and not certain),
+        max(high, witnesses) + (not has_null and not certain),
+        followed=witnesses,
+        unfollowed=value - witnesses,
+        variance=variance,
+        cautious_variance=variance,
+        carriers=max(1.0, witnesses),
+        witnesses=witnesses,
+        base=base,
+        lowest_rate=float(rates.min(initial=1.0)),
+    )
+
 
 _OPERATORS: dict[str, type[Union | Intersect | Except]] = {
     "union": Union,
@@ -35,6 +81,8 @@ def answer_set(
         return Estimate.exactly(
             planned.name, int(set_values(join).sum()) + null_in_set(join)[0], confidence, about
         )
+    if planned.method != DEFAULT_METHOD:
+        return _by_document(snapshot, planned, query, confidence, about)
     sample = read_sample_set(join, confidence)
     sketched = _by_sketches_if_they_can(snapshot, planned, query, confidence, about)
     if sketched is not None and (sketched.exact or _width(sketched) < sample.high - sample.low):
@@ -55,7 +103,7 @@ def _by_sample(
 def _by_sketches_if_they_can(
     snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
 ) -> Estimate | None:
-    """Return what distinct sketches say, None where there are none or their capacity is exceeded."""
+    """Return the reading of distinct sketches, None where they do not exist or their capacity is exceeded."""
     if not planned.quantities:
         return None
     try:
@@ -68,6 +116,8 @@ def _by_sketches(
     snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
 ) -> Estimate:
     """Return the number of elements from the distinct sketches of the members."""
+    if planned.method != DEFAULT_METHOD:
+        return _by_document(snapshot, planned, query, confidence, about)
     specs: list[DistinctSpec] = []
     for name in planned.quantities["set"].sketches[0]:
         spec = snapshot.layout.by_id[name].spec
@@ -76,6 +126,30 @@ def _by_sketches(
     counters = tuple(snapshot.counters[name] for name in planned.quantities["set"].sketches[0])
     reading = set_cardinality(_condition(query.expression), tuple(specs), counters, confidence)
     return reading.told(planned.name, confidence, "distinct", about)
+
+
+def _by_document(
+    snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float, about: list[str]
+) -> Estimate:
+    """Return the number of elements from the document's 2-level hash sketches, by its estimators."""
+    reading, found = read_document_set(snapshot, planned, query, confidence)
+    if reading is None:
+        note = notes.no_singleton(found.level)
+        return Estimate.unknown(planned.name, confidence, planned.method, [*about, note])
+    return reading.told(planned.name, confidence, planned.method, about)
+
+
+def read_document_set(
+    snapshot: Snapshot, planned: PlannedQuery, query: SetQuery, confidence: float
+) -> tuple[SetReading | None, Witnesses]:
+    """Return (what the document's sketches show, from which level and how many witnesses)."""
+    sketches = []
+    for name in planned.quantities["set"].sketches[0]:
+        spec = snapshot.layout.by_id[name].spec
+        assert isinstance(spec, TwoLevelSpec)
+        sketches.append((spec, snapshot.counters[name]))
+    epsilon = EPSILON if planned.guarantee is None else planned.guarantee.epsilon
+    return document_cardinality(_condition(query.expression), sketches, confidence, epsilon)
 
 
 def _condition(expression: SetExpression) -> Condition:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eddyline.api.drafts.draft import CHANGE_COLUMNS, SAMPLED_ROWS, StreamDraft, stream_name
+from eddyline.api.drafts.pipeline_text import CHANGE_COLUMNS, SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
-from eddyline.ingest.source_files import is_read
-from eddyline.sql.arrow_types import from_arrow
+from eddyline.ingest.files import is_read
+from eddyline.sql.arrow_values import from_arrow
 from eddyline.types import Column, SqlType
 
 _FORMATS = {
@@ -24,7 +24,7 @@ _FORMATS = {
     ".ndjson": "json",
 }
 _LOOKED_AT = 1 << 20
-"""Bytes of a text file whose lines say which types its columns have."""
+"""Bytes of a text file whose lines determine the types of its columns."""
 _SEARCHED = 64 << 20
 """Bytes of a CSV file that are searched for quotes within quotes."""
 _GUESSED = "types are those of the first lines: widen what later lines do not fit"
@@ -68,12 +68,12 @@ def _first_file(path: Path) -> Path:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a folder that Spark would read, in folders of it as well."""
+    """Return the files of a folder, including its subfolders, that Spark would read."""
     return [file for file in sorted(path.rglob("*")) if is_read(file, path)]
 
 
 def _check_one_format(path: Path, form: str | None) -> None:
-    """Raise PipelineError where a folder has files of another format, which would be read as the first one's."""
+    """Raise PipelineError if a folder has files of another format, which would be read as the first one's."""
     other = next((file for file in _files(path) if _format(file) != form), None)
     if other is not None:
         raise PipelineError(
@@ -88,7 +88,7 @@ def _format(file: Path) -> str | None:
 
 
 def _draft(name: str, path: Path, form: str, table: pa.Table, options: dict[str, str]) -> StreamDraft:
-    """Return a draft with the columns that can be read; those of CSV all are, as they are found by their places."""
+    """Return a draft with the supported columns; CSV keeps all of them, because it is read by position."""
     schema, table = table.schema, table.slice(0, SAMPLED_ROWS)
     changes = next((spelling for column, spelling in CHANGE_COLUMNS.items() if column in schema.names), None)
     if {"op", "before", "after"} <= set(schema.names) and pa.types.is_struct(schema.field("after").type):
@@ -126,7 +126,7 @@ def _draft(name: str, path: Path, form: str, table: pa.Table, options: dict[str,
 
 
 def _check_once(path: Path, names: Sequence[str]) -> None:
-    """Raise PipelineError where two columns have one name, in upper or lower case."""
+    """Raise PipelineError if two columns have the same name, ignoring case."""
     lower = [name.lower() for name in names]
     twice = next((name for name in names if lower.count(name.lower()) > 1), None)
     if twice is not None:
@@ -144,7 +144,7 @@ def _parquet(file: Path) -> tuple[pa.Table, dict[str, str]]:
 
 
 def _head(file: Path) -> bytes:
-    """Return the first lines of a file, whole ones; of a file of one long line, all of it."""
+    """Return the first complete lines of a file; if it is one long line, all of it."""
     with pa.input_stream(str(file)) as stream:
         head = bytes(stream.read(_LOOKED_AT))
         if len(head) < _LOOKED_AT:
@@ -179,9 +179,9 @@ def _csv(file: Path) -> tuple[pa.Table, dict[str, str]]:
 
 
 def _doubles_quotes(file: Path, separator: str) -> bool:
-    """Return whether a quote within quotes is written twice, as spreadsheets do; Spark expects a backslash before it.
+    """Return whether a quote within quotes is doubled, as in spreadsheets; Spark expects a backslash before it.
 
-    Two quotes alone between separators are an empty text.
+    Two quotes alone between separators are an empty string.
     """
     plain = f'[^{re.escape(separator)}\r\n"]'.encode()
     doubled = re.compile(b'"{3,}|(?<=%b)""|""(?=%b)' % (plain, plain))

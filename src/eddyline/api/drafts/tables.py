@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eddyline.api.drafts.draft import SAMPLED_ROWS, StreamDraft, stream_name
+from eddyline.api.drafts.pipeline_text import SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
+from eddyline.sql.schema import DeclaredKeys, ForeignKey
 from eddyline.types import Column, SqlType
 
 _TYPES = {
@@ -30,10 +31,22 @@ FROM information_schema.columns c JOIN information_schema.tables t USING (table_
 WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
 ORDER BY 1, c.ordinal_position
 """
+_KEYS = """
+SELECT n.nspname || '.' || c.relname, k.contype,
+       ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY u(number, place)
+             JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.number ORDER BY u.place),
+       fn.nspname || '.' || f.relname,
+       ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u(number, place)
+             JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.number ORDER BY u.place)
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace
+WHERE k.contype IN ('p', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+ORDER BY 1, k.contype, k.conname
+"""
 
 
 def is_dsn(text: str) -> bool:
-    """Return whether a text names a PostgreSQL database, as a URI or as `host=... dbname=...`."""
+    """Return whether a string names a PostgreSQL database, as a URI or as `host=... dbname=...`."""
     return text.startswith(("postgresql://", "postgres://")) or "dbname=" in text or "host=" in text
 
 
@@ -41,23 +54,47 @@ def drafts_of_tables(dsn: str, tables: Collection[str], taken: Collection[str]) 
     """Return a draft for each named table of a database (schema.name, or a name in public), or for all of them."""
     try:
         import psycopg  # noqa: PLC0415 - an optional extra
-        from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
     except ImportError as error:
         raise PipelineError("PostgreSQL needs psycopg: pip install 'eddyline[postgres]'.") from error
     try:
-        parts: dict[str, Any] = {**conninfo_to_dict(dsn), "password": None}
+        plain = password_free(dsn)
         with psycopg.connect(dsn, autocommit=True) as connection:
             found = connection.execute(_COLUMNS).fetchall()
-            drafts = list(
-                _drafts(found, [_full(table) for table in tables], make_conninfo(**parts), list(taken))
-            )
+            drafts = list(_drafts(found, [_full(table) for table in tables], plain, list(taken)))
+            drafts = _with_keys(drafts, connection.execute(_KEYS).fetchall())
             return [replace(draft, rows=_first_rows(connection, draft)) for draft in drafts]
     except psycopg.Error as error:
         raise PipelineError(f"the database cannot be asked: {str(error).strip().splitlines()[0]}.") from error
 
 
+def _with_keys(drafts: list[StreamDraft], found: Sequence[tuple[Any, ...]]) -> list[StreamDraft]:
+    """Return drafts with the keys of the database's catalog whose columns are all read."""
+    names = {draft.options["table"]: draft.name for draft in drafts}
+    columns = {draft.options["table"]: {column.name for column in draft.columns} for draft in drafts}
+    made = []
+    for draft in drafts:
+        table = draft.options["table"]
+        own = [row for row in found if row[0] == table and set(row[2]) <= columns[table]]
+        primary = next((tuple(row[2]) for row in own if row[1] == "p"), ())
+        foreign = tuple(
+            ForeignKey(tuple(row[2]), names[row[3]], tuple(row[4]))
+            for row in own
+            if row[1] == "f" and row[3] in names and set(row[4]) <= columns[row[3]]
+        )
+        made.append(replace(draft, keys=DeclaredKeys(primary, foreign)))
+    return made
+
+
+def password_free(dsn: str) -> str:
+    """Return the DSN of a database without its password."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415 - an optional extra
+
+    parts: dict[str, Any] = {**conninfo_to_dict(dsn), "password": None}
+    return make_conninfo(**parts)
+
+
 def _first_rows(connection: Any, draft: StreamDraft) -> dict[str, list[Any]]:
-    """Return the first rows of a draft's table, none where they may not be read."""
+    """Return the first rows of a draft's table; empty if they may not be read."""
     import psycopg  # noqa: PLC0415 - an optional extra
     from psycopg import sql  # noqa: PLC0415
 

@@ -1,9 +1,9 @@
-"""Ad hoc queries: texts that nobody planned, bound to columns whose values the elements of a stream sample hold.
+"""Ad hoc queries: SQL that was not planned, bound to columns whose values the elements of a stream sample hold.
 
-Each relation of the query finds a dictionary of its stream that holds its links together, and from whose columns all
-else that it reads (predicates, measures, groups) can be evaluated. A dictionary may follow more links than the query
-joins on: an element is then there only if those values are followed, too, so they become links of the query at
-which its relation stands alone. An aggregate of one stream has no links but those.
+For each relation of the query, we look for a dictionary of its stream that holds all its links together, and from
+whose columns everything else that the relation reads (predicates, measures, groups) can be evaluated. A dictionary
+may follow more links than the query joins on. It then holds an element only if those values are followed, too, so
+they become extra links of the query that no other relation shares. An aggregate of one stream has only such links.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,27 +15,32 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from eddyline.errors import PipelineError, PlanError
-from eddyline.plan.decide.elements import exact_elements, kept_elements
-from eddyline.plan.decide.exploring import explored_class
-from eddyline.plan.decide.facets import EVERY_ROW, ROWS, Facet, unplanned_facets
-from eddyline.plan.decide.guards import guards_of
-from eddyline.plan.decide.held_columns import code_tells, column_expression, held_expression
-from eddyline.plan.decide.shapes import classes_of, knows_links, one_class_each, shape_of
+from eddyline.plan.decide.elements import exact_elements, explored_class, kept_elements
+from eddyline.plan.decide.facets import EVERY_ROW, ROWS, Facet, guards_of, unplanned_facets
+from eddyline.plan.decide.shapes import (
+    classes_of,
+    code_tells,
+    column_expression,
+    held_expression,
+    knows_links,
+    one_class_each,
+    shape_of,
+)
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
 from eddyline.sample.spec import SampleSpec
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.columns import columns_of
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.expressions import columns_of
 from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Role, SetQuery
-from eddyline.sql.timezones import UTC, depends_on_zone, reads_clocks_alone
+from eddyline.sql.times import UTC, depends_on_zone, reads_clocks_alone
 
 _INNER: Role = "inner"
 _NOT_COVERED = "what is kept does not cover this query"
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """A dictionary that is made for one query from one that is held: which it is, what it holds, what is wanted."""
+    """A dictionary derived for one query from a held one: its source, what it holds, and what the query wants."""
 
     source: int
     held: Elements
@@ -43,7 +48,7 @@ class Derived(msgspec.Struct, frozen=True):
 
 
 class AdHocQuery(PlannedQuery, frozen=True, kw_only=True):
-    """A query that was not planned, and the dictionaries that are derived for it, in either stage of its sample."""
+    """A query that was not planned, and the dictionaries that are derived for it in both stages of its sample."""
 
     exact: tuple[Derived, ...]
     kept: tuple[Derived, ...]
@@ -52,7 +57,7 @@ class AdHocQuery(PlannedQuery, frozen=True, kw_only=True):
 
 
 def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
-    """Return the columns of a stream whose values can be told from a dictionary, each with the key that holds it."""
+    """Return the columns of a stream whose values a dictionary can return, each with the key that holds it."""
     names = {column_expression(column): column.name for column in stream.columns}
     names |= {held_expression(column): column.name for column in stream.columns}
     return {
@@ -66,20 +71,15 @@ def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
 
 
 def loosened(key: Key) -> Key:
-    """Return the key of a link that the query does not join on: NULL is a value of it like any other."""
+    """Return the key of a link that the query does not join on: here NULL is a value like any other."""
     return replace(key, null_is_value=True)
 
 
 def bind_ad_hoc(layout: Layout, name: str, query: AnyQuery, timezone: str | None) -> AdHocQuery:
-    """Return a query bound to the first sample from whose columns it can be answered, or raise PlanError.
+    """Return a query bound to the first sample whose columns can answer it, or raise PlanError.
 
-    timezone: the plan's, None where it recorded none.
+    timezone: the zone of the plan, None if the plan recorded no zone.
     """
-    if isinstance(query, JoinDistinctQuery):
-        raise PlanError(
-            f"{_NOT_COVERED}: distinct counts over joins are answered only as they were planned: add the query to the "
-            "workload and build the state anew."
-        )
     gaps = []
     for sample in layout.samples:
         try:
@@ -92,7 +92,7 @@ def bind_ad_hoc(layout: Layout, name: str, query: AnyQuery, timezone: str | None
 
 
 class _Gap(Exception):  # noqa: N818 - it says what is missing, and never leaves this module
-    """What a sample lacks for a query, with what to do about it; far: how much of it."""
+    """What a sample lacks for a query, with what to do about it; far: how much is missing."""
 
     def __init__(self, text: str, far: int) -> None:
         super().__init__(text)
@@ -102,7 +102,7 @@ class _Gap(Exception):  # noqa: N818 - it says what is missing, and never leaves
 def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone: str | None) -> AdHocQuery:
     quantities = unplanned_facets(asked.query)
     classes = classes_of(sample)
-    whole = isinstance(asked.query, SetQuery)
+    whole = isinstance(asked.query, SetQuery | JoinDistinctQuery)
     read = [facets for name, facets in quantities.items() if name != EVERY_ROW]
     found = [
         _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
@@ -127,7 +127,7 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
 
 
 def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) -> tuple[Facet, ...]:
-    """Return what the relations of a grouped join read of all their rows that could join."""
+    """Return what the relations of a grouped join read from all their rows that could join."""
     if not isinstance(query, GroupQuery) or not query.links:
         return ()
     return tuple(changed(facet, flags=(), measure=None, groups=()) for facet in quantities[ROWS])
@@ -136,7 +136,7 @@ def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) 
 def _with_all_links(
     quantities: Mapping[str, tuple[Facet, ...]], links: Sequence[frozenset[Key]]
 ) -> dict[str, tuple[Facet, ...]]:
-    """Return the facets with the links of their dictionaries that the query does not join on, each on its own."""
+    """Return the facets, with each dictionary link that the query does not join on as a link of its own."""
     first = next(iter(quantities.values()))
     number = 1 + max((variable for facet in first for variable in facet.variables), default=-1)
     added = []
@@ -200,23 +200,25 @@ def _derived(
 
 @dataclass(frozen=True)
 class _Reading:
-    """What one relation of a query reads of its stream, in all quantities of the query."""
+    """What one relation of a query reads from its stream, over all quantities of the query."""
 
     stream: Stream
     facets: tuple[Facet, ...]
     timezone: str | None
 
     def source(self, sample: PlannedSample, *, whole: bool) -> int:
-        """Return the dictionary of a sample that answers for the relation, with the fewest links beside its own.
+        """Return the dictionary of a sample that answers for the relation, with the fewest links besides its own.
 
-        Of such, the one that follows combinations of explored columns comes first. whole: none beside, because the
-        query asks whether values are there at all. Raises _Gap where there is none.
+        Among these, a dictionary that follows combinations of explored columns comes first. whole: no other links
+        are allowed, because the query asks whether values exist, or counts pairs. Raises _Gap if there is no such
+        dictionary.
         """
         keys = frozenset(self.facets[0].keys)
         linked = [
             i
             for i, each in enumerate(sample.kept)
             if each.stream == self.stream.name
+            and not each.apart
             and (keys == each.links if whole else keys <= each.links)
             and all(knows_links(each, facet) for facet in self.facets)
         ]
@@ -236,7 +238,7 @@ class _Reading:
         return fitting[0]
 
     def _evaluated(self, elements: Elements) -> Iterator[str]:
-        """Yield the expressions that the relation reads and the dictionary does not hold as they are."""
+        """Yield the expressions that the relation reads and that the dictionary does not hold directly."""
         for facet in self.facets:
             counted, measure = facet.predicates, facet.measure
             for flag in facet.flags:
@@ -245,22 +247,21 @@ class _Reading:
                     yield from flag.predicates
                     yield from (part.text for part in flag.presence)
             if measure is not None and (
-                measure not in elements.measures
-                or not elements.knows(measure.expression.text, measure.power, counted)
+                measure not in elements.measures or not elements.knows(measure.text, measure.power, counted)
             ):
-                yield measure.expression.text
+                yield from (part.expression.text for part in measure.parts)
             for key in facet.groups:
                 (part,) = key.columns
                 if not _is_told(elements, key) or not elements.knows(part.text, 0, counted):
                     yield part.text
 
     def _missing(self, elements: Elements) -> list[str]:
-        """Return the columns that the relation needs and the dictionary cannot tell."""
+        """Return the columns that the relation needs and whose values the dictionary cannot return."""
         read = {name for text in self._evaluated(elements) for name in columns_of(text)}
         return sorted(read - readable_columns(elements, self.stream).keys())
 
     def _check(self, text: str) -> None:
-        """Raise _Gap unless an expression can be evaluated on elements, as Spark would in the plan's zone."""
+        """Raise _Gap unless an expression can be evaluated on elements as Spark would in the plan's zone."""
         columns = self.stream.columns
         if self.timezone is None and depends_on_zone(text, columns) and not reads_clocks_alone(text, columns):
             raise _Gap(
@@ -299,7 +300,7 @@ class _Reading:
         )
 
     def _not_held(self, names: Sequence[str]) -> str:
-        """Return which columns are missing, and how to name them."""
+        """Return which columns are missing, and how to add them."""
         if not names:
             return "no stream sample holds its rows: add the query to the workload and build the state anew."
         written = ", ".join(f'"{name}"' for name in names)
@@ -311,6 +312,6 @@ class _Reading:
 
 
 def _is_told(elements: Elements, key: Key) -> bool:
-    """Return whether a dictionary holds a key of one column and tells its values."""
+    """Return whether a dictionary holds a key of one column and can return its values."""
     told = key in elements.labelled or code_tells(key)
     return key in elements.keys and told and not key.null_is_value

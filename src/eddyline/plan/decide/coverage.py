@@ -1,15 +1,18 @@
-"""Coverage: which query is meant, and whether what is kept can answer it."""
+"""Which planned query is asked, whether kept state can answer it, and the time zone of a plan."""
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from eddyline.aggregates.catalog import written_names
 from eddyline.errors import PlanError, SqlError
 from eddyline.plan.decide.ad_hoc import bind_ad_hoc
+from eddyline.plan.decide.elements import explores
 from eddyline.plan.decide.facets import facets_of, uses_sample
+from eddyline.plan.decide.rest_sketches import rest_ids
 from eddyline.plan.decide.shapes import covering_shape
-from eddyline.plan.demands import METHODS, Method, WorkloadQuery, links_of, quantities_of
+from eddyline.plan.demands import METHODS, Method, WorkloadQuery, links_of, methods_of, quantities_of
 from eddyline.plan.layout import (
     Decision,
     Demand,
@@ -19,31 +22,36 @@ from eddyline.plan.layout import (
     PlannedSample,
     SketchedQuantity,
 )
-from eddyline.plan.sharing.workload_graph import without_slots
+from eddyline.plan.sharing.coalesce import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, is_for_samples_alone
 from eddyline.sql.schema import COLUMN_NAME
+from eddyline.sql.times import depends_on_zone
 from eddyline.types import Column
+
+# Coverage: which query is asked, and whether kept state can answer it.
+
 
 SAMPLES_ALONE = (
     "groups, several aggregates, formulas of them, quantiles, MIN, MAX, outer, semi and anti joins, cycles of joins "
-    "and conditions between relations are answered by stream samples alone: leave `method` and samples=False out."
+    f"and conditions between relations, and {', '.join(written_names(sketched=False))} over joins are answered by "
+    "stream samples alone: leave out samples=False, and methods other than skimmed."
 )
 
 
 def declared(layout: Layout) -> dict[str, tuple[Column, ...]]:
     """Return the columns of the layout's streams."""
-    return {stream.name: stream.columns for stream in layout.streams}
+    return {stream.name: stream.every_column for stream in layout.streams}
 
 
 def find_planned(
     layout: Layout, query: str, method: str | None = None, timezone: str | None = None
 ) -> PlannedQuery:
-    """Return a query of the plan by name, or the binding of any SQL text that what is kept covers.
+    """Return a query of the plan by name, or the binding of any SQL query that the kept state covers.
 
-    timezone: the plan's, where the layout is that of a window's panes.
+    timezone: the plan's zone, if the layout is that of a window's panes.
     """
     if method is not None and method not in METHODS:
         raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
@@ -66,10 +74,17 @@ def find_planned(
 def bind(
     layout: Layout, name: str, text: str, method: str | None, timezone: str | None = None
 ) -> PlannedQuery:
-    """Return a query bound to what is kept, or raise PlanError with what is missing."""
+    """Return a query bound to kept state, or raise PlanError with what is missing."""
     parsed = parse_query(text, declared(layout))
-    if is_for_samples_alone(parsed) and method is not None:
-        raise PlanError(SAMPLES_ALONE)
+    if method is not None and method not in methods_of(parsed):
+        raise PlanError(
+            f"method={method!r} has no effect on this query: "
+            + (
+                SAMPLES_ALONE
+                if is_for_samples_alone(parsed)
+                else f"its methods are {', '.join(methods_of(parsed))}."
+            )
+        )
     if is_for_samples_alone(parsed) and not layout.samples:
         raise PlanError(
             "this state keeps no stream sample, which such a query reads: add the query to the workload, without "
@@ -79,7 +94,7 @@ def bind(
     if sampled and uses_sample(parsed):
         found = _bind_sampled(layout, name, parsed)
         return found if found is not None else bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
-    chosen: Method = method if method is not None else "skimmed"  # type: ignore[assignment]
+    chosen: Method = method if method is not None else "skimmed"
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
     slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
     asked = WorkloadQuery(name, parsed, chosen)
@@ -99,10 +114,10 @@ def bind(
 
 
 def filled_queries(layout: Layout, asked: Iterable[WorkloadQuery]) -> list[tuple[PlannedQuery, set[str]]]:
-    """Return those of some queries for which nothing new is kept, because a sample of a running plan answers them.
+    """Return those queries for which nothing new is kept, because a sample of a running plan answers them.
 
-    They are answered over all rows that it has seen, where something new would count from now on only. With each are
-    the ids of the synopses that it reads.
+    The sample answers them over all rows that it has seen; new state would count only from now on. Each query comes
+    with the ids of the synopses that it reads.
     """
     before = {(each.name, each.query.text, each.method): each for each in layout.queries}
     found = []
@@ -119,7 +134,7 @@ def filled_queries(layout: Layout, asked: Iterable[WorkloadQuery]) -> list[tuple
 
 
 def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery | None:
-    """Return a query bound to the first stream sample whose dictionaries hold all that it reads, None without one."""
+    """Return a query bound to the first stream sample whose dictionaries hold all that it reads, else None."""
     asked = WorkloadQuery(name, query)
     for sample in layout.samples:
         bound = _bound(layout, asked, sample)
@@ -130,7 +145,7 @@ def _bind_sampled(layout: Layout, name: str, query: AnyQuery) -> PlannedQuery | 
 
 
 def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> PlannedQuery | None:
-    """Return a query bound to a stream sample, None where its dictionaries lack something."""
+    """Return a query bound to a stream sample, None if the dictionaries lack something."""
     query = asked.query
     shape = covering_shape(asked, sample)
     quantities = _beside(query, sample)
@@ -144,17 +159,20 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
         totals = {}
     if not totals and reads_emptiness(query):
         return None
-    return PlannedQuery(asked.name, query, "skimmed", quantities, sample.id, totals, shape)
+    rest = rest_ids(query, sample) if totals else {}
+    return PlannedQuery(
+        asked.name, query, "skimmed", quantities, sample.id, totals, shape, rest_sketches=rest
+    )
 
 
 def reads_emptiness(query: AnyQuery) -> bool:
-    """Return whether a query asks if a relation has rows at all, as NOT IN does: its exact total has to be kept."""
+    """Return whether a query asks if a relation has any rows, as NOT IN does: its exact total has to be kept."""
     links = query.links if isinstance(query, Query | GroupQuery) else ()
     return any(member.role == "not in" for link in links for member in link.members)
 
 
 def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
-    """Return the sketches beside a sample that read a query too, nothing where some are missing."""
+    """Return the sketches next to a sample that the query also reads, an empty result if some are missing."""
     ids = {kept.demand: kept.id for kept in sample.sketches}
     slots: tuple[int, ...] | None = ()
     if is_for_samples_alone(query):
@@ -173,7 +191,7 @@ def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantit
 
 
 def _missing(layout: Layout, demand: Demand) -> str:
-    """Return what a query would need that is not kept, or why what is kept cannot be read together."""
+    """Return what a query needs that is not kept, or why the kept synopses cannot be read together."""
     kept = {without_slots(each.demand) for each in layout.kept}
     if without_slots(demand) in kept:
         return (
@@ -188,7 +206,7 @@ def _missing(layout: Layout, demand: Demand) -> str:
 
 
 def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) -> tuple[int, ...] | None:
-    """Return a slot for each link under which every sketch of the query is kept; None if there is none.
+    """Return a slot for each link under which every sketch of the query is kept, None if no such choice exists.
 
     Links of one query need different slots. The search goes relation by relation.
     """
@@ -208,7 +226,7 @@ def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) 
 def _assigned(
     relations: list[tuple[tuple[int, ...], list[tuple[int, ...]]]], chosen: dict[int, int]
 ) -> dict[int, int] | None:
-    """Return slots of all links that agree with those chosen and with one offer for each relation."""
+    """Return slots of all links that agree with the chosen ones and with one offer for each relation."""
     if not relations:
         return chosen
     links, offers = relations[0]
@@ -225,7 +243,7 @@ def _assigned(
 def key_of_columns(
     streams: Mapping[str, tuple[Column, ...]], stream: str, columns: tuple[str, ...], where: str | None
 ) -> tuple[Key, tuple[str, ...]]:
-    """Return (key, predicates) as a join of the stream with itself on these columns would ask for them."""
+    """Return (key, predicates) as a join of the stream with itself on these columns would request them."""
     if not columns or not all(COLUMN_NAME.fullmatch(column) for column in columns):
         raise PlanError(f"name the join columns of stream {stream!r}, not {columns!r}.")
     matches = " AND ".join(f"a.`{column}` = b.`{column}`" for column in columns)
@@ -237,3 +255,64 @@ def key_of_columns(
     assert isinstance(joined, Query)
     assert isinstance(single, Query)
     return joined.links[0].members[0].key, single.relations[0].predicates
+
+
+# The time zone of a plan: recorded if an expression depends on it.
+
+
+def with_timezone(layout: Layout, zone: str, *, given: bool = False) -> Layout:
+    """Return the layout with its zone, None if no expression of it depends on a zone.
+
+    given: the user named the zone, so later queries may interpret times without a zone in it.
+    """
+    layouts = [layout, *(group.layout for group in layout.windows)]
+    depends = any(
+        depends_on_zone(text, layout.stream(stream).columns)
+        for each in layouts
+        for stream, text in _stream_texts(each)
+    )
+    depends = depends or any(_holds_times(sample, given=given) for each in layouts for sample in each.samples)
+    return replace(layout, timezone=zone if depends else None)
+
+
+def _holds_times(sample: PlannedSample, *, given: bool) -> bool:
+    """Return whether a sample holds explored TIMESTAMP columns, whose days and hours later queries may read.
+
+    given: also TIMESTAMP_NTZ, which later queries may compare with timestamps or cast to them.
+    """
+    kinds = ("timestamp", "timestamp_ntz") if given else ("timestamp",)
+    return any(
+        key.columns[0].type.kind in kinds
+        for elements in sample.exact
+        if explores(sample, elements.stream)
+        for key in elements.keys
+    )
+
+
+def _stream_texts(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield (stream, SQL) of every expression that a layout reads."""
+    for demand in (kept.demand for kept in layout.by_id.values()):
+        yield from ((demand.stream, text) for text in _texts(demand))
+    for elements in (part for sample in layout.samples for part in sample.exact):
+        keys = (column.text for key in elements.keys for column in key.columns)
+        flags = (text for flag in elements.flags for text in flag.predicates)
+        presence = (part.text for flag in elements.flags for part in flag.presence)
+        measures = (part.expression.text for measure in elements.measures for part in measure.parts)
+        yield from ((elements.stream, text) for text in (*keys, *flags, *presence, *measures))
+
+
+def check_same_zone(keep: Layout | None, zone: str) -> None:
+    """Raise PlanError if a plan would read times in a different zone than the plan that it keeps."""
+    if keep is not None and keep.timezone not in (None, zone):
+        raise PlanError(
+            f"the plan that is kept reads times in {keep.timezone} and this workload in {zone}: give the workload "
+            f"timezone={keep.timezone!r}."
+        )
+
+
+def _texts(demand: Demand) -> Iterator[str]:
+    yield from demand.predicates
+    yield from (column.text for key in demand.keys for column in key.columns)
+    yield from (part.text for part in demand.presence)
+    if demand.measure is not None:
+        yield from (part.expression.text for part in demand.measure.parts)

@@ -1,8 +1,4 @@
-"""What a stream sample holds of each stream: the plan of dictionaries.
-
-All facets of a stream share its exact dictionary; facets on the same links share a dictionary of the second stage.
-Keys that some query equates are one link class, whose values all streams follow together.
-"""
+"""What a stream sample holds of each stream: the dictionaries of planned queries and explored columns."""
 
 import dataclasses
 import hashlib
@@ -11,11 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from eddyline.plan.decide.exploring import explored_keys
-from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of
-from eddyline.plan.decide.guards import guards_of
-from eddyline.plan.decide.held_columns import code_tells
-from eddyline.plan.decide.shapes import shape_of
+from eddyline.errors import PlanError
+from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of, guards_of, totals_of
+from eddyline.plan.decide.shapes import code_tells, held_expression, shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import (
     Demand,
@@ -25,11 +19,126 @@ from eddyline.plan.layout import (
     KeptSynopsis,
     Measure,
     PlannedSample,
+    Stream,
     as_first_written,
 )
 from eddyline.sample.spec import Regrouped, SampleSpec
-from eddyline.sketch.hash_families import derive_seed
-from eddyline.sql.query import JoinDistinctQuery, Key
+from eddyline.sketch.keys import derive_seed
+from eddyline.sql.expressions import may_fail
+from eddyline.sql.query import GroupColumn, GroupQuery, JoinDistinctQuery, Key, Relation
+from eddyline.types import Column
+
+# Explored columns: named once, held with a stream's elements, for ad hoc SQL.
+#
+# A stream's explored columns are planned as one more query, which groups its rows by all of them. This gives
+# them a dictionary of the second stage, in which their combinations are followed. In addition, every other
+# dictionary of the stream holds them.
+
+
+EVERY_COLUMN = "*"
+"""Stands for all columns of a stream."""
+_EXPLORE = "explore "
+"""Prefix of the name of such a query: the name of a user's query never contains a space."""
+KEY_JOINS = "explore joins"
+"""Prefix of the name of a hidden join along keys."""
+
+
+def is_whole(names: Sequence[str]) -> bool:
+    """Return whether all columns of a stream are explored: no column is named, or a star is."""
+    return not names or tuple(names) == (EVERY_COLUMN,)
+
+
+def explored_columns(
+    stream: Stream, names: Sequence[str], known: Sequence[Column], long: Sequence[str] = ()
+) -> tuple[Column, ...]:
+    """Return the explored columns of a stream, those known already and those named now, or raise PlanError.
+
+    Without names, all columns are explored except BINARY ones and those declared as long texts.
+    """
+    if is_whole(names):
+        kept = [each for each in stream.every_column if each.type.kind != "binary" and each.name not in long]
+        if not kept:
+            raise PlanError(
+                f"stream {stream.name!r} has no column to explore but long texts and BINARY ones."
+            )
+        return tuple(sorted({*known, *kept}, key=lambda column: column.name))
+    declared = {column.name.lower(): column for column in stream.every_column}
+    found = list(known)
+    for name in names:
+        column = declared.get(name.lower()) if isinstance(name, str) else None
+        if column is None:
+            raise PlanError(
+                f"stream {stream.name!r} has no column {name!r} to explore: its columns are "
+                f"{', '.join(each.name for each in stream.every_column)}."
+            )
+        if column in found:
+            raise PlanError(
+                f"column {column.name!r} of stream {stream.name!r} is explored twice: name it once."
+            )
+        found.append(column)
+    return tuple(sorted(found, key=lambda column: column.name))
+
+
+def exploring(stream: str, columns: Sequence[Column]) -> WorkloadQuery:
+    """Return the query that stands for the explored columns of a stream: its rows, grouped by all of them."""
+    groups = tuple(GroupColumn(each.name, 0, held_expression(each)) for each in columns)
+    name = f"{_EXPLORE}{stream}({', '.join(each.name for each in columns)})"
+    return WorkloadQuery(name, GroupQuery(name, groups, (), (Relation(stream, stream),)))
+
+
+def is_exploring(asked: WorkloadQuery) -> bool:
+    """Return whether a query stands for explored columns: no user asked it, and it is not answered."""
+    return asked.name.startswith(_EXPLORE)
+
+
+def explored_keys(asked: Iterable[WorkloadQuery]) -> dict[str, tuple[Key, ...]]:
+    """Return the columns of each explored stream among some queries, each column as a key."""
+    return {
+        each.query.relations[0].stream: tuple(Key((group.expression,)) for group in each.query.groups)
+        for each in asked
+        if is_exploring(each) and isinstance(each.query, GroupQuery)
+    }
+
+
+def sample_totals(asked: Iterable[WorkloadQuery]) -> set[Demand]:
+    """Return the exact totals of the relations of sampled queries.
+
+    For explored streams, also the totals of all rows that have a link: later queries bring their own predicates.
+    """
+    queries = list(asked)
+    totals = {demand for each in queries for demand in totals_of(each.query)}
+    explored = explored_keys(queries)
+    facets = (f for each in queries for quantity in facets_of(each.query).values() for f in quantity)
+    for facet in facets:
+        if facet.stream in explored and not facet.null_is_value and not _is_guarded(facet):
+            links = (frozenset(facet.keys), *(frozenset([key]) for key in facet.keys))
+            totals |= {Demand(facet.stream, "total", tuple(sorted(keys))) for keys in links}
+    return totals
+
+
+def _is_guarded(facet: Facet) -> bool:
+    """Return whether the links of a facet can be evaluated only on the rows that it counts, not on all rows."""
+    return bool(facet.predicates) and any(may_fail(part.text) for key in facet.keys for part in key.columns)
+
+
+def explored_names(sample: PlannedSample) -> list[str]:
+    """Return the names of the queries that stand for the explored columns of a sample."""
+    return [shape.name for shape in sample.spec.shapes if shape.name.startswith(_EXPLORE)]
+
+
+def explored_class(sample: PlannedSample, stream: str) -> int | None:
+    """Return the link class of the combinations of a stream's explored columns, None if it explores no columns."""
+    begin = f"{_EXPLORE}{stream}("
+    return next((shape.classes[0] for shape in sample.spec.shapes if shape.name.startswith(begin)), None)
+
+
+def explores(sample: PlannedSample, stream: str) -> bool:
+    """Return whether a sample holds explored columns of a stream."""
+    return explored_class(sample, stream) is not None
+
+
+# All facets of a stream share its exact dictionary; facets on the same links share a dictionary of the
+# second stage. Keys that some query equates are one link class, whose values all streams follow together.
 
 
 def plan_sample(
@@ -40,20 +149,22 @@ def plan_sample(
     kept_budget: int,
     taken: Collection[str] = (),
 ) -> PlannedSample:
-    """Return the stream sample of some queries: what is kept of their streams, and how they read it.
+    """Return the stream sample of some queries: what is kept from their streams, and how they read it.
 
-    sketches: what stands beside it in the second stage, all of which is built from the exact dictionaries. Their ids
-    begin with the sample's, because two samples may keep sketches of equal demands. taken: ids of other samples.
+    sketches: those kept next to the sample in the second stage, all built from the exact dictionaries. Their ids
+    begin with the sample's id, because two samples may keep sketches of equal demands. taken: ids of other samples.
     """
     facets = {each.name: facets_of(each.query) for each in asked}
     explored = explored_keys(asked)
     everything = [
-        _with_columns(facet, explored.get(facet.stream, ()))
+        facet if facet.apart else _with_columns(facet, explored.get(facet.stream, ()))
         for quantities in facets.values()
         for quantity in quantities.values()
         for facet in quantity
     ]
-    classes = _classes(facets.values())
+    classes, apart = _classes(facets.values()), _classes(facets.values(), apart=True)
+    links = len(set(classes.values()))
+    apart = {key: links + link for key, link in apart.items()}
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
     ]
@@ -64,13 +175,14 @@ def plan_sample(
     shapes = tuple(
         made
         for each in asked
-        if (made := shape_of(each, facets[each.name], classes, exact, kept)) is not None
+        if (made := shape_of(each, facets[each.name], apart if _is_apart(each) else classes, exact, kept))
+        is not None
     )
     spec = SampleSpec(
         tuple(part.spec(classes) for part in exact),
-        tuple(part.spec(classes) for part in kept),
+        tuple(part.spec(apart if part.apart else classes) for part in kept),
         tuple(_regrouped(part, exact) for part in kept),
-        tuple(derive_seed(seed, "link class", link) for link in range(len(set(classes.values())))),
+        tuple(derive_seed(seed, "link class", link) for link in range(links + len(set(apart.values())))),
         shapes,
         budget,
         kept_budget,
@@ -80,13 +192,18 @@ def plan_sample(
     return PlannedSample(name, exact, kept, spec, beside)
 
 
+def _is_apart(asked: WorkloadQuery) -> bool:
+    """Return whether the links of a query are followed at their own rates."""
+    return isinstance(asked.query, JoinDistinctQuery)
+
+
 def _with_columns(facet: Facet, explored: Sequence[Key]) -> Facet:
     """Return a facet whose dictionaries hold explored columns as they hold group columns."""
     return dataclasses.replace(facet, groups=tuple(dict.fromkeys((*facet.groups, *explored))))
 
 
 def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
-    """Return a name by content, which survives other queries coming and going, and is not taken."""
+    """Return a name by content that is not taken: it does not change when other queries are added or removed."""
     for number in range(len(taken) + 1):
         written = msgspec.json.decode(msgspec.json.encode((*content, number) if number else content))
         encoded = msgspec.json.encode(as_first_written(written))
@@ -96,14 +213,20 @@ def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
     raise AssertionError
 
 
-def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[str, Key], int]:
-    """Return the link class of every key of a stream: keys that a query equates are in one."""
+def _classes(
+    queries: Iterable[Mapping[str, tuple[Facet, ...]]], *, apart: bool = False
+) -> dict[tuple[str, Key], int]:
+    """Return the link class of every key of a stream: keys that a query equates are in one class.
+
+    apart: for the queries whose links are followed at their own rates.
+    """
     groups: list[set[tuple[str, Key]]] = []
     for quantities in queries:
         met: dict[int, set[tuple[str, Key]]] = {}
         for facet in next(iter(quantities.values()), ()):
             for key, variable in zip(facet.keys, facet.variables, strict=True):
-                met.setdefault(variable, set()).add((facet.stream, key))
+                if facet.apart == apart:
+                    met.setdefault(variable, set()).add((facet.stream, key))
         for keys in met.values():
             joined = keys.union(*(group for group in groups if group & keys))
             groups = [group for group in groups if not group & keys] + [joined]
@@ -112,17 +235,18 @@ def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]]) -> dict[tuple[s
 
 
 Guards = Mapping[str, tuple[Guard, ...]]
-"""The guards of each stream: the same for all its dictionaries, so that they hold the same of a row."""
+"""The guards of each stream: the same for all its dictionaries, so that they hold the same for a row."""
 
 
 def exact_elements(
     facets: Iterable[Facet], demands: Iterable[Demand], guards: Guards, whole: Collection[str] = ()
 ) -> tuple[Elements, ...]:
-    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads of it.
+    """Return what the exact dictionary of each stream holds: all that any query or synopsis reads from it.
 
-    whole: streams of which every row is held, because nobody knows what will be asked.
+    whole: streams of which every row is held, because later queries are unknown. The demands include what facets
+    apart read.
     """
-    parts = [(f.stream, *_part(f)) for f in facets]
+    parts = [(f.stream, *_part(f)) for f in facets if not f.apart]
     parts += [
         (d.stream, set(element_keys(d)), set(flags_of(d)), {d.measure} - {None}, set()) for d in demands
     ]
@@ -135,11 +259,20 @@ def exact_elements(
 def kept_elements(
     facets: Iterable[Facet], guards: Guards, whole: Collection[str] = ()
 ) -> tuple[Elements, ...]:
-    """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one."""
-    found: dict[tuple[str, frozenset[Key]], list[_Part]] = {}
+    """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one.
+
+    Facets apart share one if they also count the same.
+    """
+    found: dict[tuple[str, frozenset[Key], bool, tuple[Key, ...]], list[_Part]] = {}
     for facet in facets:
-        found.setdefault((facet.stream, frozenset(facet.keys)), []).append(_part(facet))
-    return tuple(sorted(_merged(stream, parts, guards, whole) for (stream, _), parts in found.items()))
+        counted = facet.groups if facet.apart else ()
+        found.setdefault((facet.stream, frozenset(facet.keys), facet.apart, counted), []).append(_part(facet))
+    return tuple(
+        sorted(
+            _merged(stream, parts, guards, whole, apart=apart)
+            for (stream, _, apart, _), parts in found.items()
+        )
+    )
 
 
 _Part = tuple[set[Key], set[Flag], set[Measure | None], set[Key]]
@@ -150,12 +283,15 @@ def _part(facet: Facet) -> _Part:
     return set(facet.keys), set(facet.flags), {facet.measure} - {None}, set(facet.groups)
 
 
-def _merged(stream: str, parts: Sequence[_Part], guards: Guards, whole: Collection[str]) -> Elements:
+def _merged(
+    stream: str, parts: Sequence[_Part], guards: Guards, whole: Collection[str], *, apart: bool = False
+) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
     used = {part.text for key in links | groups for part in key.columns}
-    used |= {part.text for flag in flags for part in flag.presence} | {m.expression.text for m in measures}
-    labelled = (key for key in groups if not code_tells(key))
-    counted = () if stream in whole else _counted([part[1] for part in parts], sorted(flags))
+    used |= {part.text for flag in flags for part in flag.presence} | {m.text for m in measures}
+    used |= {each.expression.text for m in measures for each in m.parts}
+    labelled = (key for key in groups if not apart and not code_tells(key))
+    counted = () if stream in whole and not apart else _counted([part[1] for part in parts], sorted(flags))
     return Elements(
         stream,
         tuple(sorted(links | groups)),
@@ -165,11 +301,12 @@ def _merged(stream: str, parts: Sequence[_Part], guards: Guards, whole: Collecti
         tuple(sorted(labelled)),
         counted,
         tuple(guard for guard in guards.get(stream, ()) if guard.text in used),
+        apart,
     )
 
 
 def _counted(wanted: Sequence[set[Flag]], flags: Sequence[Flag]) -> tuple[tuple[int, ...], ...]:
-    """Return the flags, by position, of which rows carry all for some reader; none where one reads every row."""
+    """Return the flag positions of each reader that needs rows with all its flags; none if one reads every row."""
     least = [one for one in wanted if not any(other < one for other in wanted)]
     places = {tuple(sorted(flags.index(flag) for flag in one)) for one in least}
     return () if () in places else tuple(sorted(places))

@@ -1,17 +1,19 @@
-"""Facets: what one relation of a query needs to know of its stream's rows.
+"""What one relation of a query needs to know about its stream's rows, and on which rows that is evaluated."""
 
-The keys of its links, which rows count, what is summed and what they are grouped by.
-"""
-
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from eddyline.plan.layout import Demand, Flag, Measure
-from eddyline.sample.roles import KEEPS_NULL
+from eddyline.aggregates.moments import Powers
+from eddyline.plan.demands import weights_of
+from eddyline.plan.layout import Demand, Flag, Guard, Measure
+from eddyline.sample.join import KEEPS_NULL
+from eddyline.sql.expressions import may_fail
+from eddyline.sql.join_tree import sides_of
 from eddyline.sql.query import (
     Aggregate,
     AnyQuery,
     Expression,
-    Function,
     GroupQuery,
     JoinDistinctQuery,
     Key,
@@ -20,20 +22,23 @@ from eddyline.sql.query import (
     Role,
     SetQuery,
 )
-from eddyline.sql.sides import sides_of
 from eddyline.types import SqlType
 
+# A facet holds the keys of a relation's links, which rows count, what is summed and what they are grouped by.
+
+
 _EVERYTHING = Expression("TRUE", SqlType("boolean"))
-"""What a query without GROUP BY groups by: all rows are one group."""
+"""The grouping of a query without GROUP BY: all rows are one group."""
 
 
 @dataclass(frozen=True)
 class Facet:
-    """What one relation of a query reads of a stream; variables: the link that each key belongs to.
+    """What one relation of a query reads from a stream; variables: the link that each key belongs to.
 
-    null_is_value: of a set expression or of groups whose key is one column, NULL counts as a value of it. groups: the
-    keys that its rows are grouped by. roles: what the relation is to each of its links, none where all
-    are inner joins.
+    null_is_value: for a set expression, or groups whose key is one column, NULL counts as a value of the key.
+    groups: the keys that its rows are grouped by. roles: the role of the relation in each of its links, empty if
+    all are inner joins. apart: its links are followed at their own rates, and its groups are held as codes, without
+    their values.
     """
 
     stream: str
@@ -44,10 +49,11 @@ class Facet:
     null_is_value: bool = False
     groups: tuple[Key, ...] = ()
     roles: tuple[Role, ...] = ()
+    apart: bool = False
 
     @property
     def predicates(self) -> tuple[str, ...]:
-        """The predicates that its rows meet, as its query has them."""
+        """The predicates that its rows meet, as written in its query."""
         return next((flag.predicates for flag in self.flags if flag.predicates), ())
 
     def demand(self) -> Demand:
@@ -65,7 +71,7 @@ class Facet:
 
 
 def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return for each quantity of a query what its relations read; nothing for an aggregate of one stream."""
+    """Return what the relations of a query read for each quantity; nothing for an aggregate of one stream."""
     if isinstance(query, SetQuery):
         members = (
             Facet(
@@ -80,27 +86,34 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
         return {"set": tuple(members)}
     if isinstance(query, GroupQuery):
         return _group_facets(query)
-    if isinstance(query, JoinDistinctQuery) or not query.links:
+    if isinstance(query, JoinDistinctQuery):
+        return {PAIRS: _pair_facets(query)}
+    if not query.links:
         return {}
     return {
-        name: _quantity_facets(query, query.aggregate, power)
-        for name, power in powers_of(query.aggregate.function).items()
+        name: _quantity_facets(query, query.aggregate, powers)
+        for name, powers in query.aggregate.moment.sums.items()
     }
 
 
 def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return what the relations of a query read that was not planned: rows of one stream have no link of their own.
+    """Return what the relations of an ad hoc query read: rows of one stream have no link of their own.
 
     An aggregate also reads all rows of its relations that could join, whose exact number may be known.
     """
     if isinstance(query, Query):
         read = {
-            name: _quantity_facets(query, query.aggregate, power)
-            for name, power in powers_of(query.aggregate.function).items()
+            name: _quantity_facets(query, query.aggregate, powers)
+            for name, powers in query.aggregate.moment.sums.items()
         }
         first = next(iter(read.values()))
         return read | {EVERY_ROW: tuple(replace(facet, flags=(), measure=None) for facet in first)}
     found = facets_of(query)
+    if isinstance(query, JoinDistinctQuery):
+        return {
+            name: tuple(replace(facet, groups=_columns_of(facet.groups), apart=False) for facet in facets)
+            for name, facets in found.items()
+        }
     if not isinstance(query, GroupQuery) or query.links:
         return found
     return {
@@ -109,31 +122,58 @@ def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     }
 
 
+def _columns_of(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the columns of some keys, each as a separate key: explored columns are held one by one."""
+    return tuple(dict.fromkeys(Key((column,)) for key in keys for column in key.columns))
+
+
 EVERY_ROW = "every row"
-"""The quantity of a query that was not planned which counts all rows, whatever its predicates."""
+"""The quantity of an ad hoc query that counts all rows, whatever its predicates."""
+PAIRS = "pairs"
+"""The quantity of a distinct count over a join: what is counted on each side."""
 ROWS = "rows"
 """The quantity of a grouped query that counts the joined rows, whatever it selects."""
 
 
 def quantity_of_group(aggregate: int, name: str) -> str:
-    """Return what a quantity of a grouped query's aggregate is called."""
+    """Return the name of a quantity of a grouped query's aggregate."""
     return f"{aggregate}.{name}"
+
+
+def _pair_facets(query: JoinDistinctQuery) -> tuple[Facet, ...]:
+    """Return what a distinct count over a join reads from each side: its join key and its counted columns.
+
+    A pair of values needs every row of a join value, far more than sums need: at the rates of other queries it
+    would use up their memory. A side that only decides whether others join has nothing to count.
+    """
+    sides = ((query.join.left_key, query.left), (query.join.right_key, query.right))
+    return tuple(
+        Facet(
+            relation.stream,
+            (key,),
+            (0,),
+            _flags(relation.predicates),
+            groups=() if query.form == "semi" and side == 1 else (counted,),
+            apart=True,
+        )
+        for side, (relation, (key, counted)) in enumerate(zip(query.relations, sides, strict=True))
+    )
 
 
 def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
     """Return what the relations of a grouped query read: for each quantity of each aggregate, and for its rows."""
     made = {
-        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, power)
+        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, powers)
         for i, each in enumerate(query.aggregates)
-        for name, power in powers_of(each.aggregate.function).items()
+        for name, powers in each.aggregate.moment.sums.items()
     }
-    return made | {ROWS: _quantity_facets(query, Aggregate("count"), 0)}
+    return made | {ROWS: _quantity_facets(query, Aggregate("count"), (0,))}
 
 
 def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
     """Return a facet with its relation's group columns, and others that conditions between relations read.
 
-    Groups of one stream are followed themselves.
+    Groups of one stream are themselves followed.
     """
     if isinstance(query, Query):
         return facet
@@ -146,15 +186,15 @@ def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
 
 
 def element_key(key: Key) -> Key:
-    """Return the key of a set expression as elements hold it: a single column as joins have it, NULL apart.
+    """Return the key of a set expression as elements hold it: a single column as joins hold it, with NULL separate.
 
-    So a column is held once, whatever queries do with it.
+    Thus a column is held once, whatever queries do with it.
     """
     return Key(key.columns) if len(key.columns) == 1 else key
 
 
 def uses_sample(query: AnyQuery) -> bool:
-    """Return whether a stream sample answers a query: any but an aggregate of one stream."""
+    """Return whether a stream sample answers a query: any query except an aggregate of one stream."""
     return not isinstance(query, Query) or bool(query.links)
 
 
@@ -167,19 +207,9 @@ def totals_of(query: AnyQuery) -> set[Demand]:
     return found
 
 
-def powers_of(function: Function) -> dict[str, int]:
-    """Return the quantities of an aggregate over a join, and to which power each takes the measure.
-
-    Power 0 counts the rows whose measure is not NULL.
-    """
-    if function == "count":
-        return {"count": 0}
-    return {"sum": 1, "count": 0} if function in ("sum", "avg") else {"squares": 2, "sum": 1, "count": 0}
-
-
-def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int) -> tuple[Facet, ...]:
-    factors = {factor.relation: factor.expression for factor in aggregate.factors}
-    there = {(side.relation, side.link) for side in sides_of(query.links) if side.relations & set(factors)}
+def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, powers: Powers) -> tuple[Facet, ...]:
+    weights = weights_of(aggregate, powers)
+    there = {(side.relation, side.link) for side in sides_of(query.links) if side.relations & weights.keys()}
     facets = []
     for index, relation in enumerate(query.relations):
         met = [
@@ -189,14 +219,13 @@ def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int
             if member.relation == index
         ]
         roles = tuple(role for _, _, role in met)
-        factor = factors.get(index)
-        presence = (factor,) if factor is not None and power == 0 else ()
+        measure, presence = weights.get(index, (None, ()))
         facet = Facet(
             relation.stream,
             tuple(key for key, _, _ in met),
             tuple(link for _, link, _ in met),
             _flags(relation.predicates, presence),
-            Measure(factor, power) if factor is not None and power else None,
+            measure,
             roles=roles if set(roles) - {"inner"} else (),
         )
         facets.append(_of_groups(query, facet, index))
@@ -204,9 +233,9 @@ def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, power: int
 
 
 def _role(member: Member, *, needed: bool) -> Role:
-    """Return what a relation is to a link for one quantity; needed: the measure is NULL where its side is missing.
+    """Return the role of a relation in a link for one quantity; needed: the measure is NULL if its side is missing.
 
-    Rows without the side then add nothing: an outer join is as good as an inner one.
+    Rows without the side then add nothing: an outer join gives the same result as an inner one.
     """
     needless: dict[Role, Role] = {"outer": "inner", "full": "preserved"}
     return needless.get(member.role, member.role) if needed else member.role
@@ -218,10 +247,63 @@ def _flags(predicates: tuple[str, ...], presence: tuple[Expression, ...] = ()) -
 
 
 def flags_of(demand: Demand) -> tuple[Flag, ...]:
-    """Return the flags that an element needs for a synopsis to know whether its rows count."""
+    """Return the flags that an element needs so that a synopsis knows whether its rows count."""
     return _flags(demand.predicates, demand.presence)
+
+
+SET_KINDS = ("distinct", "two-level", "two-level-copies")
+"""Kinds of synopses that hold the elements of sets, in which NULL is a value."""
 
 
 def element_keys(demand: Demand) -> tuple[Key, ...]:
     """Return the keys of a synopsis as elements hold them."""
-    return tuple(map(element_key, demand.keys)) if demand.kind == "distinct" else demand.keys
+    return tuple(map(element_key, demand.keys)) if demand.kind in SET_KINDS else demand.keys
+
+
+# Guards: on which rows of a stream an expression that can fail is evaluated.
+#
+# It is evaluated where a query that reads it counts the row: `SELECT SUM(a / b) FROM t WHERE b <> 0` has an
+# answer, though t has rows with b = 0. If some query reads it on all rows, it is evaluated on all.
+
+
+_DIGITS_OF_64_BITS = 18
+_Use = tuple[str, int]
+"""An expression and the power to which it is a measure, 0 if it is a key or a presence condition."""
+
+
+def guards_of(facets: Iterable[Facet], demands: Iterable[Demand] = ()) -> dict[str, tuple[Guard, ...]]:
+    """Return the guards of each stream, given everything that is read from it."""
+    read: dict[str, dict[_Use, set[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(set))
+    for facet in facets:
+        for use in _uses((*facet.keys, *facet.groups), facet.flags, facet.measure):
+            read[facet.stream][use].add(facet.predicates)
+    for demand in demands:
+        for use in _uses(demand.keys, flags_of(demand), demand.measure):
+            read[demand.stream][use].add(demand.predicates)
+    return {
+        stream: tuple(
+            Guard(*use, tuple(sorted(predicates)))
+            for use, predicates in sorted(uses.items())
+            if () not in predicates
+        )
+        for stream, uses in read.items()
+    }
+
+
+def _uses(keys: Iterable[Key], flags: Iterable[Flag], measure: Measure | None) -> Iterator[_Use]:
+    """Yield the expressions that can fail among those that are read together."""
+    parts: list[Expression] = [part for key in keys for part in key.columns]
+    parts += [part for flag in flags for part in flag.presence]
+    parts += [each.expression for each in measure.parts] if measure is not None else []
+    yield from ((part.text, 0) for part in parts if may_fail(part.text))
+    if measure is not None and measure_may_fail(measure):
+        yield measure.text, measure.power
+
+
+def measure_may_fail(measure: Measure) -> bool:
+    """Return whether a measure has no value on some rows: its expression or its fixed-point number can fail."""
+    if measure.times or measure.power > 1:
+        return True
+    kind = measure.expression.type
+    wide = kind.is_float or (kind.kind == "decimal" and kind.precision > _DIGITS_OF_64_BITS)
+    return wide or may_fail(measure.expression.text)

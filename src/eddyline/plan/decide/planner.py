@@ -1,25 +1,27 @@
-"""The planner: streams and queries to a layout within the budget.
+"""The planner: streams and queries to a layout within the budget, and the layout of an analysis."""
 
-With stream samples, the samples hold what queries need and sketches stand beside them; without, each query is given
-its decision (hash slots by what it can share, parts), which says what is kept, and the budget is shared out over that.
-Equal demands share one synopsis.
-"""
+from collections.abc import Iterable, Iterator, Sequence
 
-from collections.abc import Iterable, Sequence
+from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.coverage import filled_queries
-from eddyline.plan.decide.decisions import decide
-from eddyline.plan.decide.exploring import is_exploring, sample_totals
+from eddyline.plan.decide.elements import is_exploring, sample_totals
 from eddyline.plan.decide.facets import uses_sample
-from eddyline.plan.decide.samples import plan_samples
+from eddyline.plan.decide.samples import decide, plan_samples
 from eddyline.plan.demands import DecidedQuery, WorkloadQuery
-from eddyline.plan.inputs import PlanningInputs
 from eddyline.plan.layout import Decision, Demand, Layout, PlannedQuery, Stream
+from eddyline.plan.size.allocation import kept_for, planned_query
 from eddyline.plan.size.expected import expected_of_sketches, query_weights
-from eddyline.plan.size.sketches import kept_for, planned_query
-from eddyline.plan.size.specs import PlanSettings
+from eddyline.plan.size.guarantee import guaranteed_specs
+from eddyline.plan.size.specs import PlanSettings, least_words
+from eddyline.plan.statistics import PlanningInputs
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery, is_for_samples_alone
+
+# With stream samples, the samples hold what queries need, with sketches alongside. Without them, each query
+# gets a decision (its parts, and hash slots by what it can share) that determines what is kept, and the
+# budget is divided over that. Equal demands share one synopsis.
 
 
 def make_layout(
@@ -32,9 +34,9 @@ def make_layout(
 ) -> Layout:
     """Return the layout of a workload: never over budget, the same whatever the order of the queries.
 
-    samples: distinct samples that were asked for. keep: a layout whose synopses and stream samples stay as they
-    are, where they are still asked for; added queries are answered from them where that is possible, and what is new
-    for others shares what is left of the budget.
+    samples: distinct samples that were requested. keep: a layout whose synopses and stream samples stay as they
+    are, if they are still needed. Added queries are answered from them if possible; new state for the other queries
+    shares the remaining budget.
     """
     queries = sorted(asked, key=lambda each: each.name)
     old = keep if keep is not None and keep.seed == settings.seed else None
@@ -45,7 +47,8 @@ def make_layout(
         return _sampled_layout(by_name, queries, fixed, settings, old, known)
     weights = query_weights(queries, known, settings)
     decided = decide(queries, weights, settings, known.statistics, known.objective, old)
-    kept = kept_for(decided, weights, fixed, settings, old, known.objective)
+    specs, guarantees = guaranteed_specs(decided, known.statistics, settings)
+    kept = kept_for(decided, weights, fixed, settings, old, known.objective, specs)
     sizes = {each.id: each.size for each in kept}
     expected = {
         each.asked.name: expected_of_sketches(
@@ -53,7 +56,10 @@ def make_layout(
         )
         for each in decided
     }
-    planned = tuple(planned_query(each, expected[each.asked.name]) for each in decided)
+    planned = tuple(
+        replace(planned_query(each, expected[each.asked.name]), guarantee=guarantees.get(each.asked.name))
+        for each in decided
+    )
     return Layout(settings.seed, settings.confidence, by_name, kept, planned)
 
 
@@ -65,7 +71,7 @@ def _sampled_layout(
     old: Layout | None,
     known: PlanningInputs,
 ) -> Layout:
-    """Return a layout with stream samples: exact counters beside them, and sketches for their second stage."""
+    """Return a layout with stream samples: exact counters next to them, and sketches for their second stage."""
     filled = _filled(streams, queries, old)
     staying = {each.name for each, _ in filled}
     plain = [each for each in queries if not uses_sample(each.query) and each.name not in staying]
@@ -91,7 +97,7 @@ def _sampled_layout(
 def _filled(
     streams: Sequence[Stream], queries: Sequence[WorkloadQuery], old: Layout | None
 ) -> list[tuple[PlannedQuery, set[str]]]:
-    """Return the queries that samples of an older layout answer as they are, on streams that stay as they are."""
+    """Return the queries that samples of an older layout answer unchanged, on streams that do not change."""
     if old is None:
         return []
     same = {stream.name for stream in streams if stream in old.streams}
@@ -100,10 +106,68 @@ def _filled(
 
 
 def _check_keep(old: Layout | None, settings: PlanSettings) -> None:
-    """Raise PlanError where what is to stay cannot: it hashes otherwise than new synopses would."""
+    """Raise PlanError if kept state cannot stay because it hashes differently than new synopses would."""
     hashes = {kept.spec.hash for kept in old.kept if isinstance(kept.spec, HashSketchSpec)} if old else set()
     if hashes - {settings.hash}:
         raise PlanError(
             f"the plan to keep hashes by {', '.join(sorted(hashes))} and this workload by {settings.hash}: give "
             f"Workload(hash={min(hashes)!r})."
         )
+
+
+# The analysis of a workload: the queries and synopses whose state provides the statistics of a plan.
+#
+# In addition to the workload's own joins it keeps distinct counts of every join key, the number of rows (or
+# the sum of the measure) of every relation, and samples of key columns for histograms. One pass over history
+# fills it; `answer.statistics` reads it.
+
+
+HISTOGRAM_KEYS = (4096, 2048, 1024, 512, 256)
+"""Number of sampled values of a key column from which a histogram is made, as far as a third of the budget allows.
+A column with no more distinct values than that gets an exact histogram."""
+
+
+def analysis_of(
+    asked: Sequence[WorkloadQuery], settings: PlanSettings
+) -> tuple[list[WorkloadQuery], set[Demand]]:
+    """Return the queries of an analysis, and the exact counters and samples that it keeps."""
+    joins = [
+        replace(each, method="skimmed")
+        for each in asked
+        if isinstance(each.query, Query) and each.query.links and not is_for_samples_alone(each.query)
+    ]
+    counts: dict[SetMember, WorkloadQuery] = {}
+    columns = []
+    for demand, key in _keys(joins):
+        member = SetMember(demand.stream, key, demand.predicates)
+        counts[member] = WorkloadQuery(f"distinct_{len(counts)}", SetQuery("", (member,), SetLeaf(0)))
+        if len(key.columns) == 1:
+            columns.append(Demand(demand.stream, "peeling", (key,), demand.predicates))
+    totals = {
+        replace(demand, kind="total", keys=(), places=())
+        for each in joins
+        for quantity in each.quantities.values()
+        for demand in quantity.whole
+    }
+    return joins + list(counts.values()), _sampled(columns, settings) | totals
+
+
+def _sampled(columns: Sequence[Demand], settings: PlanSettings) -> set[Demand]:
+    """Return samples of key columns, of the largest size that fits; none if no size fits."""
+    for size in HISTOGRAM_KEYS:
+        samples = {replace(column, sample=size) for column in columns}
+        if 8 * sum(least_words(each, settings) for each in samples) <= settings.budget // 3:
+            return samples
+    return set()
+
+
+def _keys(joins: Sequence[WorkloadQuery]) -> Iterator[tuple[Demand, Key]]:
+    """Yield each relation and key of the joins once."""
+    seen = set()
+    for each in joins:
+        for quantity in each.quantities.values():
+            for demand in quantity.whole:
+                for key in demand.keys:
+                    if (demand.stream, demand.predicates, key) not in seen:
+                        seen.add((demand.stream, demand.predicates, key))
+                        yield demand, key

@@ -1,10 +1,4 @@
-"""Stream samples of a workload: their budgets, and which sketches stand beside them in the second stage.
-
-Until memory runs out the whole budget holds exact dictionaries. From then on a share of it holds sketches: of joins
-of two relations, which sketches read better than samples where few values carry them or come late; of distinct
-counts, which do not wear out by deletes; and of distinct counts over joins, which no sample answers. Joins of three
-and more relations gain nothing from sketches: docs/decisions/0007-stream-samples.md has the figures.
-"""
+"""Stream samples of a workload: their budgets, and the hash slots, parts and sketches of each query."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,29 +7,93 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.coverage import reads_emptiness
-from eddyline.plan.decide.decisions import decide
-from eddyline.plan.decide.elements import plan_sample
-from eddyline.plan.decide.exploring import explored_names, is_exploring
+from eddyline.plan.decide.elements import explored_names, is_exploring, plan_sample
 from eddyline.plan.decide.facets import facets_of
-from eddyline.plan.demands import DecidedQuery, WorkloadQuery
-from eddyline.plan.inputs import PlanningInputs
+from eddyline.plan.decide.rest_sketches import rest_ids, rest_sketches
+from eddyline.plan.demands import DEFAULT_METHOD, DecidedQuery, WorkloadQuery, is_planned_for
 from eddyline.plan.layout import Decision, KeptSynopsis, Layout, PlannedQuery, PlannedSample
-from eddyline.plan.size.budget import OverBudget
+from eddyline.plan.partition.partitioning import Parts, parts_of
+from eddyline.plan.sharing.coalesce import Objective, chosen_slots
+from eddyline.plan.size.allocation import kept_for, planned_query
 from eddyline.plan.size.expected import expected_of_sketches, guessed_of_sample, query_weights, sketch_weight
-from eddyline.plan.size.sketches import kept_for, planned_query
-from eddyline.plan.size.specs import PlanSettings
-from eddyline.plan.statistics import Statistics
+from eddyline.plan.size.specs import OverBudget, PlanSettings
+from eddyline.plan.statistics import PlanningInputs, Statistics
 from eddyline.sample.spec import Shape
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery, is_for_samples_alone
 
+# What the planner decides for each query before memory is divided: hash slots and parts.
+
+
+def decide(
+    asked: Sequence[WorkloadQuery],
+    weights: Mapping[str, float],
+    settings: PlanSettings,
+    statistics: Statistics,
+    objective: Objective,
+    keep: Layout | None = None,
+) -> list[DecidedQuery]:
+    """Return the queries with the decision for each; queries of an older layout that stays keep theirs.
+
+    weights: W of each query, which determines how its error falls with the words of its sketches.
+    """
+    made = _kept_decisions(asked, keep)
+    fresh = [each for each in asked if each.name not in made]
+    slots, graph = chosen_slots(
+        fresh, {each.name: each.weight * weights[each.name] for each in fresh}, objective
+    )
+    sharing = {
+        query for vertex in graph.members for query in graph.users(vertex) if len(graph.users(vertex)) > 1
+    }
+    words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
+    for each in fresh:
+        made[each.name] = Decision()
+        if isinstance(each.query, Query) and each.query.links:
+            shared = each.name in sharing and each.partitions == "auto"
+            parts = Parts() if shared else parts_of(each, statistics, words)
+            made[each.name] = Decision(slots[each.name], parts.predicates, parts.shares, parts.gain)
+    return [DecidedQuery(each, made[each.name]) for each in asked]
+
+
+def _relations(asked: WorkloadQuery) -> int:
+    return sum(len(quantity.all) for quantity in asked.quantities.values())
+
+
+def _kept_decisions(asked: Sequence[WorkloadQuery], keep: Layout | None) -> dict[str, Decision]:
+    """Return the decisions of an older layout for the queries that it has in common with the new ones.
+
+    Sketches next to a stream sample are removed with it, and so are their decisions.
+    """
+    if keep is None:
+        return {}
+    old = {(each.name, each.query.text, each.method): each for each in keep.queries if each.sample is None}
+    found = {}
+    for each in asked:
+        planned = old.get((each.name, each.query.text, each.method))
+        if planned is not None and is_planned_for(each, planned):
+            found[each.name] = planned.decision
+    return found
+
+
+# Stream samples of a workload: their budgets, and which sketches are kept alongside in the second stage.
+#
+# Until memory runs out, the whole budget holds exact dictionaries. From then on a share of it holds sketches:
+# those of joins of two relations, which sketches estimate better than samples if few values dominate or come
+# late; and those of distinct counts, also over joins, which deletes do not wear out. Joins of three and more
+# relations gain nothing from sketches: docs/decisions/0007-stream-samples.md has
+# the figures.
+
+
 LEAST_BYTES = 1024
-"""The least that a stream sample gets."""
+"""The least bytes of a stream sample."""
 ROSTER_BYTES = 16
-"""The least that a link takes of a stream sample."""
+"""The least bytes that a link takes from a stream sample."""
 NULL_RATE_BYTES = 8
-"""What the rate of rows with a NULL link takes, for each dictionary."""
+"""The bytes that the rate of rows with a NULL link takes, for each dictionary."""
 TWO_WAY_SHARE = 1 / 3
 SET_SHARE = 0.2
+PAIR_SHARE = 0.1
+"""For distinct counts over joins: followed values estimate them better at equal bytes. Deletes do not wear out the
+synopsis for such counts, which is kept if this share can hold one."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +114,7 @@ def plan_samples(
 ) -> list[SampledQueries]:
     """Return the stream samples of queries within a budget: those of an older layout, and one for the rest.
 
-    read: samples of the older layout that other queries are answered from.
+    read: samples of the older layout that answer other queries.
     """
     staying = _staying(asked, old, read)
     settled = {each.name for queries, _ in staying.values() for each in queries}
@@ -82,9 +140,9 @@ def _shares(
     fresh: int,
     held: Mapping[str, int],
 ) -> dict[str, int]:
-    """Return the bytes of each sample that stays: by the number of queries, if there are `fresh` ones, too.
+    """Return the bytes of each sample that stays, by the number of queries, counting `fresh` new ones, too.
 
-    Where new queries come in, none gets less than it holds now, so that what it holds stays.
+    If queries are added, no sample gets less than it holds now, so that its content stays.
     """
     if not fresh:
         whole = sum(sample.spec.budget for _, sample in staying.values())
@@ -106,7 +164,7 @@ def _shares(
 def _staying(
     asked: Sequence[WorkloadQuery], old: Layout | None, read: Collection[str]
 ) -> dict[str, tuple[list[WorkloadQuery], PlannedSample]]:
-    """Return the samples of an older layout with those of their queries that are still asked."""
+    """Return the samples of an older layout with those of their queries that are still in the workload."""
     if old is None:
         return {}
     before = {(q.name, q.query.text, q.method): q.sample for q in old.queries}
@@ -124,7 +182,7 @@ def _staying(
 def _resized(
     queries: Sequence[WorkloadQuery], sample: PlannedSample, budget: int, old: Layout | None
 ) -> SampledQueries:
-    """Return a sample that stays, under another budget; queries that are gone no longer say whom to follow."""
+    """Return a sample that stays, under another budget; removed queries no longer affect which keys to follow."""
     assert old is not None
     names = {each.name for each in queries}
     read = {each.name: each.weight for each in with_details(queries)}
@@ -161,11 +219,12 @@ def _new(
     taken: Collection[str],
     old: Layout | None,
 ) -> SampledQueries:
-    """Return a new sample of queries, with the sketches beside it; taken: ids of the samples that stay.
+    """Return a new sample of queries, with the sketches next to it; taken: ids of the samples that stay.
 
-    Exact totals of an older layout count rows that a new sample has not seen, and are not read with it.
+    Exact totals of an older layout count rows that a new sample has not seen, so they are not read with it.
     """
     beside, decided = _sketches(queries, settings, budget, known)
+    beside += rest_sketches(queries, settings, budget)
     used = budget - sum(kept.nbytes for kept in beside)
     planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds) + NULL_RATE_BYTES * len(planned.spec.kept)
@@ -217,6 +276,7 @@ def _planned(
             shape,
             expected_error=expected,
             details=details,
+            rest_sketches=rest_ids(asked.query, sample),
         )
     return replace(planned_query(decided, expected, ids), sample=sample.id, totals=totals, shape=shape)
 
@@ -229,23 +289,31 @@ def _expected(
     statistics: Statistics,
     settings: PlanSettings,
 ) -> float | None:
-    """Return the error that is expected once the sample overflows; None where nothing is kept then."""
-    if not isinstance(asked.query, JoinDistinctQuery):
+    """Return the error that is expected once the sample overflows.
+
+    It is the error of the sketches if they alone answer then, otherwise a guess of the sample's error.
+    """
+    if decided is None or not _names_its_method(asked):
         links = len(shape.classes) if shape is not None else 1
         return guessed_of_sample(links, sample.spec, settings.confidence)
-    if decided is None:
-        return None
     sizes = {kept.demand.id: kept.size for kept in sample.sketches}
     weight = sketch_weight(asked, statistics, settings.max_distinct)
     return expected_of_sketches(decided, weight, sizes, statistics, settings.confidence)
 
 
+def _names_its_method(asked: WorkloadQuery) -> bool:
+    """Return whether a query is to be answered by other than the default synopses, which then have to be kept."""
+    return asked.method != DEFAULT_METHOD
+
+
 def sketch_share(asked: WorkloadQuery) -> float:
-    """Return the part of its memory that a query would give to sketches."""
-    if isinstance(asked.query, GroupQuery) or is_for_samples_alone(asked.query):
+    """Return the part of its memory that a query would use for sketches."""
+    if isinstance(asked.query, GroupQuery) or is_for_samples_alone(asked.query) or is_exploring(asked):
         return 0.0
-    if isinstance(asked.query, JoinDistinctQuery) or asked.method != "skimmed":
+    if _names_its_method(asked):
         return 1.0
+    if isinstance(asked.query, JoinDistinctQuery):
+        return PAIR_SHARE
     if isinstance(asked.query, SetQuery):
         return SET_SHARE
     return TWO_WAY_SHARE if len(asked.query.relations) == 2 else 0.0
@@ -254,18 +322,26 @@ def sketch_share(asked: WorkloadQuery) -> float:
 def _sketches(
     queries: Sequence[WorkloadQuery], settings: PlanSettings, budget: int, known: PlanningInputs
 ) -> tuple[tuple[KeptSynopsis, ...], dict[str, DecidedQuery]]:
-    """Return (sketches, what is decided for the queries that have some) within the sketches' share of the budget.
+    """Return (sketches, decisions of the queries that have some) within the sketches' share of the budget.
 
-    Where the share is too small for all, distinct sketches are left out first, then all that a sample can replace,
-    and at last those of distinct counts over joins, which are then answered only while everything fits.
+    If the share is too small for all, sketches of distinct counts over joins are left out first, then distinct
+    sketches, and then every sketch that a sample can replace.
     """
     wanted = [each for each in queries if sketch_share(each) > 0]
     share = min(int(budget * sum(map(sketch_share, queries)) / len(queries)), budget - LEAST_BYTES)
+    others = [
+        each for each in wanted if not isinstance(each.query, JoinDistinctQuery) or _names_its_method(each)
+    ]
+    less = min(int(budget * sum(map(sketch_share, others)) / len(queries)), budget - LEAST_BYTES)
+    joins = [each for each in others if not isinstance(each.query, SetQuery) or _names_its_method(each)]
     needed = [each for each in wanted if sketch_share(each) == 1.0]
-    joins = [each for each in wanted if not isinstance(each.query, SetQuery)]
-    asked_for = [each for each in needed if not isinstance(each.query, JoinDistinctQuery)]
-    most = budget - LEAST_BYTES
-    attempts = [(wanted, share), (joins, share), (needed, share), (needed, most), (asked_for, most)]
+    attempts = [
+        (wanted, share),
+        (others, less),
+        (joins, less),
+        (needed, less),
+        (needed, budget - LEAST_BYTES),
+    ]
     error: PlanError | None = None
     for place, (some, words) in enumerate(attempts):
         if (some, words) in attempts[:place]:
@@ -274,7 +350,9 @@ def _sketches(
         try:
             weights = query_weights(some, known, limited)
             decided = [
-                DecidedQuery(each.asked, Decision(each.decision.hash_slots))
+                each
+                if isinstance(each.asked.partitions, int)
+                else DecidedQuery(each.asked, Decision(each.decision.hash_slots))
                 for each in decide(some, weights, limited, known.statistics, known.objective)
             ]
             kept = kept_for(decided, weights, set(), limited, None, known.objective)

@@ -1,13 +1,89 @@
-"""Shapes: how a query reads the dictionaries of a stream sample, planned or not."""
+"""How a query, planned or ad hoc, reads the dictionaries of a stream sample."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from eddyline.plan.decide.facets import Facet, element_key, facets_of
-from eddyline.plan.decide.held_columns import code_tells
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
-from eddyline.sql.query import AnyQuery, GroupQuery, Key, Query, SetExpression, SetLeaf, SetQuery
+from eddyline.sketch.keys import code_is_value
+from eddyline.sql.query import (
+    AnyQuery,
+    Expression,
+    GroupQuery,
+    JoinDistinctQuery,
+    Key,
+    Query,
+    SetExpression,
+    SetLeaf,
+    SetQuery,
+)
+from eddyline.types import Column, DerivedColumn, SqlType
+
+# Which joins a sample answers if one column occurs in two links, as `src` and `dst` of a table of edges.
+#
+# A value is sampled once, wherever it occurs. Two links that share a relation have the same value in rows of
+# that relation that hold it twice; these are corrected element by element (`sample.join`). For other links,
+# only the complete join shows which rows have the same value, and by group or under conditions that is not
+# known.
+
+
+def is_answered_whole_only(query: GroupQuery, shape: Shape) -> bool:
+    """Return whether a query with groups or cross conditions is answered only while all rows are held."""
+    if not query.needs_single_links or not shape.repeats_classes:
+        return False
+    return bool(query.details) or shape.has_distant_repeats or _groups_by_repeated(query, shape)
+
+
+def _groups_by_repeated(query: GroupQuery, shape: Shape) -> bool:
+    """Return whether a group column is the key of a link whose column also occurs in another link."""
+    columns = {(column.relation, Key((column.expression,))) for column in query.groups}
+    return any(
+        shape.classes.count(shape.classes[place]) > 1
+        and any((member.relation, member.key) in columns for member in link.members)
+        for place, link in enumerate(query.links)
+    )
+
+
+# Columns as elements hold them: in which expression, and whether its code determines the value.
+#
+# Codes of numbers and times are their values. The code of a string is a hash, and so is that of a DECIMAL
+# with digits after the point: dictionaries keep the values of such columns as labels. A DECIMAL of money has
+# too many values for that; it is held times a power of ten, as a whole number, whose code is again its value.
+
+
+_MOST_DIGITS, _MOST_SCALE = 18, 6
+_SCALED_UP = re.compile(r"`\w+` \* (10+)")
+
+
+def column_expression(column: Column) -> Expression:
+    """Return a column as an expression, in the spelling of parsed queries."""
+    return Expression(f"`{column.name}`", column.type)
+
+
+def held_expression(column: Column) -> Expression:
+    """Return an explored column as elements hold it: itself, or a DECIMAL of up to 18 digits as a whole number."""
+    kind = column.type
+    if isinstance(column, DerivedColumn):
+        return Expression(column.text, kind)
+    if kind.kind != "decimal" or not 0 < kind.scale <= _MOST_SCALE or kind.precision > _MOST_DIGITS:
+        return column_expression(column)
+    return Expression(
+        f"`{column.name}` * {10**kind.scale}",
+        SqlType("decimal", kind.precision + kind.scale + 2, kind.scale),
+    )
+
+
+def code_tells(key: Key) -> bool:
+    """Return whether the code of a key of one column determines its value."""
+    (part,) = key.columns
+    scaled = _SCALED_UP.fullmatch(part.text)
+    whole = part.type.kind == "decimal" and scaled is not None and int(scaled[1]) == 10**part.type.scale
+    return code_is_value(part.type) or (whole and part.type.precision <= _MOST_DIGITS + part.type.scale + 2)
+
+
+# Shapes: how a query, planned or not, reads the dictionaries of a stream sample.
 
 
 def shape_of(
@@ -17,7 +93,7 @@ def shape_of(
     exact: Sequence[Elements],
     kept: Sequence[Elements],
 ) -> Shape | None:
-    """Return how a query reads the dictionaries, None for one that does not."""
+    """Return how a query reads the dictionaries, None for a query that does not read them."""
     if not quantities:
         return None
     first = next(iter(quantities.values()))
@@ -37,9 +113,9 @@ def shape_of(
 
 
 def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
-    """Return how a query that was not planned reads a sample, None where a dictionary lacks what it needs."""
+    """Return how an ad hoc query reads a sample, None if a dictionary lacks what it needs."""
     quantities = facets_of(asked.query)
-    classes = classes_of(sample)
+    classes = classes_of(sample, apart=isinstance(asked.query, JoinDistinctQuery))
     for facet in (facet for facets in quantities.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
@@ -49,22 +125,21 @@ def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     return shape
 
 
-def classes_of(sample: PlannedSample) -> dict[tuple[str, Key], int]:
-    """Return the link class of every key of a stream that a sample follows."""
+def classes_of(sample: PlannedSample, *, apart: bool = False) -> dict[tuple[str, Key], int]:
+    """Return the link class of every key of a stream that a sample follows; apart: at their own rates."""
     return {
         (elements.stream, key): link
         for elements, spec in zip(sample.kept, sample.spec.kept, strict=True)
         for key, link in zip(elements.keys, spec.classes, strict=True)
-        if link >= 0
+        if link >= 0 and elements.apart == apart
     }
 
 
 def _holds(elements: Elements, facet: Facet) -> bool:
     return (
-        elements.stream == facet.stream
-        and elements.links == set(facet.keys)
+        _is_of(elements, facet)
         and set(facet.groups) <= set(elements.keys)
-        and all(key in elements.labelled or code_tells(key) for key in facet.groups)
+        and (facet.apart or all(key in elements.labelled or code_tells(key) for key in facet.groups))
         and set(facet.flags) <= set(elements.flags)
         and elements.holds_rows_of(facet.flags)
         and (facet.measure is None or facet.measure in elements.measures)
@@ -72,15 +147,25 @@ def _holds(elements: Elements, facet: Facet) -> bool:
     )
 
 
+def _is_of(elements: Elements, facet: Facet) -> bool:
+    """Return whether a dictionary is the one for a facet's stream and links."""
+    return (
+        elements.stream == facet.stream
+        and elements.links == set(facet.keys)
+        and elements.apart == facet.apart
+        and (not facet.apart or set(elements.groups) == set(facet.groups) - elements.links)
+    )
+
+
 def _knows_all(elements: Elements, facet: Facet) -> bool:
-    """Return whether a dictionary knows what a facet reads of it on every row that the facet counts."""
+    """Return whether a dictionary knows what a facet reads from it on every row that the facet counts."""
     parts = [part for key in facet.groups for part in key.columns]
     parts += [part for flag in facet.flags for part in flag.presence]
     measure, counted = facet.measure, facet.predicates
     return (
         knows_links(elements, facet)
         and all(elements.knows(part.text, 0, counted) for part in parts)
-        and (measure is None or elements.knows(measure.expression.text, measure.power, counted))
+        and (measure is None or elements.knows(measure.text, measure.power, counted))
     )
 
 
@@ -106,15 +191,15 @@ def _kind(query: AnyQuery) -> str:
         return "set"
     if isinstance(query, GroupQuery):
         return "join"
+    if isinstance(query, JoinDistinctQuery):
+        return "pairs"
     assert isinstance(query, Query)
-    return "join" if query.aggregate.function in ("count", "sum") else "ratio"
+    return "join" if query.aggregate.moment.is_sum else "ratio"
 
 
 def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> Node:
     whole = next(i for i, each in enumerate(exact) if each.stream == facet.stream)
-    part = next(
-        i for i, each in enumerate(kept) if each.stream == facet.stream and each.links == set(facet.keys)
-    )
+    part = next(i for i, each in enumerate(kept) if _is_of(each, facet))
     return Node(
         _view(facet, whole, exact[whole]), _view(facet, part, kept[part]), facet.variables, facet.roles
     )

@@ -1,17 +1,22 @@
-"""Equi-depth histograms of key columns: what the planner knows of the streams before they flow.
+"""Equi-depth histograms of key columns, and ranges of key values as SQL predicates."""
 
-Bucket bounds are values: integers, floats (decimals too) or strings (dates and timestamps in ISO form, which
-sorts right). Ranges are half-open, so a bucket ends where the next begins; the last ends at the greatest value.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from eddyline.errors import PlanError
+from eddyline.sql.expressions import operand_text
+
+# Histograms contain what the planner knows about the streams before they flow.
+#
+# Bucket bounds are values: integers, floats (decimals too) or strings (dates and timestamps in ISO form,
+# which sorts correctly). Ranges are half-open, so a bucket ends where the next begins; the last ends at the
+# greatest value.
+
 
 Value = int | float | str
 
@@ -19,7 +24,7 @@ Value = int | float | str
 class Histogram(msgspec.Struct, frozen=True):
     """Buckets of one key column: the least value of each, the greatest of all, rows and distinct values.
 
-    `squares`, where known, has the sum of squared frequencies of each bucket; without it the rows of a bucket
+    `squares`, if known, has the sum of squared frequencies of each bucket; without it the rows of a bucket
     count as spread evenly over its distinct values.
     """
 
@@ -50,10 +55,10 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 def equi_depth(values: np.ndarray, counts: np.ndarray, buckets: int) -> Histogram:
-    """Return a histogram of at most so many buckets that hold about equally many rows each.
+    """Return a histogram of at most `buckets` buckets that hold about equally many rows each.
 
     values: distinct, in any order; numbers, strings or datetimes. A value with more rows than a bucket's share
-    takes the place of several buckets, which are then missing.
+    replaces several buckets, so there are fewer in all.
     """
     if not len(values) or buckets < 1:
         raise PlanError(
@@ -81,7 +86,7 @@ def equi_depth(values: np.ndarray, counts: np.ndarray, buckets: int) -> Histogra
 
 
 def aligned(left: Histogram, right: Histogram) -> tuple[Histogram, Histogram]:
-    """Return two histograms on common buckets: both sides of a join link. A bucket that is cut is cut evenly.
+    """Return two histograms on common buckets: both sides of a join link. A split bucket is divided evenly.
 
     A side has no rows in the buckets outside its own range of values.
     """
@@ -102,7 +107,7 @@ def _recut(
     """Return the histogram on finer buckets, the last of which ends at `high`."""
     bounds = [scale[low] for low in histogram.lows] + [scale[histogram.high]]
     if isinstance(histogram.high, int):
-        bounds[-1] += 1.0  # the range of integers that ends with the greatest, as a half-open one
+        bounds[-1] += 1.0  # makes the range of integers that ends with the greatest half-open
     starts = np.array([scale[low] for low in lows])
     share = np.zeros((len(lows), len(histogram.lows)))
     for bucket, (low, end) in enumerate(pairwise(bounds)):
@@ -117,17 +122,17 @@ def _recut(
 
 
 def _positions(values: Sequence[Value]) -> dict[Value, float]:
-    """Return a number for each value, in the same order, by which ranges of values are cut."""
+    """Return a number for each value, in the same order, by which ranges of values are divided."""
     texts = sorted({value for value in values if isinstance(value, str)})
     if texts:
         return dict(zip(texts, _instants(texts) or _fractions(texts), strict=True))
     numbers = [value for value in values if not isinstance(value, str)]
-    least = min(numbers)  # taken off first: large integers then keep their differences as floats
+    least = min(numbers)  # subtracted first: large integers then keep their differences as floats
     return {value: float(value - least) for value in numbers}
 
 
 def _instants(texts: list[str]) -> list[float] | None:
-    """Return the seconds of ISO dates and timestamps, or None where the texts are none that sort right."""
+    """Return the seconds of ISO dates and timestamps, or None if the strings are not such that sort correctly."""
     try:
         seconds = [datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() for text in texts]
     except ValueError:
@@ -136,7 +141,70 @@ def _instants(texts: list[str]) -> list[float] | None:
 
 
 def _fractions(texts: list[str]) -> list[float]:
-    """Return where each text lies between the first and the last, as numbers in base 256."""
+    """Return where each string lies between the first and the last, as numbers in base 256."""
     length = max(len(text.encode()) for text in texts)
     numbers = [int.from_bytes(text.encode().ljust(length, b"\0"), "big") for text in texts]
     return [(number - numbers[0]) / max(numbers[-1] - numbers[0], 1) for number in numbers]
+
+
+# Ranges of key values, and the SQL predicate that a row's key lies in some of them.
+
+
+LiteralType = Literal["", "DATE", "TIMESTAMP"]
+
+
+class ValueRange(msgspec.Struct, frozen=True):
+    """The values from `low` up to but not including `high`; None means open-ended."""
+
+    low: Value | None
+    high: Value | None
+
+    def predicate(self, column: str, typed: LiteralType = "") -> str:
+        """Return the Spark SQL condition that a column (or an expression) is in the range, and not NULL."""
+        column = operand_text(column)
+        bounds = [
+            f"{column} {sign} {literal(bound, typed)}"
+            for sign, bound in ((">=", self.low), ("<", self.high))
+            if bound is not None
+        ]
+        return " AND ".join(bounds) or f"{column} IS NOT NULL"
+
+
+def bucket_ranges(lows: Sequence[Value], buckets: Iterable[int]) -> tuple[ValueRange, ...]:
+    """Return the ranges of some buckets, with neighbors merged.
+
+    The first bucket has no low end and the last no high one, so that all buckets together hold every value,
+    including those that did not exist when the histogram was made.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    for bucket in sorted(buckets):
+        if ends and ends[-1] == bucket:
+            ends[-1] = bucket + 1
+        else:
+            starts.append(bucket)
+            ends.append(bucket + 1)
+    return tuple(
+        ValueRange(lows[start] if start else None, lows[end] if end < len(lows) else None)
+        for start, end in zip(starts, ends, strict=True)
+    )
+
+
+def ranges_predicate(ranges: Sequence[ValueRange], column: str, typed: LiteralType = "") -> str:
+    """Return the Spark SQL condition that a column's value is in one of the ranges, and not NULL.
+
+    typed: the word before the literals of a date or timestamp column. Spark does not need it, other readers do.
+
+    >>> ranges_predicate((ValueRange(None, 10), ValueRange(20, 30)), "x")
+    '(x < 10) OR (x >= 20 AND x < 30)'
+    """
+    if len(ranges) == 1:
+        return ranges[0].predicate(column, typed)
+    return " OR ".join(f"({each.predicate(column, typed)})" for each in ranges)
+
+
+def literal(value: Value, typed: LiteralType = "") -> str:
+    """Return a value as Spark SQL writes it: in strings, backslashes and quotes are escaped."""
+    if isinstance(value, str):
+        return f"{typed} '".lstrip() + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(value)

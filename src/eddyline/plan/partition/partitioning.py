@@ -1,29 +1,88 @@
-"""Sketch partitioning: which key values of a join link share a sketch, so that the estimate varies least.
-
-Each part of the values gets sketches of its own, and the estimates of the parts are added up. Values that
-are frequent on one side only are thus kept apart from those that are frequent on the other: what they have
-in a common sketch is noise alone.
-Paper: multi-join, section 4.
-"""
+"""Sketch partitioning: when a join is partitioned, and which key values share a sketch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf, prod, sqrt
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from eddyline.errors import PlanError
-from eddyline.plan.partition.histograms import Value
-from eddyline.plan.partition.link_statistics import Floats, LinkStatistics
-from eddyline.plan.partition.value_ranges import LiteralType, ValueRange, bucket_ranges, ranges_predicate
+from eddyline.plan.demands import WorkloadQuery, links_of
+from eddyline.plan.partition.histograms import (
+    Histogram,
+    LiteralType,
+    Value,
+    ValueRange,
+    aligned,
+    bucket_ranges,
+    ranges_predicate,
+)
+from eddyline.plan.statistics import Statistics
+from eddyline.sql.query import Expression, Query
+
+# What histograms show about a join link: both sides on common buckets, and the variance of sketching them.
+
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkStatistics:
+    """What is known about the two sides of a join link, bucket by bucket.
+
+    lows: the least value of each bucket; left, right: sums of f1^2 and of f2^2; joined: sums of f1 f2;
+    joined_squares: sums of f1^2 f2^2.
+    """
+
+    lows: tuple[Value, ...]
+    left: Floats
+    right: Floats
+    joined: Floats
+    joined_squares: Floats
+
+    def variance(self, buckets: Sequence[int] | slice) -> float:
+        """Return Var(X_P), the variance of one atomic sketch of the join over some buckets.
+
+        Paper: multi-join, equation (1). Rough statistics can make it negative: it is then 0.
+        """
+        products = self.left[buckets].sum() * self.right[buckets].sum() + self.joined[buckets].sum() ** 2
+        return max(float(products - 2 * self.joined_squares[buckets].sum()), 0.0)
+
+
+def link_statistics(left: Histogram, right: Histogram) -> LinkStatistics:
+    """Return the statistics of a link, from histograms of its two key columns.
+
+    Within a bucket we assume that the values of the side with fewer values are among the other's, and that the
+    frequencies of the two sides are independent.
+    """
+    left, right = aligned(left, right)
+    rows = np.array(left.rows), np.array(right.rows)
+    distinct = np.array(left.distinct, dtype=np.float64), np.array(right.distinct, dtype=np.float64)
+    squares = left.self_joins(), right.self_joins()
+    more = np.maximum(*distinct)
+    some = np.minimum(*distinct) > 0
+    joined, joined_squares = (
+        np.divide(one * two, more, out=np.zeros(len(more)), where=some) for one, two in (rows, squares)
+    )
+    return LinkStatistics(left.lows, squares[0], squares[1], joined, joined_squares)
+
+
+# Sketch partitioning: which key values of a join link share a sketch, so that the estimate varies least.
+#
+# Each part of the values gets its own sketches, and the estimates of the parts are added up. Values that are
+# frequent only on one side are thus separated from those that are frequent on the other: in a common sketch
+# they add only noise to each other. Paper: multi-join, section 4.
+
 
 _NO_GAIN = 1e-9
-"""Parts that lower the cost by less than this share of it do not pay: such a gain is a rounding."""
+"""Parts that lower the cost by less than this share of it are not used: such a gain is a rounding error."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Some buckets of a link: the sizes of its two self-joins and of its join there, the variance of a sketch."""
+    """Some buckets of a link: the sizes of its two self-joins and of its join there, and a sketch's variance."""
 
     buckets: tuple[int, ...]
     ranges: tuple[ValueRange, ...]
@@ -34,7 +93,7 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """The root of the product of self-join sizes, by which parts are chosen (equation (2))."""
+        """The square root of the product of self-join sizes, by which parts are chosen (equation (2))."""
         return sqrt(self.left_self_join * self.right_self_join)
 
     def predicate(self, column: str, typed: LiteralType = "") -> str:
@@ -43,7 +102,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Partitioning(msgspec.Struct, frozen=True):
-    """The parts of a link, none empty, which share all values out, and what they promise."""
+    """The parts of a link, none of them empty, which together cover all values, and their expected gain."""
 
     lows: tuple[Value, ...]
     parts: tuple[Part, ...]
@@ -51,7 +110,7 @@ class Partitioning(msgspec.Struct, frozen=True):
 
     @property
     def variance(self) -> float:
-        """The variance of the estimate times the number of its atomic sketches, if parts share them as is best.
+        """The variance of the estimate times the number of its atomic sketches, if parts share them optimally.
 
         Paper: multi-join, Theorem 4.1: with s sketches in all, Var(Y) = (sum of sqrt(Var(X_p)))^2 / s.
         """
@@ -69,7 +128,7 @@ class Partitioning(msgspec.Struct, frozen=True):
 
     @property
     def join_size(self) -> float:
-        """The size of the join, as far as the statistics tell."""
+        """The size of the join, as estimated from the statistics."""
         return sum(part.join_size for part in self.parts)
 
     def locate(self, values: np.ndarray) -> np.ndarray:
@@ -82,19 +141,19 @@ class Partitioning(msgspec.Struct, frozen=True):
 
 
 def partition_link(link: LinkStatistics, most: int) -> Partitioning:
-    """Return the best partitioning of a link's values into at most so many parts.
+    """Return the best partitioning of a link's values into at most `most` parts.
 
     Paper: multi-join, Theorem 4.4 (for two parts, 4.3) with its dynamic program.
     Deviation: parts may be empty, and are then left out; a bucket with f2 = 0 has the ratio infinity; buckets
-    without rows follow their lower neighbour, which keeps the ranges few.
+    without rows go to the part of their lower neighbor, which keeps the number of ranges small.
     """
     return _partitioning(link, _split_table(link, most), most)
 
 
 def partition_links(links: Sequence[LinkStatistics], most: int) -> tuple[Partitioning, ...]:
-    """Return the partitioning of each link of an acyclic join, with at most so many cells of parts in all.
+    """Return the partitioning of each link of an acyclic join, with at most `most` cells of parts in all.
 
-    A cell is a choice of one part for each link. Best if the attributes of each relation are independent.
+    A cell is a choice of one part for each link. It is optimal if the attributes of each relation are independent.
     Paper: multi-join, Theorem 4.6 and the recursion M(u, v), which takes O(n K^2) steps.
     """
     tables = [_split_table(link, most) for link in links]
@@ -119,8 +178,8 @@ def partition_links(links: Sequence[LinkStatistics], most: int) -> tuple[Partiti
 def cell_self_joins(partitionings: Sequence[Partitioning]) -> Floats:
     """Return the product of self-join sizes in each cell, one axis for each link, up to a constant factor.
 
-    It stands for the variance when space is shared out: on rough statistics the errors came out smaller than with
-    equation (1). Self-joins of the cells that a pilot measured are better still (figures/partitioning.py).
+    It replaces the variance when space is divided: on rough statistics the errors were smaller than with
+    equation (1). Self-joins of the cells measured by a pilot are better still (figures/partitioning.py).
     Paper: multi-join, Theorem 4.6.
     """
     return _outer([[part.cost**2 for part in each.parts] for each in partitionings])
@@ -154,7 +213,7 @@ def _gain(unpartitioned: float, partitioned: float) -> float:
 
 
 def allocate_space(variances: Sequence[float], words: int) -> tuple[int, ...]:
-    """Return each part's share of the words: in proportion to the root of its variance, and at least one.
+    """Return each part's share of the words: in proportion to the square root of its variance, and at least one.
 
     Paper: multi-join, Theorem 4.1, for a given space rather than for a given error.
     """
@@ -207,9 +266,9 @@ def _split_table(link: LinkStatistics, most: int) -> _SplitTable:
 
 
 def _segment_costs(left: Floats, right: Floats) -> Floats:
-    """Return the cost of a part that holds the elements j to u - 1, at [j, u]; infinite where j > u.
+    """Return the cost of a part that holds the elements j to u - 1, at [j, u]; infinite if j > u.
 
-    Summed from each j anew: differences of prefix sums would lose the small terms.
+    Summed again from each j: differences of prefix sums would lose the small terms.
     """
     size = len(left) + 1
     sums = np.zeros((2, size, size))
@@ -219,7 +278,7 @@ def _segment_costs(left: Floats, right: Floats) -> Floats:
 
 
 def _partitioning(link: LinkStatistics, table: _SplitTable, most: int) -> Partitioning:
-    """Return the table's best partitioning into at most so many parts, fewer where more do not pay."""
+    """Return the table's best partitioning into at most `most` parts, with fewer if more gain nothing."""
     enough = int(np.argmax(table.costs[:most] <= table.costs[most - 1] * (1 + _NO_GAIN))) + 1
     label = np.full(len(link.lows), -1)
     end = len(table.order)
@@ -238,3 +297,127 @@ def _part(link: LinkStatistics, buckets: np.ndarray) -> Part:
     chosen = buckets.tolist()
     left, right, joined = (float(sums[chosen].sum()) for sums in (link.left, link.right, link.joined))
     return Part(tuple(chosen), bucket_ranges(link.lows, chosen), left, right, joined, link.variance(chosen))
+
+
+# When a join is partitioned, and into which parts: one sketch for each part and relation.
+#
+# Parts come from histograms. They help if the relations rank their values differently, and only for what
+# is left after skimming: if a histogram shows values that skimming would remove, the join stays whole.
+# Paper: multi-join, section 4. Deviation: a part is a predicate on either side, so that any synopsis can
+# have it.
+
+
+MOST_PARTS = 4
+"""More parts gain nothing beyond this: measured, figures/partitioning.py."""
+LEAST_GAIN = 1.5
+"""The expected gain in space from which a join is partitioned."""
+LEAST_SHARE = 0.1
+"""The least share of a part, relative to an equal share."""
+MOST_GAIN = float(MOST_PARTS**2)
+"""Histograms without common values promise infinite gains; values that they do not show limit the gain to this."""
+_STANDS_OUT = 4.5
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """The parts of a join: for each the predicates of each relation, and its share of the words.
+
+    gain: how many times less memory they are expected to need.
+    """
+
+    predicates: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    shares: tuple[float, ...] = (1.0,)
+    gain: float = 1.0
+
+
+def parts_of(asked: WorkloadQuery, statistics: Statistics, words: int) -> Parts:
+    """Return the parts of a query's join; none if it stays whole. Paper: multi-join, Theorem 4.1."""
+    query = asked.query
+    assert isinstance(query, Query)
+    found = None if asked.partitions in ("off", 1) else partitioning_of(asked, statistics, words)
+    if found is None:
+        return Parts()
+    links = [links_of(query, index) for index in range(len(query.relations))]
+    columns = {
+        (member.relation, i): member.key.columns[0]
+        for i, link in enumerate(query.links)
+        for member in link.members
+    }
+    predicates = tuple(
+        tuple(
+            tuple(
+                cell[link].predicate(columns[index, link].text, _literal_type(columns[index, link]))
+                for link in of
+                if len(found[link].parts) > 1
+            )
+            for index, of in enumerate(links)
+        )
+        for cell in product(*(each.parts for each in found))
+    )
+    shares = _shares(np.sqrt(cell_self_joins(found)).ravel())
+    return Parts(predicates, shares, min(joint_gain(found), MOST_GAIN))
+
+
+def _shares(roots: np.ndarray) -> tuple[float, ...]:
+    """Return the parts' shares of the words, in proportion to the roots of their self-joins, none below a floor.
+
+    A part in which the histograms show only one side, or nothing, keeps some memory: rows may come later.
+    """
+    if not roots.any():
+        return (1 / len(roots),) * len(roots)
+    raised = np.maximum(roots / roots.sum(), LEAST_SHARE / len(roots))
+    return tuple((raised / raised.sum()).tolist())
+
+
+def _literal_type(column: Expression) -> Literal["", "DATE"]:
+    """Return the type with which a bound of the column is written: dates are not strings."""
+    return "DATE" if column.type.kind == "date" else ""
+
+
+def partitioning_of(
+    asked: WorkloadQuery, statistics: Statistics, words: int
+) -> tuple[Partitioning, ...] | None:
+    """Return the partitioning of each link that is expected to gain enough; None if no link is."""
+    query, given = asked.query, isinstance(asked.partitions, int)
+    if not isinstance(query, Query) or any(len(link.members) > 2 for link in query.links):
+        if given:
+            raise PlanError(f"query {asked.name!r}: only links of two relations can be partitioned.")
+        return None
+    histograms = _histograms(asked, statistics)
+    if histograms is None:
+        if given:
+            raise PlanError(
+                f"query {asked.name!r}: partitions={asked.partitions} needs histograms of its join keys: give "
+                "w.plan(statistics=...), from w.analyze."
+            )
+        return None
+    if isinstance(asked.partitions, int):
+        return partition_links([link_statistics(*pair) for pair in histograms], asked.partitions)
+    if asked.method in ("skimmed", "document") and any(
+        _has_dense_values(each, words) for pair in histograms for each in pair
+    ):
+        return None
+    found = partition_links([link_statistics(*pair) for pair in histograms], MOST_PARTS)
+    return found if joint_gain(found) >= LEAST_GAIN else None
+
+
+def _histograms(asked: WorkloadQuery, statistics: Statistics) -> list[tuple[Histogram, Histogram]] | None:
+    """Return the histograms of both sides of each link, None if one is not known."""
+    query = asked.query
+    assert isinstance(query, Query)
+    relations = next(iter(asked.quantities.values())).whole
+    pairs = []
+    for link in query.links:
+        left, right = (statistics.histogram(relations[m.relation], m.key) for m in link.members)
+        if left is None or right is None:
+            return None
+        pairs.append((left, right))
+    return pairs
+
+
+def _has_dense_values(histogram: Histogram, words: int) -> bool:
+    """Return whether some bucket's values are so frequent that a sketch of `words` words would skim them."""
+    self_join = float(histogram.self_joins().sum())
+    pairs = zip(histogram.rows, histogram.distinct, strict=True)
+    return max(rows / max(distinct, 1) for rows, distinct in pairs) > _STANDS_OUT * sqrt(
+        self_join / max(words, 1)
+    )

@@ -1,24 +1,30 @@
-"""Which vertices of a workload become one: the document's greedy, without trying every pair at every step."""
+"""Which vertices of a workload's join graphs become one sketch: the document's greedy algorithm."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Literal, Protocol
 
-from eddyline.plan.sharing.average_gain import AverageGain
-from eddyline.plan.sharing.compute_space import Allocation, compute_space
-from eddyline.plan.sharing.join_graph import JoinGraph, VertexId
-from eddyline.plan.sharing.largest_gain import LargestGain
-from eddyline.plan.sharing.link_classes import LinkClasses
-from eddyline.plan.sharing.max_error import minimise_largest_error
+from msgspec.structs import replace
+
+from eddyline.plan.demands import WorkloadQuery, links_of
+from eddyline.plan.layout import Demand, Place
+from eddyline.plan.sharing import join_graph as graphs
+from eddyline.plan.sharing.gain import AverageGain, LargestGain
+from eddyline.plan.sharing.join_graph import JoinGraph, LinkClasses, VertexId, hash_slots
+from eddyline.plan.sharing.space import Allocation, compute_space, minimise_largest_error
+from eddyline.sql.query import Query
+
+# The greedy algorithm runs without trying every pair at every step.
+
 
 Objective = Literal["average", "largest"]
 Pair = tuple[int, int]
 ANY = -1
-"""Stands for the other vertex in the entry of a vertex; it comes before all pairs of the same value."""
+"""Replaces the other vertex in the entry of a vertex; it comes before all pairs of the same value."""
 
 
 def allocate(graph: JoinGraph, budget: float, objective: Objective) -> Allocation:
-    """Return the sizes of a graph's sketches that minimise the average or the largest error."""
+    """Return the sizes of a graph's sketches that minimize the average or the largest error."""
     return compute_space(graph, budget) if objective == "average" else minimise_largest_error(graph, budget)
 
 
@@ -29,7 +35,7 @@ def coalesce_join_graphs(
 
     At each step the pair of vertices that lowers the error most becomes one; of equal pairs, the first in
     canonical order. A coalesced pair frees the words of its smaller vertex, so that the error always falls, and
-    the steps end when no pair is left that may coalesce. Which pairs do does not depend on the budget.
+    the steps end when no pair is left that may coalesce. Which pairs coalesce does not depend on the budget.
 
     Paper: sharing, CoalesceJoinGraphs.
     Deviation: pairs are tried in the order of an upper bound of their gain; the result is the same.
@@ -48,7 +54,7 @@ def coalescing_steps(graph: JoinGraph, objective: Objective) -> Iterator[tuple[V
 
 
 class _Gain(Protocol):
-    """What coalescing two vertices gains: at most, exactly, and after each step."""
+    """The gain of coalescing two vertices: at most, exactly, and after each step."""
 
     def most(self, vertex: int) -> float: ...
     def bound(self, one: int, other: int) -> float: ...
@@ -57,12 +63,12 @@ class _Gain(Protocol):
 
 
 class _Greedy:
-    """The pairs that may still coalesce, in a heap by their gain or, until that is asked for, by its bound.
+    """The pairs that may still coalesce, in a heap by their gain or, until it is computed, by its bound.
 
-    A vertex is in the heap by the most that any pair of it gains; when it surfaces it is open, and its pairs with
-    other open vertices enter. No bound is below the gains that it stands for, and ties are broken by the pair.
-    Hence the first exact gain that surfaces is the best. Entries that are out of date stay in the heap with a
-    version that no longer fits.
+    A vertex is in the heap with the largest gain of any of its pairs; when it is popped it is open, and its pairs
+    with other open vertices enter. No bound is below the gains that it represents, and ties are broken by the pair.
+    Hence the first exact gain that is popped is the best. Outdated entries stay in the heap with a version that no
+    longer matches.
     """
 
     def __init__(self, graph: JoinGraph, gain: _Gain) -> None:
@@ -78,7 +84,7 @@ class _Greedy:
         self._close(range(len(self._vertices)))
 
     def steps(self) -> Iterator[Pair]:
-        """Yield the pairs that become one, each after the last; the first of a pair keeps its number."""
+        """Yield the pairs that become one, in order; the first of a pair keeps its number."""
         while self._heap:
             _, pair, exact, versions = heappop(self._heap)
             one, other = pair
@@ -99,7 +105,7 @@ class _Greedy:
         heappush(self._heap, (-value, pair, exact, versions))
 
     def _close(self, vertices: Iterable[int]) -> None:
-        """Withdraw all pairs of vertices whose gains have changed, until the vertices surface again."""
+        """Withdraw all pairs of vertices whose gains have changed, until the vertices are popped again."""
         for vertex in vertices:
             self._open.discard(vertex)
             self._versions[vertex] += 1
@@ -119,7 +125,7 @@ class _Greedy:
             self._depending.setdefault(component, set()).add(pair)
 
     def _clash(self, pair: Pair) -> bool:
-        """Return whether a pair may not coalesce; it never will then, since classes only grow."""
+        """Return whether a pair may not coalesce; this is final, since classes only grow."""
         one, other = (self._vertices[vertex] for vertex in pair)
         return self._classes.clash(one, other) is not None
 
@@ -147,3 +153,52 @@ def _alike(graph: JoinGraph) -> list[list[int]]:
     for number, vertex in enumerate(graph.members):
         kinds.setdefault(graph.kind(vertex), []).append(number)
     return [kinds[graph.kind(vertex)] for vertex in graph.members]
+
+
+# Which queries share sketches: the join graphs of a workload, coalesced, give each link its hash slot.
+
+
+def workload_graph(asked: Sequence[WorkloadQuery], weights: Mapping[str, float]) -> graphs.JoinGraph:
+    """Return the join graph of the queries with joins, nothing shared. Paper: sharing, J(Q)."""
+    return graphs.JoinGraph.separate(
+        graphs.Query(each.name, weights[each.name], vertices(each))
+        for each in asked
+        if isinstance(each.query, Query) and each.query.links
+    )
+
+
+def vertices(asked: WorkloadQuery) -> tuple[graphs.Vertex, ...]:
+    """Return what a query sketches: each relation of each quantity, equal ones once."""
+    query = asked.query
+    assert isinstance(query, Query)
+    found: dict[graphs.Vertex, None] = {}
+    for quantity in asked.quantities.values():
+        for index, demand in enumerate(quantity.whole):
+            ends = tuple(
+                graphs.End(str(link), place.member, place.members)
+                for link, place in zip(links_of(query, index), demand.places, strict=True)
+            )
+            found[graphs.Vertex(without_slots(demand), ends)] = None
+    return tuple(found)
+
+
+def without_slots(demand: Demand) -> Demand:
+    """Return what a demand needs regardless of the hash slots: relations of equal demands may share a sketch."""
+    places = tuple(Place(0, place.member, place.members) for place in demand.places)
+    return replace(demand, places=places)
+
+
+def chosen_slots(
+    asked: Sequence[WorkloadQuery], weights: Mapping[str, float], objective: Objective
+) -> tuple[dict[str, tuple[int, ...]], graphs.JoinGraph]:
+    """Return the slot of each link of each query, and the coalesced graph that they come from."""
+    graph = workload_graph(asked, weights)
+    if graph.queries:
+        graph, _ = coalesce_join_graphs(graph, 1.0, objective)
+    found = hash_slots(graph)
+    chosen = {
+        each.name: tuple(found[each.name, str(link)] for link in range(len(each.query.links)))
+        for each in asked
+        if isinstance(each.query, Query)
+    }
+    return chosen, graph

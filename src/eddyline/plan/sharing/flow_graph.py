@@ -1,8 +1,4 @@
-"""The flow graph of a component and a maximum flow through it, in whole numbers.
-
-Saturation is compared for equality, so that nothing here may round. Weights and costs are scaled to integers
-once; the capacities of a component are multiplied by its weight, which leaves them integers.
-"""
+"""The flow graph of a component, its maximum flow, and the edges to delete between two groups."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -10,9 +6,13 @@ from math import lcm
 
 import msgspec
 
+# A maximum flow is computed in whole numbers. Saturation is compared for equality, so that nothing here may
+# round. Weights and costs are scaled to integers once; the capacities of a component are multiplied by its
+# weight, which leaves them integers.
+
 
 class FlowGraph(msgspec.Struct, frozen=True):
-    """Sketches with their costs, queries with their weights, and who uses which, all by number.
+    """Sketches with their costs, queries with their weights, and which query uses which sketch, all by number.
 
     Paper: sharing, the graph (V, E) of ComputeSpace and each of its components.
     """
@@ -23,7 +23,7 @@ class FlowGraph(msgspec.Struct, frozen=True):
     """The queries of each vertex."""
 
     def total_cost(self) -> int:
-        """Return what one unit of size takes for all vertices: |V(C)| where every cost is one."""
+        """Return the words that one unit of size takes for all vertices: |V(C)| if every cost is one."""
         return sum(self.costs.values())
 
     def total_weight(self) -> int:
@@ -35,7 +35,7 @@ class FlowGraph(msgspec.Struct, frozen=True):
 
 
 class MaxFlow(msgspec.Struct):
-    """What a flow leaves free at the source's and the sink's edges, and what each query gets from each vertex."""
+    """The capacity that a flow leaves free at source and sink, and the flow from each vertex to each query."""
 
     free_vertices: dict[int, int]
     free_queries: dict[int, int]
@@ -56,10 +56,10 @@ def whole_numbers(values: Sequence[float]) -> list[int]:
 def max_flow(component: FlowGraph) -> MaxFlow:
     """Return a maximum flow of F(C): source to v up to c_v, v to Q unbounded, Q to sink up to W_Q c(C) / W(C).
 
-    All capacities are multiplied by W(C). Vertices of few queries push first, which leaves little to augment.
+    All capacities are multiplied by W(C). Vertices with few queries push first, which leaves little to augment.
 
     Paper: sharing, Maxflow.
-    Deviation: the document's capacity of a vertex is 1, and |V(C)| stands for the sum of the costs.
+    Deviation: the document's capacity of a vertex is 1, and |V(C)| there is the sum of the costs here.
     """
     weight, cost = component.total_weight(), component.total_cost()
     flow = MaxFlow(
@@ -104,7 +104,7 @@ def _augment(component: FlowGraph, flow: MaxFlow) -> bool:
 
 
 def _push(flow: MaxFlow, query: int, came_from: dict[int, int | None], reached_by: dict[int, int]) -> bool:
-    """Return whether the path of the search to a query still carries anything, after pushing all that it can."""
+    """Return whether the path of the search to a query still carries flow, after pushing as much as possible."""
     path, most, last = [query], flow.free_queries[query], reached_by[query]
     while (before := came_from[last]) is not None:
         most = min(most, flow.into[before][last])
@@ -120,3 +120,75 @@ def _push(flow: MaxFlow, query: int, came_from: dict[int, int | None], reached_b
     for before, step in zip(path[1:], path, strict=False):
         flow.into[before][reached_by[step]] -= most
     return True
+
+
+# Which edges of a component lie between two groups of equal size, and are deleted.
+
+
+Marked = tuple[set[int], set[int]]
+"""Marked vertices and marked queries."""
+
+
+def select_edges(component: FlowGraph) -> tuple[set[tuple[int, int]], MaxFlow]:
+    """Return the edges (v, Q) to delete from a component, none if it is final, and the flow that shows this.
+
+    Paper: sharing, SelectEdges.
+    Deviation: the scan dropped half of the condition; it is restored from the definitions of the two marks.
+    """
+    flow = max_flow(component)
+    if flow.saturated():
+        return set(), flow
+    forward_vertices, forward_queries = forward_mark(component, flow)
+    backward_vertices, backward_queries = backward_mark(component, flow)
+    between = {
+        (vertex, query)
+        for vertex, users in component.uses.items()
+        for query in users
+        if (vertex not in forward_vertices and query in forward_queries)
+        or (vertex in backward_vertices and query not in backward_queries)
+    }
+    return between, flow
+
+
+def forward_mark(component: FlowGraph, flow: MaxFlow) -> Marked:
+    """Return what is reachable from unsaturated vertices: the part that must be smaller than the average.
+
+    Paper: sharing, Forward-Mark.
+    """
+    queue = [vertex for vertex, free in flow.free_vertices.items() if free]
+    vertices, queries = set(queue), set[int]()
+    for vertex in queue:
+        for query in component.uses[vertex]:
+            if query not in queries:
+                queries.add(query)
+                found = [
+                    other for other, amount in flow.into[query].items() if amount and other not in vertices
+                ]
+                vertices.update(found)
+                queue.extend(found)
+    return vertices, queries
+
+
+def backward_mark(component: FlowGraph, flow: MaxFlow) -> Marked:
+    """Return what is reachable from unsaturated queries: the part that must be larger than the average.
+
+    Paper: sharing, Backward-Mark.
+    """
+    adjacent: dict[int, list[int]] = {query: [] for query in component.weights}
+    for vertex, users in component.uses.items():
+        for query in users:
+            adjacent[query].append(vertex)
+    queue = [query for query, free in flow.free_queries.items() if free]
+    vertices, queries = set[int](), set(queue)
+    for query in queue:
+        for vertex in adjacent[query]:
+            if vertex not in vertices:
+                vertices.add(vertex)
+                found = [
+                    other
+                    for other in component.uses[vertex]
+                    if other not in queries and flow.into[other].get(vertex)
+                ]
+                queries.update(found)
+                queue.extend(found)
+    return vertices, queries

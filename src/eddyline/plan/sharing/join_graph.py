@@ -1,8 +1,4 @@
-"""The join graph of a workload: what each query sketches, and which of its sketches are one.
-
-Every relation of a query is a vertex, every equality a link between two or more vertices. Sharing a sketch
-coalesces vertices of equal signature into one. The graph knows nothing of SQL.
-"""
+"""The join graph of a workload: vertices, links that must hash alike, and their hash slots."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from math import isfinite
@@ -11,16 +7,21 @@ import msgspec
 
 from eddyline.errors import PlanError
 
+# The graph describes what each query sketches, and which of its sketches are one. Every relation of a query
+# is a vertex, every equality a link between two or more vertices. Sharing a sketch coalesces vertices of
+# equal signature into one. The graph does not depend on SQL.
+
+
 VertexId = tuple[str, int]
-"""The query and the position in it of a vertex; of a coalesced one, those of its first member."""
+"""The query and the position in it of a vertex; for a coalesced vertex, those of its first member."""
 
 
 class End(msgspec.Struct, frozen=True):
     """The link that a vertex meets with one of its join keys, its role there, and how many relations meet.
 
-    Members of one link with different roles are sketched differently. The two of a binary link are not.
-    members: 0 stands for as many as vertices of the query name the link; a query that sketches a relation
-    twice, for its count and for its sum, says how many relations there are.
+    Members of one link with different roles are sketched differently. The two members of a binary link are not.
+    members: 0 means as many as vertices of the query name the link; a query that sketches a relation
+    twice, for its count and for its sum, sets the number of relations explicitly.
     """
 
     link: str
@@ -31,8 +32,8 @@ class End(msgspec.Struct, frozen=True):
 class Vertex(msgspec.Struct, frozen=True):
     """One relation of a query.
 
-    The signature is all that decides what is sketched. There is one end for each join key, in its order.
-    The cost is the number of words that each unit of size takes.
+    The signature determines completely what is sketched. There is one end for each join key, in the order of the
+    keys. The cost is the number of words that each unit of size takes.
     """
 
     signature: Hashable
@@ -82,7 +83,7 @@ class JoinGraph(msgspec.Struct, frozen=True):
         return JoinGraph(self.queries, members)
 
     def vertex(self, vertex: VertexId) -> Vertex:
-        """Return what the query of a vertex says of it."""
+        """Return the relation of a vertex as its query describes it."""
         query, place = vertex
         return self.queries[query].vertices[place]
 
@@ -137,3 +138,139 @@ def _check(queries: list[Query], by_name: dict[str, Query]) -> None:
                     f"query {query.name!r} gives signature {vertex.signature!r} the cost {vertex.cost}: costs are "
                     f"positive, and the same wherever a signature occurs."
                 )
+
+
+# Which links must hash with one slot, and whether two vertices may become one.
+#
+# A sketch that two queries share hashes each join key once, so that their links at that key use one slot.
+# The links of one query must use different slots: their product would be biased otherwise.
+
+
+Link = tuple[str, str]
+"""A query and the name of one of its links."""
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A query, and two of its links that would have to use one slot."""
+
+    query: str
+    links: tuple[str, str]
+
+
+class DifferentRoles(msgspec.Struct, frozen=True):
+    """The join key in which two vertices have different roles, or meet links of different size."""
+
+    key: int
+
+
+class LinkClasses:
+    """The classes of links that use one slot, which grow as vertices coalesce.
+
+    Paper: sharing, ξ-equivalence.
+    """
+
+    def __init__(self, graph: JoinGraph) -> None:
+        self._graph = graph
+        links = [(name, link) for name, query in graph.queries.items() for link in query.link_sizes()]
+        self._parent = {link: link for link in links}
+        self._held: dict[Link, dict[str, str]] = {link: dict([link]) for link in links}
+        self.conflict: Conflict | None = None
+        """The first conflict that a coalesced pair has caused: the graph is well-formed if there is no conflict."""
+        for vertex, members in graph.members.items():
+            for member in members[1:]:
+                self.coalesce(vertex, member)
+
+    def find(self, link: Link) -> Link:
+        """Return the link that represents the class of a link."""
+        while (above := self._parent[link]) != link:
+            self._parent[link] = link = self._parent[above]
+        return link
+
+    def clash(self, one: VertexId, other: VertexId) -> Conflict | None:
+        """Return a query that does not allow two vertices to coalesce, with its two links; None if they may.
+
+        Keys can be checked one by one: a class that two keys have in common holds links of both keys of one of
+        the vertices, and these already clash at the first key. The cost is that of the smaller classes.
+        """
+        for small, large in self._met(one, other):
+            if small != large:
+                held = self._held[large]
+                for query, link in self._held[small].items():
+                    if query in held:
+                        first, second = sorted((held[query], link))
+                        return Conflict(query, (first, second))
+        return None
+
+    def coalesce(self, one: VertexId, other: VertexId) -> None:
+        """Merge the classes of the links that two vertices meet at the same key."""
+        self.conflict = self.conflict or self.clash(one, other)
+        for small, large in self._met(one, other):
+            if small != large:
+                self._parent[small] = large
+                self._held[large] |= self._held.pop(small)
+
+    def _met(self, one: VertexId, other: VertexId) -> Iterator[tuple[Link, Link]]:
+        """Yield the classes that two vertices meet at each key, the smaller one first."""
+        ends = zip(self._graph.vertex(one).ends, self._graph.vertex(other).ends, strict=True)
+        for first, second in ends:
+            met = self.find((one[0], first.link)), self.find((other[0], second.link))
+            yield met if len(self._held[met[0]]) <= len(self._held[met[1]]) else (met[1], met[0])
+
+
+def link_classes(graph: JoinGraph) -> list[tuple[Link, ...]]:
+    """Return the classes of links that use one slot, in canonical order."""
+    classes = LinkClasses(graph)
+    found: dict[Link, list[Link]] = {}
+    for name, query in graph.queries.items():
+        for link in sorted(query.link_sizes()):
+            found.setdefault(classes.find((name, link)), []).append((name, link))
+    return [tuple(own) for own in found.values()]
+
+
+def is_well_formed(graph: JoinGraph) -> bool:
+    """Return whether no class holds two links of one query, in time nearly linear in the links.
+
+    Paper: sharing, well-formed join graph.
+    """
+    return LinkClasses(graph).conflict is None
+
+
+def conflict(graph: JoinGraph, one: VertexId, other: VertexId) -> Conflict | DifferentRoles | None:
+    """Return why two vertices of equal signature cannot share a sketch in a graph; None if they can."""
+    sides = [graph.roles(vertex) for vertex in (one, other)]
+    for key, (first, second) in enumerate(zip(*sides, strict=True)):
+        if first != second:
+            return DifferentRoles(key)
+    return LinkClasses(graph).clash(one, other)
+
+
+# Which hash slot each link uses: few slots, and different slots for the links of one query.
+
+
+def hash_slots(graph: JoinGraph) -> dict[Link, int]:
+    """Return the slot of each link, small numbers starting at zero.
+
+    Links that a shared sketch connects have one slot. Unconnected links may also have the same slot, unless
+    one query holds both: reuse costs no accuracy and keeps more sketches comparable. The class with the fewest
+    slots left is assigned next, then the one with the most rivals.
+    """
+    classes = link_classes(graph)
+    rivals = _rivals(classes)
+    taken: list[set[int]] = [set() for _ in classes]
+    chosen: dict[int, int] = {}
+    while len(chosen) < len(classes):
+        waiting = [number for number in range(len(classes)) if number not in chosen]
+        served = max(waiting, key=lambda number: (len(taken[number]), len(rivals[number]), -number))
+        chosen[served] = next(slot for slot in range(len(classes)) if slot not in taken[served])
+        for rival in rivals[served]:
+            taken[rival].add(chosen[served])
+    return {link: chosen[number] for number, own in enumerate(classes) for link in own}
+
+
+def _rivals(classes: list[tuple[Link, ...]]) -> list[set[int]]:
+    """Return, for each class, the classes that share a query with it, including itself."""
+    by_query: dict[str, set[int]] = {}
+    for number, own in enumerate(classes):
+        for query, _ in own:
+            by_query.setdefault(query, set()).add(number)
+    return [{rival for query, _ in own for rival in by_query[query]} for own in classes]

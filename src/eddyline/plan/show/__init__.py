@@ -1,1 +1,1 @@
-"""A plan shown: as text, as a picture, and the errors that are expected of it."""
+"""Output of a plan: as text, as a picture, and the errors that are expected."""

@@ -1,1 +1,1 @@
-"""How large everything is: memory shared out so that the average or the largest error is least."""
+"""Sizes of everything: memory divided so that the average or the largest error is least."""

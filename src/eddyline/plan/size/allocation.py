@@ -1,23 +1,162 @@
-"""Words for every synopsis of a workload, so that the average or the largest error is least.
+"""Words for every synopsis of a workload, so that the average or the largest error is least."""
 
-Exact counters and samples that were asked for take what they need. Everything else takes part in one
-optimisation (Paper: sharing, ComputeSpace; the largest error has its own, in `largest_error`): a relation of a
-query is a vertex, its sketch, or the sketches of its parts, are the vertex's words. Sizes are then
-raised to the least that each kind needs, and kinds that come in steps leave what they do not use to the join
-sketches.
-"""
-
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from eddyline.plan.layout import Demand
+from eddyline.errors import PlanError
+from eddyline.plan.demands import DecidedQuery, QuantityDemands
+from eddyline.plan.layout import Demand, KeptSynopsis, Layout, PlannedQuery, SketchedQuantity
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.coalesce import Objective, allocate
-from eddyline.plan.size.budget import OverBudget
-from eddyline.plan.size.largest_error import minimise_errors_in_turn
-from eddyline.plan.size.shapes import HINT_SHARE
-from eddyline.plan.size.specs import STEPPED, PlanSettings, least_words, spec_for, step_words
+from eddyline.plan.size.specs import (
+    HINT_SHARE,
+    STEPPED,
+    OverBudget,
+    PlanSettings,
+    candidates_for,
+    least_words,
+    spec_for,
+    step_words,
+    words_per_size,
+)
+from eddyline.sketch.synopsis import Spec
+
+# Words for every synopsis so that the largest expected error is least, then the next largest, and so on.
+#
+# The squared error of a query is its weight over the size of its smallest bundle. For one bound on the
+# errors of all queries, the required sizes are known, and so is the least bound that the memory allows.
+# At that bound the error of some query cannot be lowered further: mostly a query whose synopses come in
+# steps, the next of which does not fit. It keeps its size, and the bound of the others is lowered further;
+# so a query that cannot gain takes nothing from those that can.
+#
+# Paper: sharing, paragraphs 0082 and 0083. Deviation: they stop at the largest error, and do not consider
+# synopses in steps.
+
+
+_ROUNDS = 60  # halvings of the bound's logarithm: accurate to about 1e-12 of it
+_LOWER = 1e-6  # how much lower a bound is tried for a single query
+_LOWEST, _HIGHEST = 1e-18, 1e18
+
+Steps = Callable[[Demand], Sequence[int] | None]
+"""The sizes in which a synopsis comes, ascending; None if any size is possible."""
+
+
+class Bundled(Protocol):
+    """Synopses that are sized together, with their words per unit of size."""
+
+    @property
+    def members(self) -> tuple[tuple[Demand, float], ...]:
+        """The synopses, each with its words per unit of size."""
+
+
+class Weighted(Protocol):
+    """A query: its weight and what it reads."""
+
+    @property
+    def weight(self) -> float:
+        """Its squared error times the size of its smallest bundle."""
+
+    @property
+    def bundles(self) -> Sequence[Bundled]:
+        """What it reads."""
+
+
+def minimise_errors_in_turn(
+    readers: Sequence[Weighted], least: Mapping[Demand, int], words: int, steps: Steps
+) -> dict[Demand, int]:
+    """Return the words of every demand, at most `words` together: the largest error least, then the next.
+
+    least: the least that each demand takes; together no more than `words`.
+    """
+    sizes = {demand: float(size) for demand, size in least.items()}
+    active = list(readers)
+    while active:
+        bound = _least_bound(active, sizes, words, steps)
+        for each in _stuck(active, sizes, bound, words, steps):
+            sizes = _raised_to_bound(sizes, [each], bound, steps)
+            active.remove(each)
+    return {demand: int(size) for demand, size in sizes.items()}
+
+
+def _stuck(
+    readers: Sequence[Weighted], sizes: Mapping[Demand, float], bound: float, words: int, steps: Steps
+) -> list[Weighted]:
+    """Return the readers, at least one, whose error cannot be lowered below the bound that all of them reach.
+
+    If each could be lowered alone, but not all together, it is the one that would take most.
+    """
+    reached = _raised_to_bound(sizes, readers, bound, steps)
+    lower = bound * (1 - _LOWER)
+    taken = [_total(_raised_to_bound(reached, [each], lower, steps)) for each in readers]
+    found = [
+        each
+        for each, total in zip(readers, taken, strict=True)
+        if total > words or _at_its_largest(each, lower, steps)
+    ]
+    return found or [readers[max(range(len(readers)), key=lambda index: taken[index])]]
+
+
+def _at_its_largest(reader: Weighted, bound: float, steps: Steps) -> bool:
+    """Return whether a reader would need a synopsis larger than the largest possible one."""
+    for bundle in reader.bundles:
+        for demand, share in bundle.members:
+            offered = steps(demand)
+            if offered is not None and share * reader.weight / bound > offered[-1]:
+                return True
+    return False
+
+
+def _least_bound(
+    readers: Sequence[Weighted], sizes: Mapping[Demand, float], words: int, steps: Steps
+) -> float:
+    """Return the least squared error that all readers can have together, given the sizes that are fixed."""
+    low, high = _LOWEST, _HIGHEST
+    for _ in range(_ROUNDS):
+        middle = (low * high) ** 0.5
+        if _total(_raised_to_bound(sizes, readers, middle, steps)) <= words:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _raised_to_bound(
+    sizes: Mapping[Demand, float], readers: Sequence[Weighted], bound: float, steps: Steps
+) -> dict[Demand, float]:
+    """Return the sizes, raised if a reader needs more for its squared error to be within the bound."""
+    out = dict(sizes)
+    for reader in readers:
+        for bundle in reader.bundles:
+            for demand, share in bundle.members:
+                if demand in out:
+                    wanted = _next_step(share * reader.weight / bound, steps(demand))
+                    out[demand] = max(out[demand], wanted)
+    return out
+
+
+def _next_step(size: float, steps: Sequence[int] | None) -> float:
+    """Return the first step of at least this size; otherwise the last step, which is the best possible."""
+    if steps is None:
+        return size
+    return float(steps[min(bisect_left(steps, size), len(steps) - 1)])
+
+
+def _total(sizes: Mapping[Demand, float]) -> float:
+    return sum(sizes.values())
+
+
+# Words for every synopsis of a workload, so that the average or the largest error is least.
+#
+# Exact counters and requested samples take what they need. Everything else takes part in one optimization
+# (Paper: sharing, ComputeSpace; the largest error has its own, in `largest_error`): a relation of a query is
+# a vertex, and its sketch, or the sketches of its parts, are the vertex's words. Sizes are then raised to
+# the least that each kind needs, and kinds that come in steps leave what they do not use to the join
+# sketches.
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -45,7 +184,7 @@ def share_words(
     settings: PlanSettings,
     objective: Objective = "average",
 ) -> dict[Demand, int]:
-    """Return the words of every demand, never more than the budget together; own: those that are sized already."""
+    """Return the words of every demand, in all at most the budget; own: demands that already have a size."""
     wanted = {
         demand for reader in readers for bundle in reader.bundles for demand, _ in bundle.members
     } - own.keys()
@@ -67,7 +206,7 @@ def share_words(
 
 
 def _with_hints(reader: Reader) -> Reader:
-    """Return a reader whose hash sketches take their candidate tables beside them."""
+    """Return a reader whose hash sketches have their candidate tables next to them."""
     hinted = HINT_SHARE / (HINT_SHARE - 1)
     bundles = (
         Bundle(
@@ -81,8 +220,10 @@ def _with_hints(reader: Reader) -> Reader:
 
 
 def _steps(demand: Demand, settings: PlanSettings) -> tuple[int, ...] | None:
-    """Return the sizes that a demand's synopsis comes in, rising; None where any size will do."""
-    return step_words(demand.kind, settings.max_distinct) if demand.kind in STEPPED else None
+    """Return the possible sizes of a demand's synopsis, ascending; None if any size is possible."""
+    return (
+        step_words(demand.kind, settings.max_distinct, demand.domain_bits) if demand.kind in STEPPED else None
+    )
 
 
 def _ideal(
@@ -116,7 +257,7 @@ def _coalesced(graph: graphs.JoinGraph, held: Mapping[graphs.VertexId, Bundle]) 
 
 
 def _raised(ideal: Mapping[Demand, float], least: Mapping[Demand, int], words: int) -> dict[Demand, float]:
-    """Return the sizes with none below its least; what that takes is taken from the others' excess."""
+    """Return the sizes with none below its least; the words for that are taken from the others' excess."""
     excess = {demand: max(ideal[demand] - least[demand], 0.0) for demand in least}
     spare = words - sum(least.values())
     scale = min(spare / sum(excess.values()), 1.0) if any(excess.values()) else 0.0
@@ -126,10 +267,11 @@ def _raised(ideal: Mapping[Demand, float], least: Mapping[Demand, int], words: i
 def _stepped(
     shares: Mapping[Demand, float], least: Mapping[Demand, int], words: int, settings: PlanSettings
 ) -> dict[Demand, int]:
-    """Return whole sizes: kinds in steps all of one size, what they leave to the others in proportion."""
+    """Return whole sizes: kinds in steps all get one size, and leave the rest to the others in proportion."""
     done: dict[Demand, int] = {}
-    for kind in STEPPED:
-        group = [demand for demand in shares if demand.kind == kind]
+    families = dict.fromkeys((d.kind, d.domain_bits) for d in shares if d.kind in STEPPED)
+    for family in sorted(families, key=lambda each: STEPPED.index(each[0])):
+        group = [demand for demand in shares if (demand.kind, demand.domain_bits) == family]
         if group:
             each = max(int(sum(shares[demand] for demand in group)) // len(group), least[group[0]])
             done |= dict.fromkeys(group, spec_for(group[0], each, settings).words)
@@ -140,3 +282,110 @@ def _stepped(
         return done | {demand: int(share * scale) for demand, share in rest.items()}
     raised = _raised(rest, {d: least[d] for d in rest}, spare)
     return done | {demand: int(share) for demand, share in raised.items()}
+
+
+# The synopses of queries: what is kept under the decisions for them, each with its words of the budget.
+
+
+def kept_for(
+    queries: Sequence[DecidedQuery],
+    weights: Mapping[str, float],
+    fixed: set[Demand],
+    settings: PlanSettings,
+    old: Layout | None,
+    objective: Objective,
+    guaranteed: Mapping[Demand, Spec] = MappingProxyType({}),
+) -> tuple[KeptSynopsis, ...]:
+    """Return every synopsis with its spec, those of the old layout unchanged. weights: W of each query.
+
+    guaranteed: specs that guarantees require.
+    """
+    demands = set(fixed)
+    skimmed: set[Demand] = set()
+    for each in queries:
+        demands |= each.demands
+        skimmed |= each.demands if each.asked.method == "skimmed" else set()
+    held = {kept.demand: kept for kept in old.kept if kept.demand in demands} if old is not None else {}
+    taken = sum(each.nbytes for each in held.values())
+    if taken > settings.budget:
+        raise OverBudget(
+            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
+        )
+    small = [demand for demand, spec in guaranteed.items() if demand in held and held[demand].spec != spec]
+    if small:
+        raise PlanError(
+            f"what is to stay of stream {small[0].stream!r} is not sized for the guarantee that is asked for: build "
+            "the state again."
+        )
+    rest = replace(settings, budget=settings.budget - taken)
+    counted = fixed | {demand for demand in demands if demand.kind == "total"}
+    sized = {demand: least_words(demand, settings) for demand in counted - held.keys()}
+    sized |= {demand: spec.words for demand, spec in guaranteed.items() if demand not in held}
+    readers = _readers(queries, weights, held.keys() | sized.keys())
+    shares = share_words(readers, sized, rest, objective)
+    made = {
+        demand: KeptSynopsis(demand.id, demand, guaranteed[demand])
+        if demand in guaranteed
+        else sized_synopsis(demand, words, settings, skim=demand in skimmed)
+        for demand, words in shares.items()
+    }
+    return tuple((held | made)[demand] for demand in sorted(demands, key=msgspec.json.encode))
+
+
+def _readers(
+    queries: Sequence[DecidedQuery], weights: Mapping[str, float], held: Iterable[Demand]
+) -> list[Reader]:
+    """Return the queries as readers of bundles: what each relation keeps, without demands already sized."""
+    have = set(held)
+    readers = []
+    for each in queries:
+        bundles: dict[Bundle, None] = {}
+        for quantity in each.quantities.values():
+            for index in range(len(quantity.whole)):
+                members = _members(quantity, index, each)
+                left = tuple((demand, share) for demand, share in members if demand not in have)
+                if left and left[0][0].kind != "total":
+                    bundles[Bundle(left)] = None
+        if bundles:
+            name = each.asked.name
+            readers.append(Reader(name, each.asked.weight * weights[name], tuple(bundles)))
+    return readers
+
+
+def _members(quantity: QuantityDemands, index: int, query: DecidedQuery) -> list[tuple[Demand, float]]:
+    """Return the sketches of one relation, one for each part, with their words per unit of size."""
+    parts: dict[Demand, float] = {}
+    skimmed = query.asked.method == "skimmed"
+    for row, share in zip(quantity.parts, query.decision.shares, strict=True):
+        words = share * words_per_size(row[index], skimmed=skimmed)
+        parts[row[index]] = max(parts.get(row[index], 0.0), words)
+    return list(parts.items())
+
+
+def planned_query(
+    decided: DecidedQuery, expected_error: float | None, ids: Mapping[Demand, str] | None = None
+) -> PlannedQuery:
+    """Return a query with the ids of the synopses that it reads; ids: those that differ from the demands' ids."""
+    names, asked = ids or {}, decided.asked
+    quantities = {
+        name: SketchedQuantity(
+            tuple(tuple(names.get(demand, demand.id) for demand in part) for part in quantity.parts)
+        )
+        for name, quantity in decided.quantities.items()
+    }
+    return PlannedQuery(
+        asked.name,
+        asked.query,
+        asked.method,
+        quantities,
+        decision=decided.decision,
+        expected_error=expected_error,
+    )
+
+
+def sized_synopsis(demand: Demand, words: int, settings: PlanSettings, *, skim: bool) -> KeptSynopsis:
+    """Return the synopsis of a demand within a number of words; skim: with a candidate table."""
+    candidates = candidates_for(demand, words, settings) if skim and demand.kind == "hash" else None
+    if candidates is not None:
+        words -= candidates.words
+    return KeptSynopsis(demand.id, demand, spec_for(demand, words, settings), candidates)

@@ -1,30 +1,30 @@
 """Expected errors: how the relative variance of a query falls with the words of its synopses.
 
-The variance of a sketched join is about the product of the self-join sizes over the words of a sketch; relative
-to the square of the join size that is W / words, and W is the query's weight. Without statistics a join counts
-as one that is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] / E[X_Q]^2.
+The variance of a sketched join is about the product of the self-join sizes over the words of a sketch; relative to
+the square of the join size that is W / words, and W is the query's weight. Without statistics we assume that a join
+is as concentrated as a self-join. Paper: sharing, W_Q = 8 Var[X_Q] / E[X_Q]^2.
 """
 
 from collections.abc import Mapping, Sequence
 from math import prod, sqrt
 
-from eddyline.plan.demands import DecidedQuery, QuantityDemands, WorkloadQuery, links_of
-from eddyline.plan.inputs import PlanningInputs
+from eddyline.plan.demands import DEFAULT_METHOD, DecidedQuery, QuantityDemands, WorkloadQuery, links_of
 from eddyline.plan.layout import Demand
-from eddyline.plan.size.shapes import two_sided_z
-from eddyline.plan.size.specs import PlanSettings
-from eddyline.plan.statistics import RelationStatistics, Statistics
+from eddyline.plan.size.specs import MOST_SCANNED_BITS, PlanSettings, two_sided_z
+from eddyline.plan.statistics import PlanningInputs, RelationStatistics, Statistics
 from eddyline.sample.spec import DictionarySpec, SampleSpec
 from eddyline.sketch.distinct import DistinctSpec
+from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
+from eddyline.sketch.two_level import TwoLevelSpec
 from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
 
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
 GUESSED_SPREAD = 4.0
-"""The mean square of what a value adds to an answer over its squared mean, as guessed before data are seen."""
-_DEPTH_SHARE = 1.2  # rows and buckets that do not fill the words
-_PROBE = 0.05  # a standard error at which kinds with sizes in steps are weighed
+"""The mean square of what a value adds to an answer over its squared mean, as guessed before data is seen."""
+_DEPTH_SHARE = 1.2  # for rows and buckets that do not fill the words
+_PROBE = 0.05  # a standard error at which kinds with sizes in steps are weighted
 
 
 def query_weights(
@@ -35,8 +35,11 @@ def query_weights(
 
 
 def sketch_weight(asked: WorkloadQuery, statistics: Statistics, most: int) -> float:
-    """Return W of a query: its relative variance by sketches, times their words. Paper: sharing, W_Q."""
+    """Return W of a query: its relative variance with sketches, times their words. Paper: sharing, W_Q."""
     query = asked.query
+    if isinstance(query, SetQuery | JoinDistinctQuery) and asked.method != DEFAULT_METHOD:
+        demand = next(iter(asked.quantities.values())).whole[0]
+        return _document_weight(demand, most)
     if isinstance(query, SetQuery):
         return DistinctSpec.for_error(most, _PROBE, 0, share=0.5).words * _PROBE**2
     assert not isinstance(query, GroupQuery), "groups are answered by samples"
@@ -47,7 +50,28 @@ def sketch_weight(asked: WorkloadQuery, statistics: Statistics, most: int) -> fl
     known = [
         _quantity_weight(query, name, quantity, statistics) for name, quantity in asked.quantities.items()
     ]
-    return max((each for each in known if each is not None), default=FAVOURABLE)
+    levels = max(_levels(quantity.whole[0]) for quantity in asked.quantities.values())
+    return levels * max((each for each in known if each is not None), default=FAVOURABLE)
+
+
+def _levels(demand: Demand) -> int:
+    """Return how many sketches share the words of a demand: one for each level of a dyadic hierarchy."""
+    scanned = demand.domain_bits <= MOST_SCANNED_BITS
+    return demand.domain_bits if demand.kind == "dyadic" and not scanned else 1
+
+
+def _document_weight(demand: Demand, most: int) -> float:
+    """Return W of a set expression, or of a distinct count over a join, with the document's synopses.
+
+    Of b copies, about b / 11 are not empty at the union's level, and about 0.13 b at the level of witnesses, half
+    of them in an expression of half the union: the relative variances are 11 / b and 8 / b. Of s2 copies of JD
+    sketches about one in eight has its bit set at the index that is read.
+    """
+    if demand.kind == "jd":
+        spec = JdSketchSpec.within(0, most, 0, demand.side, demand.domain_bits)
+        return 8 * spec.words / spec.copies
+    copies = TwoLevelSpec.of_copies(256, most, 0, demand.domain_bits, spread=demand.kind == "two-level")
+    return 19 * copies.words / copies.copies
 
 
 def _quantity_weight(
@@ -63,10 +87,11 @@ def _quantity_weight(
 
 
 def quantity_size(query: Query, name: str, quantity: QuantityDemands, statistics: Statistics) -> float | None:
-    """Return the size of a quantity: as measured, else as totals and numbers of values make it likely; None if unknown.
+    """Return the size of a quantity: measured, else estimated from totals and numbers of values; None if unknown.
 
-    The likely size is the product of the relations' totals over, for each link, the numbers of values of all its
-    relations but the smallest: values spread evenly, those of the smaller side among those of the larger.
+    The estimate is the product of the relations' totals over, for each link, the numbers of values of all its
+    relations but the smallest. It assumes that values are spread evenly, and that those of the smaller side are
+    among the larger's.
     """
     measured = statistics.size(query, name)
     if measured:
@@ -79,7 +104,7 @@ def quantity_size(query: Query, name: str, quantity: QuantityDemands, statistics
 
 
 def _counted(known: Sequence[RelationStatistics | None], relations: Sequence[Demand]) -> bool:
-    """Return whether the values of every key of every relation are counted."""
+    """Return whether the number of values of every key of every relation is known."""
     return all(
         each is not None and len(each.distinct) == len(demand.keys)
         for each, demand in zip(known, relations, strict=True)
@@ -99,10 +124,10 @@ def _likely_size(query: Query, known: Sequence[RelationStatistics | None], total
 def expected_of_sketches(
     decided: DecidedQuery, weight: float, sizes: Mapping[str, int], statistics: Statistics, confidence: float
 ) -> float | None:
-    """Return the expected error of a query by sketches, None where it is not known; 0 for exact counters.
+    """Return the expected error of a query with sketches, None if it is not known; 0 for exact counters.
 
-    By the variance before skimming, which can only lower it. weight: W of the query; sizes: the words of each synopsis.
-    Not known: the statistics saw no rows of the join, or fewer than their noise.
+    It uses the variance before skimming, which can only lower it. weight: W of the query; sizes: the words of each
+    synopsis. It is not known if the statistics saw no rows of the join, or fewer than their noise.
     """
     query = decided.asked.query
     if isinstance(query, Query) and not query.links:
@@ -118,7 +143,7 @@ def expected_of_sketches(
 
 
 def guessed_of_sample(links: int, sample: SampleSpec, confidence: float) -> float:
-    """Return a guess of the error once a sample overflows: one value in each of its elements, all alike.
+    """Return a guess of the error once a sample overflows: one value in each of its elements, all equal.
 
     Every link adds the variance of as many values as its share of the memory holds.
     """
@@ -128,5 +153,5 @@ def guessed_of_sample(links: int, sample: SampleSpec, confidence: float) -> floa
 
 
 def _sums(spec: DictionarySpec) -> float:
-    """Return the sums of a dictionary as words that they take: half of the digits of wide numbers are 0, or small."""
+    """Return the sums of a dictionary in words: half of the digits of wide numbers are 0 or small."""
     return spec.measures - sum(words for _, words in spec.wide) / 2

@@ -1,19 +1,41 @@
-"""Files of Parquet: those of a path, and how they are shared out among tasks."""
+"""Parquet files of a path: their types as Spark reads them, how tasks share them, and why not to scan directly."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
-from eddyline.errors import PipelineError, StoreError
-from eddyline.spark.direct.doubt import READ_ERRORS, Doubt
+from eddyline.errors import EddylineError, PipelineError, StoreError
 from eddyline.store.filesystem import Place, open_filesystem
+from eddyline.types import SqlType
+
+# Why a stream is not scanned directly.
+
+
+READ_ERRORS = (OSError, ValueError, KeyError, pa.ArrowException, EddylineError)
+"""The errors that opening, reading and evaluating a file can raise."""
+
+
+class Doubt(Exception):  # noqa: N818 - not an error: the pass goes through the JVM, which always reads correctly
+    """The files may mean something else to Spark than to Arrow; the message gives the reason, to follow a colon."""
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of an error's text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+# Parquet files of a path, and how they are divided among tasks.
+
 
 TASK_BYTES = 4 << 20
-"""A task has at least so many bytes, if there are: each one sends a partial state, however few rows it had."""
+"""The least bytes of a task, if there are as many: each task sends a partial state, however few rows it had."""
 WHOLE_BYTES = 8 << 20
-"""Smaller files are never cut: opening a file twice costs more than the balance gains."""
+"""Smaller files are never split: opening a file twice costs more than the balance gains."""
 _GLOB = "*?[]{}"
 _LOCAL = "file:"
 
@@ -49,12 +71,12 @@ def place_of(where: str) -> Place:
 
 
 def is_data(name: str) -> bool:
-    """Return whether Spark takes a file or a folder of this name for data."""
+    """Return whether Spark reads a file or a folder of this name as data."""
     return not name.startswith(".") and (not name.startswith("_") or "=" in name)
 
 
 def list_path(stream: str, where: str) -> Listing:
-    """Return the files that Spark would read from a path: a file, or those of a folder, not of folders in it."""
+    """Return the files that Spark would read from a path: a file, or the files directly in a folder."""
     place = place_of(where)
     if any(letter in place.root for letter in _GLOB):
         raise Doubt("its path is a pattern")
@@ -105,7 +127,7 @@ def _of_hadoop(uri: str) -> tuple[str, str]:
 
 
 def in_tasks(files: Sequence[DataFile], most: int) -> list[list[Piece]]:
-    """Return the files in at most so many tasks of about equal bytes."""
+    """Return the files in at most `most` tasks of about equal bytes."""
     total = sum(file.size for file in files)
     count = max(1, min(most, -(-total // TASK_BYTES)))
     borders = [total * i // count for i in range(count + 1)]
@@ -123,3 +145,110 @@ def in_tasks(files: Sequence[DataFile], most: int) -> list[list[Piece]]:
                     pieces.append(Piece(file, start, end))
         before += file.size
     return tasks
+
+
+# What the footer of a Parquet file shows: the SQL types of its columns as Spark reads them, and its calendar.
+
+
+_PLAIN = {
+    "BOOLEAN": SqlType("boolean"),
+    "INT32": SqlType("int"),
+    "INT64": SqlType("bigint"),
+    "FLOAT": SqlType("float"),
+    "DOUBLE": SqlType("double"),
+    "BYTE_ARRAY": SqlType("binary"),
+    "INT96": SqlType("timestamp"),
+}
+_INTEGERS = {8: SqlType("tinyint"), 16: SqlType("smallint"), 32: SqlType("int"), 64: SqlType("bigint")}
+_DECIMAL_DIGITS = 38
+_SPARK_VERSION = b"org.apache.spark.version"
+_LEGACY, _LEGACY_96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+_SINCE, _SINCE_96 = "3.0.0", "3.1.0"
+"""The versions of Spark that write today's calendar unless the file says otherwise."""
+
+
+def column_names(metadata: pq.FileMetaData) -> list[str]:
+    """Return the names of a file's columns."""
+    paths = [metadata.schema.column(i).path for i in range(len(metadata.schema))]
+    return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+
+
+def holds_signs(footers: Iterable[pq.FileMetaData], name: str) -> bool:
+    """Return whether integers of a column have minimum -1 and maximum 1 in every row group of some files."""
+    ends = set()
+    for footer in footers:
+        paths = [footer.schema.column(i).path for i in range(len(footer.schema))]
+        if name not in paths or footer.schema.column(paths.index(name)).physical_type not in (
+            "INT32",
+            "INT64",
+        ):
+            return False
+        for group in range(footer.num_row_groups):
+            found = footer.row_group(group).column(paths.index(name)).statistics
+            if found is None or not found.has_min_max:
+                return False
+            try:
+                ends |= {found.min, found.max}
+            except OverflowError:  # dates beyond Python's calendar
+                return False
+    return ends == {-1, 1}
+
+
+def sql_types(metadata: pq.FileMetaData, names: set[str]) -> dict[str, SqlType]:
+    """Return the SQL types of some columns of a file, or raise Doubt if one is missing, nested or unsupported."""
+    schema, types = metadata.schema, {}
+    wanted = {name.lower() for name in names}
+    seen: list[str] = []
+    for i in range(len(schema)):
+        column = schema.column(i)
+        top, _, inner = column.path.partition(".")
+        if top.lower() not in wanted or (inner and top in seen):
+            continue
+        seen.append(top)
+        kind = None if inner or column.max_repetition_level else _sql_type(column)
+        if kind is None:
+            raise Doubt(f"column {top!r} is stored as {column.physical_type} ({column.logical_type})")
+        types[top] = kind
+    if len({name.lower() for name in seen}) < len(seen):
+        raise Doubt("a file has columns whose names differ in case only")
+    if types.keys() != names:
+        raise Doubt(f"a file has no column {min(names - types.keys())!r}")
+    return types
+
+
+def _sql_type(column: pq.ColumnSchema) -> SqlType | None:
+    """Return the type that Spark gives a column, None for types that Spark does not read as Arrow does."""
+    told, kind = json.loads(column.logical_type.to_json()), None
+    match column.logical_type.type:
+        case "NONE":
+            kind = _PLAIN.get(column.physical_type)
+        case "STRING":
+            kind = SqlType("string")
+        case "DATE":
+            kind = SqlType("date")
+        case "INT" if told["isSigned"]:
+            kind = _INTEGERS[told["bitWidth"]]
+        case "DECIMAL" if told["precision"] <= _DECIMAL_DIGITS:
+            kind = SqlType("decimal", told["precision"], told["scale"])
+        case "TIMESTAMP" if told["timeUnit"] in ("milliseconds", "microseconds"):
+            kind = SqlType("timestamp" if told["isAdjustedToUTC"] else "timestamp_ntz")
+    return kind
+
+
+def check_calendar(metadata: pq.FileMetaData, names: set[str], *, ours: bool) -> None:
+    """Raise Doubt if dates and times of a file may use the calendar that Spark used before 3.0.
+
+    ours: Spark reads files without a calendar in today's calendar; this never holds for times of 96 bits.
+    """
+    columns = [metadata.schema.column(i) for i in range(len(metadata.schema))]
+    read = [column for column in columns if column.path in names]
+    told = metadata.metadata or {}
+    version = told.get(_SPARK_VERSION, b"").decode()
+    if any(column.logical_type.type in ("DATE", "TIMESTAMP") for column in read):
+        old = version < _SINCE if version else not ours
+        if old or _LEGACY in told:
+            raise Doubt("a file may hold dates of the old calendar")
+    if any(column.physical_type == "INT96" for column in read) and (
+        version < _SINCE_96 or _LEGACY_96 in told
+    ):
+        raise Doubt("a file may hold times of 96 bits of the old calendar")

@@ -1,4 +1,4 @@
-"""Filters of a frame that only reads files and filters them: conditions that Arrow evaluates as Spark does."""
+"""Filters of a frame that only reads files: conditions that Arrow evaluates as Spark does. Needs no pyspark."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError
-from eddyline.ingest.dictionary_columns import decoded
-from eddyline.spark.direct.doubt import Doubt
+from eddyline.ingest.arrow_path import decoded
+from eddyline.spark.direct.files import Doubt
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.columns import columns_of
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.expressions import columns_of
 from eddyline.sql.frame_conditions import read_conjuncts
 from eddyline.types import Column, SqlType
 

@@ -1,4 +1,4 @@
-"""Frames that are nothing but a read of Parquet files: columns of a relation, selected, renamed and filtered."""
+"""Frames that only read Parquet files: columns selected, renamed and filtered as Arrow can."""
 
 import re
 from dataclasses import dataclass
@@ -7,10 +7,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.spark.causes import SPARK_ERRORS
-from eddyline.spark.direct.doubt import Doubt
-from eddyline.spark.direct.files import Listing, listing_of
+from eddyline.spark.direct.files import Doubt, Listing, listing_of
 from eddyline.spark.direct.filters import Filter, read_filter
 from eddyline.sql.frame_conditions import read_type
+
+# Frames that are nothing but a read of Parquet files: columns of a relation, selected, renamed and
+# filtered.
+
 
 _PACKAGE = "org.apache.spark.sql."
 _RELATION = "execution.datasources.LogicalRelation"

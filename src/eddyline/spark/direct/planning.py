@@ -1,30 +1,38 @@
-"""Whether a stream can be scanned directly, and what travels to the tasks if so."""
+"""Whether a stream can be scanned directly, and what is sent to the tasks if so."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.ingest.arrow_path import only_by_spark, referenced
-from eddyline.ingest.change_columns import unread_changes
-from eddyline.ingest.changes import change_format
+from eddyline.ingest.changes import CORRUPT, change_format, unread_changes
 from eddyline.ingest.projection import Projection
 from eddyline.plan.layout import Stream
-from eddyline.spark.causes import SPARK_ERRORS
-from eddyline.spark.changes import CORRUPT
-from eddyline.spark.direct.doubt import READ_ERRORS, Doubt, one_line
-from eddyline.spark.direct.files import Listing, Piece, in_tasks, list_path, place_of
+from eddyline.spark.direct.files import (
+    READ_ERRORS,
+    Doubt,
+    Listing,
+    Piece,
+    check_calendar,
+    column_names,
+    holds_signs,
+    in_tasks,
+    list_path,
+    one_line,
+    place_of,
+    sql_types,
+)
 from eddyline.spark.direct.filters import Filter
-from eddyline.spark.direct.footer import check_calendar, column_names, holds_signs, sql_types
-from eddyline.spark.direct.plain_read import plain_read
-from eddyline.spark.schema import from_spark
 from eddyline.types import SqlType
 
+if TYPE_CHECKING:  # a path is also scanned without pyspark
+    from pyspark.sql import DataFrame, SparkSession
+
 _LOOKED_AT = 8
-"""Files whose footers the driver reads beforehand; the tasks check every file that they open."""
+"""The number of files whose footers the driver reads beforehand; tasks check every file that they open."""
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -35,7 +43,7 @@ _SETTINGS = {
     "spark.sql.parquet.int96AsTimestamp": "true",
     "spark.sql.caseSensitive": "false",
 }
-"""Settings of a session under which Arrow reads and computes as Spark does."""
+"""The settings of a session under which Arrow reads and computes as Spark does."""
 _CALENDAR = "spark.sql.parquet.datetimeRebaseModeInRead"
 
 
@@ -43,8 +51,8 @@ class Scan(msgspec.Struct, frozen=True):
     """A stream's files as the tasks read them.
 
     columns: the column of the files for each column of the stream that is read. types: of the files' columns.
-    our_calendar: files that do not say which calendar their dates are of are of today's. filters: what rows have to
-    meet to be of the stream. unread: columns that seem to say what a row changes, and that nothing reads.
+    our_calendar: files that do not name the calendar of their dates use today's. filters: what rows have to meet to
+    belong to the stream. unread: columns that look like a change type, and that nothing reads.
     """
 
     stream: Stream
@@ -58,7 +66,7 @@ class Scan(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
     def check(self, metadata: pq.FileMetaData) -> None:
-        """Raise Doubt unless a file is as the driver found the others."""
+        """Raise Doubt unless a file matches what the driver found in the others."""
         found = sql_types(metadata, set(self.types))
         for name, kind in self.types.items():
             if found[name] != kind:
@@ -66,13 +74,17 @@ class Scan(msgspec.Struct, frozen=True):
         check_calendar(metadata, set(self.types), ours=self.our_calendar)
 
 
-def check_settings(spark: SparkSession, source: DataFrame | str) -> bool:
-    """Return whether dates of files that do not say are of today's calendar; raise Doubt if Spark reads otherwise."""
+def check_settings(spark: "SparkSession", source: "DataFrame | str") -> bool:
+    """Return whether files that name no calendar use today's for dates; raise Doubt if Spark reads otherwise."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only where there is a session
+
+    from eddyline.spark.causes import SPARK_ERRORS  # noqa: PLC0415
+
     if not isinstance(spark, SparkSession):
         raise Doubt("over Spark Connect the files are the server's")
     try:
         found = {setting: spark.conf.get(setting) for setting in (*_SETTINGS, _CALENDAR)}
-        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other door
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other public API
         default = str(hadoop.get("fs.defaultFS"))
     except SPARK_ERRORS:
         raise Doubt("this Spark does not tell how it reads Parquet") from None
@@ -88,12 +100,12 @@ def scan_of(
     stream: Stream,
     projection: Projection,
     timezone: str | None,
-    source: DataFrame | str,
+    source: "DataFrame | str",
     most: int,
     *,
     our_calendar: bool,
 ) -> Scan:
-    """Return the scan of a stream from a path or a plain frame in at most so many tasks, or raise Doubt."""
+    """Return the scan of a stream from a path or a plain frame in at most `most` tasks, or raise Doubt."""
     change = change_format(stream.name, stream.changes).column
     names = referenced(projection)
     names += [change] if change and change not in names else []
@@ -106,6 +118,8 @@ def scan_of(
         types = sql_types(footers[0], set(columns.values()))
         by_name = {name: types[of] for name, of in columns.items()}
     else:
+        from eddyline.spark.direct.plain_read import plain_read  # noqa: PLC0415 - only where there is a frame
+
         read = plain_read(source)
         listing, filters = read.listing, read.filters
         given = read.columns
@@ -132,7 +146,7 @@ def scan_of(
 
 
 def _found(names: list[str], given: Iterable[str], change: str) -> dict[str, str]:
-    """Return the column of each name, whatever its case but for that of the change, or raise Doubt."""
+    """Return the column of each name, ignoring case except for the change column, or raise Doubt."""
     by_lower = {name.lower(): name for name in given}
     missing = [name for name in names if name.lower() not in by_lower]
     if missing or CORRUPT in by_lower:
@@ -143,7 +157,9 @@ def _found(names: list[str], given: Iterable[str], change: str) -> dict[str, str
     return found
 
 
-def _frame_type(frame: DataFrame, name: str) -> SqlType:
+def _frame_type(frame: "DataFrame", name: str) -> SqlType:
+    from eddyline.spark.schema import from_spark  # noqa: PLC0415 - only where there is a frame
+
     kind = from_spark(frame.schema[name].dataType)
     if kind is None:
         raise Doubt(f"column {name!r} is {frame.schema[name].dataType.simpleString()}")
@@ -151,7 +167,7 @@ def _frame_type(frame: DataFrame, name: str) -> SqlType:
 
 
 def _check_declared(stream: Stream, types: Mapping[str, SqlType]) -> None:
-    """Raise Doubt unless the columns are of the declared types, and that of the change can tell one."""
+    """Raise Doubt unless columns have the declared types, and the change column a type that can name a change."""
     form = change_format(stream.name, stream.changes)
     for column in stream.columns:
         kind = types.get(column.name)
@@ -164,7 +180,7 @@ def _check_declared(stream: Stream, types: Mapping[str, SqlType]) -> None:
 
 
 def _footers(listing: Listing) -> list[pq.FileMetaData]:
-    """Return the footers of a few files, the first and the last among them, or raise Doubt."""
+    """Return the footers of a few files, including the first and the last, or raise Doubt."""
     if not listing.files:
         raise Doubt("there are no files")
     place, last = place_of(listing.where), len(listing.files) - 1

@@ -1,11 +1,11 @@
-"""PostgreSQL as a stream of changes: what a table holds at the first start, then its log.
+"""PostgreSQL as a stream of changes: the rows of a table at the first start, then the changes in its log.
 
-The walk: `source` is the data source, its offsets and its batches; `server` is everything that is asked of the server;
-`standing` says whether a stream may go on from where it stood; `sharing` lets streams share a slot; `copy` reads the
-table once, at the first start; `messages` reads the log; `batches` makes Arrow batches for Spark.
+`source` has the data source, its offsets and batches, and the copy of the table at the first start. `server` has
+the statements for the server, and lets streams share a slot. `standing` checks whether a stream may continue from
+its last offset. `messages` reads the log and makes Arrow batches for Spark.
 """
 
-from eddyline.spark.postgres.batches import CHANGE
+from eddyline.spark.postgres.messages import CHANGE
 from eddyline.spark.postgres.server import FORMAT
 from eddyline.spark.postgres.source import PostgresChanges, check_table_source
 

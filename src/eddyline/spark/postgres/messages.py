@@ -1,18 +1,27 @@
-"""Messages of PostgreSQL's pgoutput plugin, protocol version 1, of one table.
+"""Messages of PostgreSQL's pgoutput plugin for one table, and changes as Arrow batches."""
 
-Documented in PostgreSQL's manual, "Logical Replication Message Formats". An update is a row taken away and a
-row put in; the old row must come whole, which REPLICA IDENTITY FULL sees to.
-"""
-
+import datetime as dt
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from itertools import islice
 from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType, TimestampType
 
 from eddyline.errors import ChangeError, PipelineError
 
+# Protocol version 1.
+#
+# It is documented in PostgreSQL's manual, "Logical Replication Message Formats". An update is a delete and
+# an insert; the old row must be complete, which REPLICA IDENTITY FULL ensures.
+
+
 Change = tuple[str, tuple[str | None, ...]]
-"""What happened to a row, and the texts of its columns."""
+"""What happened to a row, and the text values of its columns."""
 _INSERT, _DELETE, _OLD, _TEXT, _SAME = b"IDOtu"
 _UNCHANGED = object()
 
@@ -21,8 +30,8 @@ _UNCHANGED = object()
 class Transaction:
     """A committed transaction: the place in the log where it ends, and the lower half of its number.
 
-    rows: the names of the table's columns, and the messages that change its rows while it has them; they are read when
-    asked for.
+    rows: the names of the table's columns, and the messages that change rows while it has these columns; they are
+    parsed on demand.
     """
 
     end: int
@@ -31,7 +40,7 @@ class Transaction:
     table: str
 
     def changes(self, names: list[str]) -> Iterator[Change]:
-        """Yield its changes of some columns, an update as two; ChangeError where an old row does not come whole."""
+        """Yield its changes of some columns, an update as two; raise ChangeError if an old row is not complete."""
         for columns, messages in self.rows:
             places = _places(columns, names, self.table)
             for message in messages:
@@ -45,7 +54,7 @@ class Transactions:
     def __init__(self, messages: Iterable[bytes], table: str, relation: int) -> None:
         self._messages = messages
         self._table = table
-        self._relation = relation  # its number: a table keeps it when it is renamed, and renamed back
+        self._relation = relation  # its number: a table keeps it when it is renamed and renamed back
         self._columns: dict[int, list[str]] = {}
 
     def all(self) -> Iterator[Transaction]:
@@ -73,7 +82,7 @@ class Transactions:
                 rows = []
 
     def _learn(self, message: bytes) -> None:
-        """Read which columns a table has from here on."""
+        """Read which columns a table has from this message on."""
         (identifier,) = struct.unpack_from("!I", message, 1)
         _schema, at = _text(message, 5)
         _name, at = _text(message, at)
@@ -122,7 +131,7 @@ def _text(message: bytes, at: int) -> tuple[str, int]:
 
 
 def _values(message: bytes, at: int) -> tuple[list[Any], int]:
-    """Return the texts of a row, and where it ends."""
+    """Return the text values of a row, and where it ends."""
     (count,) = struct.unpack_from("!H", message, at)
     at += 2
     row: list[Any] = []
@@ -135,3 +144,86 @@ def _values(message: bytes, at: int) -> tuple[list[Any], int]:
         else:
             row.append(_UNCHANGED if kind == _SAME else None)
     return row, at
+
+
+# Changes as Arrow batches, which Spark takes unchanged; it would convert Python rows value by value.
+#
+# A decimal that its column cannot hold exactly, such as NaN, is refused: Spark would round it, or
+# make it NULL. A timestamp without a zone is in the zone of the process, as in Spark.
+
+
+CHANGE = "_change_type"
+_ROWS = 10_000
+
+
+def batches(changes: Iterator[Change], schema: StructType, table: str) -> Iterator[pa.RecordBatch]:
+    """Yield changes, whose rows have the columns of a schema without `_change_type`, as batches of that schema."""
+    names = [field.name for field in schema.fields if field.name != CHANGE]
+    kinds = pa.schema([pa.field(each.name, _type(each.dataType), each.nullable) for each in schema.fields])
+    while True:
+        words, texts = list[str | None](), list[str | None]()
+        for change, row in islice(changes, _ROWS):
+            words.append(change)
+            texts += row  # a list of rows would keep Python's garbage collector busy
+        if not words:
+            return
+        columns = {name: texts[at :: len(names)] for at, name in enumerate(names)} | {CHANGE: words}
+        arrays = [_array(columns[field.name], field, table) for field in schema.fields]
+        yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
+
+
+def _array(texts: Sequence[str | None], field: StructField, table: str) -> pa.Array:
+    make = _converter(field.dataType)
+    try:
+        values = texts if make is str else [None if text is None else make(text) for text in texts]
+        return pa.array(values, _type(field.dataType))
+    except (ValueError, ArithmeticError, TypeError) as error:
+        if len(texts) > 1:  # which one?
+            return pa.concat_arrays([_array([text], field, table) for text in texts])
+        raise PipelineError(
+            f"column {field.name!r} of {table} holds {texts[0]!r}, which is no {field.dataType.simpleString()}: "
+            "declare it as what the table has."
+        ) from error
+
+
+def _type(kind: DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if isinstance(kind, TimestampType) else to_arrow_type(kind)
+
+
+def _converter(kind: DataType) -> Callable[[str], Any]:
+    """Return the function that makes a value from PostgreSQL's text form."""
+    if isinstance(kind, DecimalType):
+        unit = Decimal(1).scaleb(-kind.scale)
+        strict = Context(prec=kind.precision, traps=[Inexact, InvalidOperation])
+        return lambda text: _finite(Decimal(text)).quantize(unit, context=strict)
+    return _CONVERTERS.get(kind.typeName(), str)
+
+
+def _finite(value: Decimal) -> Decimal:
+    if not value.is_finite():
+        raise ValueError("no number")
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("t", "f"):
+        raise ValueError("no truth value")
+    return text == "t"
+
+
+def _without_zone(text: str) -> dt.datetime:
+    value = dt.datetime.fromisoformat(text)
+    if value.tzinfo is not None:
+        raise ValueError("has a zone")
+    return value
+
+
+_CONVERTERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), int),
+    **dict.fromkeys(("float", "double"), float),
+    "timestamp": lambda text: dt.datetime.fromisoformat(text).astimezone(dt.UTC),
+    "timestamp_ntz": _without_zone,
+    "boolean": _boolean,
+    "date": dt.date.fromisoformat,
+    "binary": lambda text: bytes.fromhex(text.removeprefix("\\x")),
+}

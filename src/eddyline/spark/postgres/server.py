@@ -1,4 +1,4 @@
-"""What is asked of a PostgreSQL server: the publication and the slot of a table, and messages of the slot."""
+"""Statements for a PostgreSQL server: publication, slot and its messages; streams that share a slot."""
 
 import os
 import re
@@ -10,15 +10,93 @@ from itertools import chain
 from typing import Any, Self
 
 from eddyline.errors import ChangeError, PipelineError
-from eddyline.spark.postgres import sharing
 from eddyline.spark.postgres.standing import ANEW, Standing, check_published, check_slot, check_table, look
+
+# Streams that share a slot: each records in the database how far it has come, and the slot follows the
+# slowest of them.
+#
+# The records are rows of eddyline.slot_positions. Whoever changes them, or creates or advances the slot,
+# holds the slot's lock (`TableLog.turn`). A slot is shared from its creation: a stream is recorded before the
+# slot is created, or while the slot stands where the stream's copy will begin, so that no other stream can
+# let the server drop log that it needs.
+
+
+NOTES = "eddyline.slot_positions"
+_CREATE = (
+    "CREATE SCHEMA IF NOT EXISTS eddyline; CREATE TABLE IF NOT EXISTS eddyline.slot_positions "
+    "(slot text, relation text, lsn bigint NOT NULL, PRIMARY KEY (slot, relation))"
+)
+
+
+def enter_shared(connection: Any, slot: str, table: str, *, is_new: bool) -> None:
+    """Record a table without a position, which holds its slot where it is; a new slot begins without records."""
+    _make_notes(connection)
+    if is_new:
+        connection.execute(f"DELETE FROM {NOTES} WHERE slot = %s", (slot,))
+    elif connection.execute(f"SELECT 1 FROM {NOTES} WHERE slot = %s", (slot,)).fetchone() is None:
+        raise PipelineError(_alone(slot))
+    connection.execute(
+        f"INSERT INTO {NOTES} VALUES (%s, %s, 0) ON CONFLICT (slot, relation) DO UPDATE SET lsn = 0",
+        (slot, table),
+    )
+
+
+def enter_alone(connection: Any, slot: str, table: str, *, is_new: bool) -> None:
+    """Raise PipelineError if other tables share a slot: one stream alone would move it past them."""
+    if connection.execute("SELECT to_regclass(%s)", (NOTES,)).fetchone()[0] is None:
+        return
+    if is_new:
+        connection.execute(f"DELETE FROM {NOTES} WHERE slot = %s", (slot,))
+    others = connection.execute(
+        f"SELECT relation FROM {NOTES} WHERE slot = %s AND relation <> %s ORDER BY 1", (slot, table)
+    ).fetchall()
+    if others:
+        raise PipelineError(
+            f"the replication slot {slot} is shared by streams of {', '.join(name for (name,) in others)}: give this "
+            f'one shared = "true" or another slot; or take out of {NOTES} what has ended for good.'
+        )
+
+
+def note(connection: Any, slot: str, table: str, at: int) -> int:
+    """Record how far a table has come, and return how far all tables of the slot have."""
+    noted = connection.execute(
+        f"UPDATE {NOTES} SET lsn = %s WHERE slot = %s AND relation = %s", (at, slot, table)
+    )
+    if noted.rowcount == 0:
+        raise PipelineError(_alone(slot))
+    return int(connection.execute(f"SELECT min(lsn) FROM {NOTES} WHERE slot = %s", (slot,)).fetchone()[0])
+
+
+def _make_notes(connection: Any) -> None:
+    from psycopg import errors  # noqa: PLC0415 - an optional extra
+
+    if connection.execute("SELECT to_regclass(%s)", (NOTES,)).fetchone()[0] is not None:
+        return
+    try:
+        connection.execute(_CREATE)
+    except errors.InsufficientPrivilege as error:
+        raise PipelineError(
+            f"streams that share a slot note their positions in {NOTES}, which this role may not make: let its "
+            f"administrator run {_CREATE}; GRANT ALL ON SCHEMA eddyline TO the role; GRANT ALL ON {NOTES} TO the role."
+        ) from error
+
+
+def _alone(slot: str) -> str:
+    return (
+        f"the replication slot {slot} was made for one stream alone, and cannot be shared from now on: name another "
+        "slot for the streams that share, and start anew with a new store and checkpoint."
+    )
+
+
+# Statements about the publication and the slot of a table, and the messages of the slot.
+
 
 FORMAT = "eddyline-postgres"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?")
 _PLAIN_TEXT = "SET datestyle = 'ISO'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
-"""Values come as the texts that `batches` reads, whatever the server's settings are."""
+"""Values come in the text forms that `messages` reads, whatever the server's settings are."""
 _ALL_ROWS = "SET row_security = off"
-"""A copy that a policy would take rows out of is refused: the log has them all."""
+"""A copy that a row security policy would filter is refused: the log has all rows."""
 _PATIENCE = 120
 """Seconds that a reader waits for others that use its slot."""
 _LOGIN_SECONDS = 10
@@ -29,10 +107,10 @@ _SECRETS = ("password", "sslpassword")
 
 @dataclass(frozen=True)
 class TableLog:
-    """A table, and the slot and publication through which its changes come. Each call makes its own connection.
+    """A table, and the slot and publication that deliver its changes. Each call makes its own connection.
 
-    dsn: as libpq reads it; what it leaves out, a password above all, comes from libpq's environment variables and
-    from pgpass. is_shared: other tables come through the slot, too.
+    dsn: as libpq reads it; what it leaves out, above all a password, comes from libpq's environment variables and
+    from pgpass. is_shared: the slot also delivers other tables.
     """
 
     dsn: str
@@ -60,9 +138,9 @@ class TableLog:
 
     @contextmanager
     def connected(self, seconds: int | None = None) -> Iterator[Any]:
-        """Yield a connection that commits every statement; what the server refuses is a PipelineError.
+        """Yield a connection that commits every statement; an error of the server becomes a PipelineError.
 
-        seconds: how long to wait for it, where neither the DSN nor the environment says.
+        seconds: how long to wait for it, if neither the DSN nor the environment says.
         """
         connection = self.connect(seconds)
         import psycopg  # noqa: PLC0415 - an optional extra
@@ -74,7 +152,7 @@ class TableLog:
                 raise PipelineError(self._refused(error)) from error
 
     def _refused(self, error: Exception) -> str:
-        """Return what it means that the server refused something."""
+        """Return the meaning of an error of the server."""
         from psycopg import errors  # noqa: PLC0415 - an optional extra
 
         if isinstance(error, errors.LockNotAvailable | errors.ObjectInUse):
@@ -90,7 +168,7 @@ class TableLog:
         return f"the server of {self.table} refused: {_line(error)}"
 
     def connect(self, seconds: int | None = None) -> Any:
-        """Return a connection that commits every statement; a transaction on it is asked for."""
+        """Return a connection that commits every statement; a transaction on it must be opened explicitly."""
         psycopg = _psycopg()
         is_given = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.dsn) or _TIMEOUT in os.environ
         waiting = {} if seconds is None or is_given else {"connect_timeout": seconds}
@@ -103,13 +181,13 @@ class TableLog:
 
     @contextmanager
     def turn(self, connection: Any) -> Iterator[None]:
-        """Wait for the turn to use the slot, which one session at a time can read, and hold it."""
+        """Wait for the lock of the slot, which only one session at a time can read, and hold it."""
         connection.execute("SELECT pg_advisory_lock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
         yield
         connection.execute("SELECT pg_advisory_unlock(hashtext('eddyline'), hashtext(%s))", (self.slot,))
 
     def check(self, names: list[str] | None) -> None:
-        """Raise where the login fails within a few seconds, or the table is not as a new stream of columns needs it."""
+        """Raise if the login fails within a few seconds, or the table does not meet the needs of a new stream."""
         with self.connected(_LOGIN_SECONDS) as connection:
             if names is None:
                 return
@@ -123,17 +201,17 @@ class TableLog:
             )
 
     def look(self, connection: Any) -> Standing:
-        """Return what the server says of the table, its publication and its slot."""
+        """Return what the server reports about the table, its publication and its slot."""
         return look(connection, self.quoted, self.table, self.publication, self.slot)
 
     def prepare(self, names: list[str]) -> Standing:
-        """Return where the slot stands; it and the publication are made where they are missing."""
+        """Return where the slot stands; create it and the publication if they are missing."""
         with self.connected() as connection:
             with self.turn(connection):
                 before = self.look(connection)
                 check_table(before, self.table, names)
                 self._check_identity(connection)
-                enter = sharing.enter if self.is_shared else sharing.enter_alone
+                enter = enter_shared if self.is_shared else enter_alone
                 enter(connection, self.slot, self.table, is_new=before.slot is None)
                 if before.published is None:
                     self._publish(connection)
@@ -148,7 +226,7 @@ class TableLog:
                 check_published(now, self.table, self.publication)
                 assert now.slot is not None
                 if self.is_shared:
-                    sharing.note(connection, self.slot, self.table, now.slot)
+                    note(connection, self.slot, self.table, now.slot)
                 return now
 
     def _publish(self, connection: Any) -> None:
@@ -162,9 +240,9 @@ class TableLog:
             )
 
     def _outlast(self, connection: Any) -> None:
-        """Wait until the transactions that run now have ended, as making a slot does.
+        """Wait until the transactions that run now have ended, as the creation of a slot does.
 
-        What they wrote to a table before it was published is not in the log, so that a copy has to see it.
+        What they wrote to a table before it was published is not in the log, so a copy has to see it.
         """
         (until,) = connection.execute(
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
@@ -189,9 +267,9 @@ class TableLog:
             )
 
     def flush(self) -> int:
-        """Return how far the log is safe on disk, after all that is visible now is in it.
+        """Return how far the log is flushed to disk, once it includes everything that is visible now.
 
-        A transaction that does not wait for the disk is seen by others before it is safe: ours waits, and comes after.
+        A transaction that does not wait for the disk is visible before it is flushed: ours waits and comes after.
         """
         with self.connected() as connection:
             connection.execute("SET synchronous_commit = on")
@@ -201,7 +279,7 @@ class TableLog:
     def messages(
         self, connection: Any, start: int, end: int | None, most: int | None = None
     ) -> Iterator[bytes]:
-        """Yield the messages in the slot, up to a place in the log or about so many; the slot stays where it is.
+        """Yield the messages in the slot, up to a place in the log or about a given number; the slot does not move.
 
         The server reads the log at the first fetch. The slot must not have passed `start` by then.
         """
@@ -220,10 +298,10 @@ class TableLog:
                 yield data
 
     def advance(self, end: int) -> None:
-        """Let the server forget its log up to a place, or up to where all tables of a shared slot have come."""
+        """Let the server drop its log up to a place, or up to where all tables of a shared slot have come."""
         with self.connected() as connection, self.turn(connection):
             if self.is_shared:
-                end = sharing.note(connection, self.slot, self.table, end)
+                end = note(connection, self.slot, self.table, end)
             connection.execute(
                 f"SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + {end}) "
                 f"FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn < '0/0'::pg_lsn + {end}",
@@ -242,7 +320,7 @@ def _psycopg() -> Any:
 
 
 def _dsn(dsn: str) -> str:
-    """Return a connection string without secrets, or raise PipelineError: Spark shows options in its plans and logs."""
+    """Return a connection string without secrets, or raise PipelineError: Spark shows options in plans and logs."""
     psycopg = _psycopg()
     try:
         given = psycopg.conninfo.conninfo_to_dict(dsn)
@@ -259,6 +337,6 @@ def _dsn(dsn: str) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return what an error says in one line; of several attempts, what the last one met."""
+    """Return the message of an error in one line; of several attempts, the message of the last one."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1 if lines[0].startswith("Multiple") else 0].lstrip("- ")

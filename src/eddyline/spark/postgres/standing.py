@@ -1,9 +1,9 @@
-"""What a server says of a table, its publication and its slot, and whether a stream may go on from where it stood.
+"""State of a table, its publication and its slot on a server, and whether a stream may continue from its offset.
 
-A stream remembers with every offset which server, table, columns and partitions it began with. A server that was
-restored or promoted, a table that was made again, a column of another type and a partition that was emptied or taken
-out hold other rows than those that were counted, and the log does not say which: such a stream is refused, never
-counted on.
+A stream stores with every offset which server, table, columns and partitions it began with. A server that was
+restored or promoted, a table that was created again, a column of another type, and a partition that was truncated
+or detached hold other rows than those that were counted, and the log does not show which. Such a stream is refused:
+it does not continue with wrong counts.
 """
 
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ FROM (VALUES (1)) AS one LEFT JOIN pg_replication_slots ON slot_name = %(slot)s
 
 @dataclass(frozen=True)
 class Standing:
-    """What is there now.
+    """The current state of a table on its server.
 
-    server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far the
-    log is safe on disk, perhaps in the middle of a record. relation: the table's number, None where there is none.
-    columns: the type and number of each. parts: the file of each partition, by its number. inherited: whether other
-    tables inherit from the table. membership: the number under which the publication has it. published: whether all
-    changes of the table are, None where none are. slot: up to where it was confirmed, None where there is none.
-    retained: bytes of the log that are kept for it. status: PostgreSQL's wal_status.
+    server: its system identifier and timeline. inserted: where the log's next record will begin. flushed: how far
+    the log is flushed to disk, perhaps in the middle of a record. relation: the table's number, None if it is
+    missing. columns: the type and number of each. parts: the file of each partition, by its number. inherited:
+    whether other tables inherit from the table. membership: the number of the table in the publication. published:
+    whether all changes of the table are, None if it is not published. slot: its confirmed position, None if there
+    is no slot. retained: bytes of the log that the server keeps for it. status: PostgreSQL's wal_status.
     """
 
     server: str
@@ -62,24 +62,24 @@ class Standing:
     status: str | None
 
     def remembered(self, names: list[str]) -> Offset:
-        """Return what a stream of some columns remembers of its beginning."""
+        """Return what a stream of some columns stores about its beginning."""
         columns = {name: self.columns[name] for name in names}
         began = {"server": self.server, "relation": self.relation, "columns": columns}
         return {**began, "membership": self.membership, **self.divided()}
 
     def divided(self) -> Offset:
-        """Return what a stream remembers of the partitions that it has seen; nothing of a table without any."""
+        """Return what a stream stores about the partitions that it has seen; empty for an unpartitioned table."""
         return {"parts": self.parts} if self.parts else {}
 
 
 def look(connection: Any, quoted: str, table: str, publication: str, slot: str) -> Standing:
-    """Return what a server says now; `quoted` is the table's name as SQL writes it."""
+    """Return what a server reports now; `quoted` is the table's name in SQL."""
     asked = {"quoted": quoted, "table": table, "publication": publication, "slot": slot}
     return Standing(*connection.execute(_ASKED, asked).fetchone())
 
 
 def check_table(now: Standing, table: str, names: list[str]) -> None:
-    """Raise PipelineError where a table is not there, lacks columns of the stream, or has rows of other tables."""
+    """Raise PipelineError if a table does not exist, lacks columns of the stream, or has rows of other tables."""
     if now.relation is None:
         raise PipelineError(
             f"there is no table {table}: it was dropped or renamed, or its name is written otherwise."
@@ -99,7 +99,7 @@ def check_table(now: Standing, table: str, names: list[str]) -> None:
 
 
 def check_offset(now: Standing, table: str, publication: str, slot: str, at: Offset) -> None:
-    """Raise PipelineError where a stream that stood at an offset cannot go on without missing changes."""
+    """Raise PipelineError if a stream cannot continue from an offset without missing changes."""
     if at.get("server", now.server) != now.server:
         raise PipelineError(
             f"the server of {table} is not the one that the stream began with ({now.server} instead of {at['server']}: "
@@ -129,7 +129,7 @@ def check_offset(now: Standing, table: str, publication: str, slot: str, at: Off
 
 
 def check_published(now: Standing, table: str, publication: str) -> None:
-    """Raise PipelineError where changes of a table are not all published."""
+    """Raise PipelineError if not all changes of a table are published."""
     if now.published is None:
         raise PipelineError(
             f"the publication {publication} is gone, or no longer has the table {table}, and changes were not logged "
@@ -143,7 +143,7 @@ def check_published(now: Standing, table: str, publication: str) -> None:
 
 
 def check_slot(now: Standing, slot: str, at: int) -> None:
-    """Raise PipelineError where the server no longer has the changes from a place in its log on."""
+    """Raise PipelineError if the server no longer has the changes from a place in its log on."""
     if now.slot is None or now.slot > at:
         raise PipelineError(
             f"the replication slot {slot} is gone, or was moved past the checkpoint, and changes with it "

@@ -1,1 +1,0 @@
-"""Windows over event time: panes, and the layout of each."""

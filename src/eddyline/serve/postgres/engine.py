@@ -1,0 +1,517 @@
+"""Chooses what answers a query: the catalog, the tables of planned queries, or the streams behind them.
+
+A query with one SELECT over streams is answered by their aggregates. A query with more around them, such as WITH,
+or that also reads views, is split by `state.sql`. A query of streams and the catalog together is refused.
+"""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from eddyline.answer.groups.table import EXACT
+from eddyline.api.sql import notes_of
+from eddyline.api.state import State
+from eddyline.errors import EddylineError, SqlError
+from eddyline.plan.layout import Layout, PlannedQuery
+from eddyline.serve.postgres import answers, values
+from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, Answered
+from eddyline.serve.postgres.catalog import Catalog
+from eddyline.serve.postgres.catalog_tables import UserRelation, column_types
+from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
+from eddyline.serve.postgres.rewriting import column_name, is_catalog, missing
+from eddyline.serve.postgres.settings import INTERVALS, SIMULTANEOUS, Settings
+from eddyline.serve.postgres.statements import tables_of
+from eddyline.serve.postgres.translate import is_around, question_of, text_around
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.query import GroupQuery
+from eddyline.types import Column
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from eddyline.ingest.snapshot import Snapshot
+
+_CATALOGS = 4
+"""Plans whose catalogs are kept: the store's own, and those of transactions that began before it changed."""
+_VOLATILE = re.compile(
+    r"now\s*\(|current_|random|set_config|timestamp\s*\(|localtime|pg_backend|uuid", re.IGNORECASE
+)
+"""Makes a query's result depend on more than the state and the settings, or changes a setting."""
+_KEPT_RESULTS, _KEPT_BYTES = 512, 1 << 20
+"""Results that are kept until the state changes, and the size limit of each: dashboards repeat their queries."""
+_HIDDEN = "#"
+"""The prefix of columns that are computed for notices, and not shown."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of a query, and sentences about them."""
+
+    table: pa.Table
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What clients see of a plan: streams, planned queries as views, and the catalog around them."""
+
+    catalog: Catalog
+    streams: dict[str, tuple[Column, ...]]
+    views: dict[str, PlannedQuery]
+    names: dict[str, str] = field(default_factory=dict)
+
+    def parameter_columns(self) -> dict[str, int]:
+        """Return the types of all columns by name, for parameters that are compared with them."""
+        found = dict(column_types())
+        for relation in self.catalog.relations.values():
+            found |= {of.name.lower(): values.oid_of(of.type) for of in relation.schema}
+        return found
+
+
+class Engine:
+    """Answers queries of all sessions from the newest state of a store.
+
+    newest: returns that state, or raises Refusal before the first.
+    """
+
+    def __init__(self, newest: Callable[[], State]) -> None:
+        self.newest = newest
+        self._schemas: OrderedDict[str, Schema] = OrderedDict()
+        self._results: OrderedDict[Hashable, Result] = OrderedDict()
+        self._results_of: Snapshot | None = None
+        self._turn = threading.Lock()
+
+    def recall(self, state: State, key: Hashable) -> Result | None:
+        """Return the result of a query that the same state answered before, None if it is not known."""
+        with self._turn:
+            return self._results.get(key) if self._results_of is state.snapshot else None
+
+    def remember(self, state: State, key: Hashable, result: Result) -> None:
+        """Keep the result of a query while its state is the newest."""
+        if result.table.nbytes > _KEPT_BYTES:
+            return
+        with self._turn:
+            if self._results_of is not state.snapshot:
+                self._results.clear()
+                self._results_of = state.snapshot
+            self._results[key] = result
+            while len(self._results) > _KEPT_RESULTS:
+                self._results.popitem(last=False)
+
+    def schema(self, state: State) -> Schema:
+        """Return what clients see of a state's plan."""
+        layout = state.snapshot.layout
+        with self._turn:
+            found = self._schemas.get(layout.digest)
+            if found is None:
+                found = self._schemas[layout.digest] = _schema_of(state, layout)
+                while len(self._schemas) > _CATALOGS:
+                    self._schemas.popitem(last=False)
+            return found
+
+
+class Client:
+    """A session's part of the engine: its settings, its names, and the state of an open transaction."""
+
+    def __init__(
+        self, engine: Engine, user: str = "eddyline", database: str = "eddyline", process: int = 0
+    ) -> None:
+        self.engine, self.user, self.database, self.process = engine, user, database, process
+        self.settings = Settings()
+        self._pinned: State | None = None
+        self._in_transaction = False
+        self._connection: tuple[Catalog, duckdb.DuckDBPyConnection] | None = None
+
+    def begin(self) -> None:
+        """Begin a transaction: all its queries see the state that the first one sees."""
+        self._in_transaction, self._pinned = True, None
+        self.settings.begin()
+
+    def end(self, *, committed: bool) -> None:
+        """End a transaction."""
+        self._in_transaction, self._pinned = False, None
+        self.settings.end(committed=committed)
+
+    def close(self) -> None:
+        """Release what the session holds."""
+        self._pinned = None
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
+
+    def abandon(self) -> None:
+        """Interrupt what runs, and leave its connection to the thread that still uses it."""
+        self.interrupt()
+        self._connection = None
+
+    def interrupt(self) -> None:
+        """Stop what the catalog computes for this session, from another thread."""
+        if self._connection is not None:
+            self._connection[1].interrupt()
+
+    def state(self) -> State:
+        """Return the state that a query sees now."""
+        if not self._in_transaction:
+            return self.engine.newest()
+        if self._pinned is None:
+            self._pinned = self.engine.newest()
+        return self._pinned
+
+    def schema(self) -> Schema:
+        """Return what the session sees of the plan."""
+        return self.engine.schema(self.state())
+
+    def run(self, tree: exp.Expr, text: str = "", given: Hashable = ()) -> Result:
+        """Return the result of a query.
+
+        text, given: its SQL and its parameters' values, which identify a cached result.
+        """
+        if not text or _VOLATILE.search(text):
+            return self._run_newly(tree)
+        state = self.state()
+        key = (text, given, self.user, self.database, tuple(self.settings.values.values()))
+        found = self.engine.recall(state, key)
+        if found is None:
+            found = self._run_newly(tree)
+            self.engine.remember(state, key, found)
+        return found
+
+    def _run_newly(self, tree: exp.Expr) -> Result:
+        try:
+            return self._run(tree)
+        except EddylineError as error:
+            raise refusal_of(error) from error
+        except RecursionError as error:
+            raise Refusal("54001", "the query is too deeply nested", hint="Write it flatter.") from error
+
+    def _run(self, tree: exp.Expr) -> Result:
+        state, schema = self.state(), self.schema()
+        streams, views, catalog = set[str](), set[str](), False
+        for table in tables_of(tree):
+            name = table.name.lower()
+            is_own = isinstance(table.this, exp.Identifier) and table.db.lower() in ("", "public")
+            if is_own and name in schema.views:
+                views.add(name)
+            elif is_own and name in schema.streams:
+                streams.add(name)
+            elif is_catalog(table):
+                catalog = True
+            else:
+                raise missing(table)
+        if streams and _has_no_rows(tree):
+            empty = {name: schema.catalog.relations[name].schema.empty_table() for name in streams}
+            return Result(self._evaluated(schema, tree, empty))
+        if streams and catalog:
+            raise not_supported(
+                f"a query over streams ({', '.join(sorted(streams))}) and the catalog at once is not supported",
+                "Ask them one after the other.",
+            )
+        if streams and views:
+            return self._around(state, schema, tree)
+        if streams:
+            return self._over_streams(state, schema, tree)
+        return self._over_views(state, schema, tree, sorted(views))
+
+    def _over_streams(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+        """Return the answer of one SELECT over streams, or of the SQL around several."""
+        if not is_around(tree):
+            return self._aggregated(state, schema, tree)
+        try:
+            return self._aggregated(state, schema, tree)
+        except (Refusal, SqlError):
+            return self._around(state, schema, tree)
+
+    def _around(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+        """Return a result of `state.sql`, with sentences about intervals of columns that are shown without them."""
+        found = state.sql(
+            text_around(tree, schema.streams),
+            confidence=self.settings.confidence,
+            simultaneous=self.settings.is_on(SIMULTANEOUS),
+        )
+        sentences, hidden = [], set[str]()
+        for column in found.schema:
+            about = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
+            carried = about.get("eddyline.interval")
+            if carried == "not carried":
+                sentences.append(f"{column.name}: computed from estimates, and its interval is not carried")
+            elif carried == "carried" and not self.settings.is_on(INTERVALS):
+                ends = (about["eddyline.low"], about["eddyline.high"])
+                hidden |= set(ends)
+                sentences += (
+                    [] if about.get("eddyline.exact") == "true" else _interval_of(found, column.name, ends)
+                )
+        shown = [place for place, column in enumerate(found.schema) if column.name not in hidden]
+        return Result(found.select(shown).replace_schema_metadata(None), (*sentences, *notes_of(found)))
+
+    def _aggregated(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+        question = question_of(tree, {name: schema.streams[name] for name in schema.streams})
+        answered = answers.ask(state, question.text, self.settings)
+        table, outputs = answers.shaped(answered, question, intervals=self.settings.is_on(INTERVALS))
+        return Result(table, tuple(answers.notices(answered, table, outputs)))
+
+    def _over_views(self, state: State, schema: Schema, tree: exp.Expr, names: list[str]) -> Result:
+        read = {name: self._view(state, schema, name) for name in names}
+        tables = {name: table for name, (_, table) in read.items()}
+        if not any(not answered.is_exact for answered, _ in read.values()):
+            return Result(self._with_intervals(schema, tree, tables), _notes(read.values()))
+        aggregates = {of for answered, table in read.values() for of in _aggregates(table)}
+        if len(names) == 1 and _is_plain(tree):
+            assert isinstance(tree, exp.Select)
+            return self._plain(schema, tree, tables, read[names[0]][0], aggregates)
+        carried = f"computed from estimates of {', '.join(names)}: intervals are not carried into this result"
+        unseen = [each for answered, _ in read.values() for each in answered.unseen]
+        return Result(self._evaluated(schema, tree, tables), (carried, *unseen, *_notes(read.values())))
+
+    def _view(self, state: State, schema: Schema, name: str) -> tuple[Answered, pa.Table]:
+        """Return the answer of a planned query, and its table in the form of the view."""
+        planned = schema.views[name]
+        answered = answers.ask(state, planned.name, self.settings)
+        table = answers.view_table(answered, planned, schema.names[name])
+        return answered, answers.conform(table, schema.catalog.relations[name].schema)
+
+    def _with_intervals(self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table]) -> pa.Table:
+        if len(tables) == 1 and self.settings.is_on(INTERVALS) and _is_plain(tree):
+            assert isinstance(tree, exp.Select)
+            (table,) = tables.values()
+            tree = _showing_ends(tree, _aggregates(table))
+        return self._evaluated(schema, tree, tables)
+
+    def _plain(
+        self,
+        schema: Schema,
+        tree: exp.Select,
+        tables: dict[str, pa.Table],
+        answered: Answered,
+        aggregates: set[str],
+    ) -> Result:
+        """Return rows of one view, with sentences about the intervals of columns that are shown without them."""
+        if self.settings.is_on(INTERVALS):
+            tree = _showing_ends(tree, aggregates)
+        shown = {
+            each.unalias().name.lower() for each in tree.expressions if isinstance(each.unalias(), exp.Column)
+        }
+        alone = [
+            (_label(each), each.unalias().name)
+            for each in tree.expressions
+            if isinstance(each.unalias(), exp.Column)
+            and each.unalias().name in aggregates
+            and not {each.unalias().name.lower() + LOW, each.unalias().name.lower() + HIGH} <= shown
+        ]
+        computed = [
+            _label(each)
+            for each in tree.expressions
+            if not isinstance(each.unalias(), exp.Column) and not each.is_star and _names(each) & aggregates
+        ]
+        hidden = list(dict.fromkeys(name + end for _, name in alone for end in ("", LOW, HIGH)))
+        asked = tree.copy()
+        if hidden:
+            for name in [*hidden, EXACT]:
+                asked.append(
+                    "expressions", exp.alias_(exp.column(name, quoted=True), _HIDDEN + name, quoted=True)
+                )
+        found = self._evaluated(schema, asked, tables)
+        width = found.num_columns - (len(hidden) + 1 if hidden else 0)
+        sentences = []
+        if hidden:
+            behind = found.select(range(width, found.num_columns))
+            behind = behind.rename_columns([name.removeprefix(_HIDDEN) for name in behind.column_names])
+            for label, name in alone:
+                sentences += answers.interval_sentences(
+                    label, behind, name, answered.confidence, answered.method
+                )
+        sentences += [
+            f"{label}: computed from estimates, and its interval is not carried" for label in computed
+        ]
+        chosen = _chosen_by(tree) & aggregates
+        if chosen:
+            sentences.append(
+                f"rows were chosen by estimates of {', '.join(sorted(chosen))}: rows near the limit may be wrong"
+            )
+        notes = (*sentences, *answered.unseen, *answered.notes)
+        return Result(found.select(range(width)), notes)
+
+    def _evaluated(self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table]) -> pa.Table:
+        catalog = schema.catalog
+        if self._connection is None or self._connection[0] is not catalog:
+            self.close()
+            self._connection = (catalog, catalog.connect(self.user, self.database, self.process))
+        return catalog.run(self._connection[1], tree, self.settings, tables)
+
+    def explained(self, tree: exp.Expr) -> Result:
+        """Return how a query is answered, one step per line."""
+        found = self.run(tree)
+        fresh = self.state().origin
+        lines = [f"{found.table.num_rows} rows, {found.table.num_columns} columns"]
+        lines += found.notices
+        lines += [f"as of {fresh.freshness}"] if fresh is not None else []
+        return Result(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
+
+
+def _interval_of(found: pa.Table, name: str, ends: tuple[str, str]) -> list[str]:
+    """Return the interval of a value if the result is one row, else where to find the intervals."""
+    if len(found) != 1:
+        return [f"{name}: SET eddyline.intervals = on shows the interval of each row"]
+    value, low, high = (found.column(each)[0].as_py() for each in (name, *ends))
+    return [f"{name}: {value} [{low} .. {high}]"]
+
+
+def _notes(read: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for answered, _ in read for note in answered.notes))  # type: ignore[attr-defined]
+
+
+def _aggregates(table: pa.Table) -> set[str]:
+    names = set(table.column_names)
+    return {name for name in names if name + LOW in names and name + HIGH in names}
+
+
+def _names(node: exp.Expr) -> set[str]:
+    return {column.name for column in node.find_all(exp.Column)}
+
+
+def _label(item: exp.Expr) -> str:
+    return str(item.alias or column_name(item))
+
+
+def _is_plain(tree: exp.Expr) -> bool:
+    """Return whether a query reads rows of one view unchanged, with at most conditions, an order and a limit."""
+    if not isinstance(tree, exp.Select) or not tree.args.get("from_"):
+        return False
+    others = ("joins", "group", "having", "distinct", "with_", "laterals", "qualify", "windows")
+    if any(tree.args.get(name) for name in others) or not isinstance(tree.args["from_"].this, exp.Table):
+        return False
+    return (
+        not any(tree.find(kind) for kind in (exp.AggFunc, exp.Window, exp.Subquery))
+        and len(list(tree.find_all(exp.Select))) == 1
+    )
+
+
+def _chosen_by(tree: exp.Select) -> set[str]:
+    """Return the columns by which a query selects rows."""
+    where = tree.args.get("where")
+    found = _names(where) if where is not None else set()
+    if tree.args.get("limit") and tree.args.get("order"):
+        found |= _names(tree.args["order"])
+        places = [each.this for each in tree.args["order"].expressions if isinstance(each.this, exp.Literal)]
+        for place in places:
+            number = int(place.name) if place.name.isdigit() else 0
+            if 1 <= number <= len(tree.expressions):
+                found |= _names(tree.expressions[number - 1])
+    return found
+
+
+def _showing_ends(tree: exp.Select, aggregates: set[str]) -> exp.Select:
+    """Return a query with the ends of intervals after each aggregate, and `exact` at the end."""
+    shown = {
+        each.unalias().name.lower() for each in tree.expressions if isinstance(each.unalias(), exp.Column)
+    }
+    if any(each.is_star for each in tree.expressions):
+        return tree
+    items: list[exp.Expr] = []
+    for item in tree.expressions:
+        items.append(item.copy())
+        column = item.unalias()
+        if isinstance(column, exp.Column) and column.name in aggregates:
+            items += [
+                exp.alias_(exp.column(column.name + end, quoted=True), _label(item) + end, quoted=True)
+                for end in (LOW, HIGH)
+                if (column.name + end).lower() not in shown
+            ]
+    if EXACT not in shown:
+        items.append(exp.column(EXACT))
+    made = tree.copy()
+    made.set("expressions", items)
+    return made
+
+
+def _has_no_rows(tree: exp.Expr) -> bool:
+    """Return whether a query only asks for the columns: LIMIT 0, or WHERE false."""
+    if not isinstance(tree, exp.Select) or tree.find(exp.AggFunc) or tree.args.get("group"):
+        return False
+    limit, where = tree.args.get("limit"), tree.args.get("where")
+    if (
+        isinstance(limit, exp.Limit)
+        and isinstance(limit.expression, exp.Literal)
+        and limit.expression.name == "0"
+    ):
+        return True
+    condition = where.this if where is not None else None
+    if isinstance(condition, exp.Boolean):
+        return not condition.this
+    return (
+        isinstance(condition, exp.EQ)
+        and isinstance(condition.this, exp.Literal)
+        and isinstance(condition.expression, exp.Literal)
+        and condition.this.name != condition.expression.name
+    )
+
+
+def _schema_of(state: State, layout: Layout) -> Schema:
+    """Return what clients see of a plan; a view that has the name of a stream is called NAME_query."""
+    streams = {stream.name.lower(): stream for stream in layout.streams}
+    views: dict[str, PlannedQuery] = {}
+    names: dict[str, str] = {}
+    relations = [
+        UserRelation(
+            each.name,
+            "r",
+            answers.stream_schema(each.columns),
+            comment="a stream: only aggregates of its rows are kept",
+        )
+        for each in layout.streams
+    ]
+    for planned in answers.planned_queries(layout):
+        shown = planned.name if planned.name.lower() not in streams else f"{planned.name}_query"
+        key = shown.lower()
+        views[key], names[key] = planned, _only_name(planned)
+        text = " ".join(planned.query.text.split())
+        relations.append(
+            UserRelation(
+                shown,
+                "v",
+                _view_schema(state, planned, names[key]),
+                f" {text};",
+                "a planned query, with intervals",
+            )
+        )
+    return Schema(Catalog(tuple(relations)), {name: s.columns for name, s in streams.items()}, views, names)
+
+
+def _only_name(planned: PlannedQuery) -> str:
+    """Return the name of the only aggregate of a query without groups: its alias, or PostgreSQL's name for it."""
+    if isinstance(planned.query, GroupQuery):
+        return ""
+    try:
+        item = sqlglot.parse_one(planned.query.text, read="spark").expressions[0]
+    except (sqlglot.errors.SqlglotError, IndexError):
+        return "value"
+    return str(item.alias or column_name(item))
+
+
+def _view_schema(state: State, planned: PlannedQuery, name: str) -> pa.Schema:
+    """Return the columns of a planned query's view, from its answer, or from its SQL if it is refused now."""
+    try:
+        return answers.view_table(
+            answers.ask(state, planned.name, Settings()), planned, name
+        ).schema.remove_metadata()
+    except EddylineError:
+        number, query = pa.float64(), planned.query
+        found = (
+            []
+            if not isinstance(query, GroupQuery)
+            else [(g.name, to_arrow(g.expression.type)) for g in query.groups]
+        )
+        measures = (
+            (name,)
+            if not isinstance(query, GroupQuery)
+            else tuple(n for n in query.selected if n in query.measures)
+        )
+        for each in measures:
+            found += [(each, number), (each + LOW, number), (each + HIGH, number)]
+        return pa.schema([*found, (EXACT, pa.bool_()), (NOTE, pa.string())])

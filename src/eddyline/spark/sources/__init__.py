@@ -1,0 +1,1 @@
+"""Sources: one module for each system whose rows Spark reads."""

@@ -1,0 +1,543 @@
+"""The parts of a query that are aggregates over streams, each extracted and replaced by a table.
+
+A SELECT over streams is split: its group columns and its aggregates become one query that eddyline supports. What
+it does with them (other expressions, window functions, HAVING, ORDER BY, LIMIT, DISTINCT) stays in the rest, over a
+table with those columns. Supported formulas of aggregates stay in the part, where their intervals are narrower.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.aggregates import is_formula
+from eddyline.sql.around.engine_text import truncation_of
+from eddyline.sql.around.rows import (
+    END_OF,
+    Scene,
+    is_rows_only,
+    reads_streams_alone,
+    relations_of_from,
+    shown,
+)
+from eddyline.sql.expressions import text, unparenthesised
+from eddyline.sql.parse import parse_query
+from eddyline.sql.query import (
+    Aggregate,
+    AnyQuery,
+    Detail,
+    Formula,
+    FormulaNode,
+    FormulaNumber,
+    FormulaPart,
+    GroupQuery,
+    Query,
+)
+from eddyline.types import SqlType
+
+BIGINT, DOUBLE = SqlType("bigint"), SqlType("double")
+_AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
+_MOST_VALUES = 1_000
+"""Most values of an IN subquery that become constants: chosen; a condition of that length is still fast."""
+
+
+@dataclass(frozen=True)
+class PartColumn:
+    """A column of a part's table. estimate: it is an aggregate, which comes with the ends of its interval."""
+
+    name: str
+    type: SqlType
+    estimate: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """A supported query, and the table that its answer becomes; text: as the user would recognize it."""
+
+    name: str
+    text: str
+    columns: tuple[PartColumn, ...]
+    grouped: bool
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a subquery, as SQL literals; exact: they are certain."""
+
+    literals: tuple[str, ...]
+    exact: bool
+
+
+Resolve = Callable[[str], Values]
+"""Answers a subquery of one column, whose values become constants of the outer query."""
+
+
+@dataclass
+class Taken:
+    """The parts that are extracted so far.
+
+    conditions: subqueries whose values are not exact, as they are written. resolved: values of subqueries became
+    constants, so the parts are valid for one state only.
+    """
+
+    scene: Scene
+    resolve: Resolve
+    parts: list[Part] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    resolved: bool = False
+
+    def query(self, query: exp.Expr, ctes: Mapping[str, exp.CTE]) -> exp.Expr:
+        """Return a query in which tables replace the aggregates over streams."""
+        ctes = dict(ctes)
+        clause = query.args.get("with_")
+        if clause is not None:
+            if clause.args.get("recursive"):
+                raise UnsupportedQuery("WITH RECURSIVE is not answered.")
+            for cte in clause.expressions:
+                written = cte.copy()
+                cte.set("this", self.query(cte.this, ctes))
+                ctes[cte.alias.lower()] = written
+        if isinstance(query, exp.SetOperation):
+            query.set("this", self.query(query.this, ctes))
+            query.set("expression", self.query(query.expression, ctes))
+            return query
+        if isinstance(query, exp.Subquery):
+            query.set("this", self.query(query.this, ctes))
+            return query
+        if not isinstance(query, exp.Select):
+            raise UnsupportedQuery(f"{shown(query)!r} is not a SELECT.")
+        return self._select(query, ctes)
+
+    def _select(self, select: exp.Select, ctes: Mapping[str, exp.CTE]) -> exp.Expr:
+        if reads_streams_alone(select, self.scene, set(ctes)):
+            return _Peeled(self, select, ctes).outer()
+        whole = self._of_sets(select, ctes)
+        if whole is not None:
+            return whole
+        for relation in list(relations_of_from(select)):
+            if isinstance(relation, exp.Table):
+                if relation.name.lower() not in ctes:
+                    raise UnsupportedQuery(
+                        f"{shown(relation)!r} in {shown(select)!r} is a stream and is joined with a query: a "
+                        "stream's rows are not kept, only aggregates of them. Group the stream by the columns that it "
+                        "is joined on, in a subquery of its own."
+                    )
+            elif isinstance(relation, exp.Subquery):
+                relation.set("this", self.query(relation.this, ctes))
+            else:
+                raise UnsupportedQuery(f"{shown(relation)!r} in FROM is not answered.")
+        self.subqueries(select, ctes)
+        return select
+
+    def subqueries(self, select: exp.Expr, ctes: Mapping[str, exp.CTE]) -> None:
+        """Extract the parts of the subqueries in a SELECT's expressions."""
+        for node in list(select.find_all(exp.Subquery, exp.Exists, exp.In)):
+            inner = node.args.get("query") if isinstance(node, exp.In) else node.this
+            if isinstance(inner, exp.Subquery):
+                continue  # it is visited separately
+            if (
+                not isinstance(inner, exp.Query)
+                or isinstance(node.parent, exp.From | exp.Join)
+                or _is_inside(node, select)
+            ):
+                continue
+            name = "query" if isinstance(node, exp.In) else "this"
+            node.set(name, self.query(inner, ctes))
+
+    def _of_sets(self, select: exp.Select, ctes: Mapping[str, exp.CTE]) -> exp.Expr | None:
+        """Return a count over sets of streams' columns as one part; None for any other SELECT."""
+        tables = [table.name.lower() for table in select.find_all(exp.Table)]
+        if not tables or any(name in ctes for name in tables) or len(select.expressions) != 1:
+            return None
+        try:
+            parsed = parse_query(text(select), self.scene.streams)
+        except SqlError:
+            return None
+        alias = select.expressions[0].alias or "n"
+        part = self.add(text(select), parsed, [], ["a0"])
+        return exp.select(exp.alias_(exp.column("a0", table=part.name), alias, quoted=True)).from_(part.name)
+
+    def add(self, written: str, parsed: AnyQuery, groups: list[str], measures: list[str]) -> Part:
+        """Return the part of a query, a new one unless the same query was extracted before."""
+        known = next((each for each in self.parts if each.text == written), None)
+        if known is not None:
+            return known
+        kinds = measure_types(parsed, measures)
+        group_types = (
+            {g.name: g.expression.type for g in parsed.groups} if isinstance(parsed, GroupQuery) else {}
+        )
+        columns = [PartColumn(name, group_types[name], estimate=False) for name in groups]
+        columns += [PartColumn(name, kinds[name], estimate=True) for name in measures]
+        part = Part(f"part_{len(self.parts) + 1}", written, tuple(columns), bool(groups))
+        self.parts.append(part)
+        return part
+
+
+def _is_inside(node: exp.Expr, select: exp.Expr) -> bool:
+    """Return whether a subquery belongs to a query inside a SELECT."""
+    around = node.parent
+    while around is not None and around is not select:
+        if isinstance(around, exp.Query):
+            return True
+        around = around.parent
+    return False
+
+
+class _Peeled:
+    """A SELECT over streams, split into a supported query and what is done with its columns."""
+
+    def __init__(self, taken: Taken, select: exp.Select, ctes: Mapping[str, exp.CTE]) -> None:
+        self.taken, self.select, self.ctes = taken, select, ctes
+        self.groups: list[exp.Expr] = []
+        self.measures: list[exp.Expr] = []
+        self.table = "part"
+
+    def outer(self) -> exp.Expr:  # noqa: C901 - one step per clause
+        """Return what is done with the part's columns."""
+        select = self.select
+        for clause in ("laterals", "pivots", "match", "sample", "cluster", "distribute", "sort", "connect"):
+            if select.args.get(clause):
+                raise UnsupportedQuery(f"eddyline does not answer queries with {clause.upper()}.")
+        self.groups = self._group_nodes()
+        if not self.groups and not any(item.find(exp.AggFunc) for item in select.expressions):
+            raise UnsupportedQuery(_rows_are_not_kept(select))
+        self._check_own_columns()
+        self._with_values_of_subqueries()
+        items = [
+            exp.alias_(self._outer(item.unalias()), item.alias or f"_col_{place}", quoted=True)
+            for place, item in enumerate(select.expressions)
+        ]
+        having, qualified = select.args.get("having"), select.args.get("qualify")
+        conditions = [self._outer(having.this)] if having is not None else []
+        order = (
+            [self._ordered(each) for each in select.args["order"].expressions]
+            if select.args.get("order")
+            else []
+        )
+        qualify = self._outer(qualified.this) if qualified is not None else None
+        if not self.groups and not self.measures:
+            raise UnsupportedQuery(_rows_are_not_kept(select))
+        part = self._part()
+        made = exp.select(*items).from_(exp.to_table(part.name, dialect="spark"))
+        if select.args.get("distinct") is not None:
+            made.set("distinct", select.args["distinct"].copy())
+        if conditions:
+            made = made.where(*conditions)
+            made.args["where"].meta["what"] = "HAVING"
+        if qualify is not None:
+            made.set("qualify", exp.Qualify(this=qualify))
+        if order:
+            made.set("order", exp.Order(expressions=order))
+        for clause in ("limit", "offset", "with_"):
+            if select.args.get(clause) is not None:
+                made.set(clause, select.args[clause].copy())
+        for column in made.find_all(exp.Column):
+            if column.table == self.table:
+                column.set("table", exp.to_identifier(part.name))
+        self.taken.subqueries(made, self.ctes)
+        return made
+
+    def _check_own_columns(self) -> None:
+        """Raise UnsupportedQuery where a subquery over streams reads a column of the outer query."""
+        own = {table.alias_or_name for table in self.select.find_all(exp.Table)}
+        own |= {each.alias for each in self.select.find_all(exp.Subquery) if each.alias}
+        for column in self.select.find_all(exp.Column):
+            if column.table and column.table not in own:
+                raise UnsupportedQuery(
+                    f"the subquery {shown(self.select)!r} reads {column.table}.{column.name} of the query around it: "
+                    "write it as a grouped query by that column, and join that."
+                )
+
+    def _group_nodes(self) -> list[exp.Expr]:
+        clause = self.select.args.get("group")
+        items = [item.unalias() for item in self.select.expressions]
+        if clause is not None and clause.args.get("all"):
+            return _each_once([item for item in items if not item.find(exp.AggFunc)])
+        if clause is not None:
+            several = [
+                each
+                for each in clause.expressions
+                if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets)
+            ]
+            if several or any(
+                value for name, value in clause.args.items() if name not in ("expressions", "all")
+            ):
+                raise UnsupportedQuery(
+                    f"{shown(clause)!r} asks for several groupings at once: write one query for each, and UNION ALL."
+                )
+            return _each_once([self._plain_group(unparenthesised(each)) for each in clause.expressions])
+        is_distinct = self.select.args.get("distinct") is not None
+        if is_distinct and not any(item.find(exp.AggFunc, exp.Window) for item in items):
+            return _each_once(items)
+        return []
+
+    def _plain_group(self, node: exp.Expr) -> exp.Expr:
+        """Return a group column; for date_format(t, 'yyyy-MM') the truncated time, which is formatted later."""
+        unit = truncation_of(node) if isinstance(node, exp.TimeToStr) else None
+        if unit is None:
+            return node
+        column = unparenthesised(node.this)
+        while isinstance(column, exp.TimeStrToTime | exp.TsOrDsToDate):
+            column = unparenthesised(column.this)
+        kind = self._kind_of(column)
+        if kind == "date":
+            truncated = exp.DateTrunc(this=column.copy(), unit=exp.Literal.string(unit))  # type: ignore[no-untyped-call]
+            plain = column if unit in ("DAY", "HOUR", "MINUTE", "SECOND") else truncated
+        else:
+            plain = exp.TimestampTrunc(this=column.copy(), unit=exp.var(unit))
+        made = node.copy()
+        made.set("this", plain.copy())
+        for place in list(self.select.find_all(exp.TimeToStr)):
+            if place == node and place is not node and place.find_ancestor(exp.Where) is None:
+                place.replace(made.copy())
+        return plain
+
+    def _kind_of(self, column: exp.Expr) -> str | None:
+        """Return the kind of a column of a stream."""
+        if not isinstance(column, exp.Column):
+            return None
+        for relation in relations_of_from(self.select):
+            stream = self.taken.scene.stream(relation.name)
+            if relation.alias_or_name == column.table and stream is not None:
+                columns = self.taken.scene.streams[stream]
+                return next((c.type.kind for c in columns if c.name.lower() == column.name.lower()), None)
+        return None
+
+    def _with_values_of_subqueries(self) -> None:
+        """Put the values of scalar subqueries, and of grouped IN subqueries, into the conditions on rows."""
+        places = [
+            self.select.args.get("where"),
+            *(join.args.get("on") for join in self.select.args.get("joins") or ()),
+        ]
+        for place in places:
+            for node in list(place.find_all(exp.Subquery)) if isinstance(place, exp.Expr) else ():
+                if isinstance(node.parent, exp.From | exp.Join) or _is_inside(node, place):
+                    continue
+                inner = node.this
+                if isinstance(node.parent, exp.In) and node.parent.args.get("query") is node:
+                    if not _is_of_class(inner):
+                        self._put_list(node.parent, inner)
+                elif not isinstance(node.parent, exp.Exists):
+                    (value,) = self._values(inner, 1) or ("NULL",)
+                    node.replace(exp.maybe_parse(value, dialect="spark"))
+
+    def _put_list(self, around: exp.In, inner: exp.Query) -> None:
+        values = self._values(inner, _MOST_VALUES)
+        if isinstance(around.parent, exp.Not) and "NULL" in values:
+            raise UnsupportedQuery(
+                f"{shown(around.parent)!r}: the subquery has a NULL, so that no row meets NOT IN: filter it out."
+            )
+        listed: list[exp.Expr] = [exp.maybe_parse(each, dialect="spark") for each in values if each != "NULL"]
+        if listed:
+            around.replace(exp.In(this=around.this.copy(), expressions=listed))
+        else:
+            around.replace(exp.EQ(this=around.this.copy(), expression=exp.Null()))
+
+    def _values(self, inner: exp.Query, most: int) -> tuple[str, ...]:
+        """Return the values of a subquery of one column as literals."""
+        if len(inner.selects) != 1:
+            raise SqlError(f"the subquery {shown(inner)!r} has {len(inner.selects)} columns: select one.")
+        known = {table.alias_or_name for table in inner.find_all(exp.Table)}
+        outside = [
+            column for column in inner.find_all(exp.Column) if column.table and column.table not in known
+        ]
+        if outside and not inner.find(exp.Subquery):
+            raise UnsupportedQuery(
+                f"the subquery {shown(inner)!r} reads {shown(outside[0])!r} of the query around it: write it as "
+                "a grouped query, and join that."
+            )
+        made = inner.copy()
+        used = [each for name, each in self.ctes.items() if _names_table(made, name)]
+        if used:
+            made.set("with_", exp.With(expressions=[each.copy() for each in self.ctes.values()]))
+        found = self.taken.resolve(text(made))
+        self.taken.resolved = True
+        if not found.exact:
+            self.taken.conditions.append(shown(inner))
+        if len(found.literals) > most:
+            raise UnsupportedQuery(
+                f"the subquery {shown(inner)!r} has {len(found.literals):,} rows, and at most {most:,} are put "
+                "into the conditions of the query around it: limit it."
+            )
+        return found.literals
+
+    def _ordered(self, ordered: exp.Ordered) -> exp.Expr:
+        """Return a part of ORDER BY; names of the SELECT list take precedence, as in Spark."""
+        node, made = unparenthesised(ordered.this.copy()), ordered.copy()
+        names = {
+            item.alias.lower(): item.this for item in self.select.expressions if isinstance(item, exp.Alias)
+        }
+        for column in list(node.find_all(exp.Column)):
+            named = names.get(column.name.lower()) if not column.table else None
+            if named is not None and column is not node:
+                column.replace(exp.Paren(this=named.copy()))
+        alias = names.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
+        if alias is None and isinstance(node, exp.Literal) and node.is_int:
+            place = int(node.name)
+            if not 1 <= place <= len(self.select.expressions):
+                raise SqlError(f"position {place} is not in the SELECT list.")
+            alias = self.select.expressions[place - 1].unalias()
+        made.set("this", self._outer(alias if alias is not None else node))
+        return made
+
+    def _outer(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression of the SELECT over the part's columns."""
+        bare = unparenthesised(node)
+        if bare in self.groups:
+            return self._column(f"g{self.groups.index(bare)}")
+        if isinstance(bare, exp.Column):
+            raise SqlError(
+                f"{shown(bare)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
+                "it."
+            )
+        if isinstance(bare, exp.Anonymous) and bare.name.lower() in END_OF.values():
+            return self._end(bare)
+        if isinstance(bare, exp.Window):
+            made = bare.copy()
+            function = bare.this
+            inner = (
+                function.this
+                if isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter)
+                else function
+            )
+            outer = self._rebuilt(inner)
+            if inner is not function:
+                outer = self._rebuilt(function)
+            made.set("this", outer)
+            for name in ("partition_by",):
+                made.set(name, [self._outer(each) for each in bare.args.get(name) or ()])
+            if bare.args.get("order") is not None:
+                ordered = [self._ordered(each) for each in bare.args["order"].expressions]
+                made.set("order", exp.Order(expressions=ordered))
+            return made
+        if bare.find(exp.AggFunc) and not bare.find(exp.Window) and self._is_measure(bare):
+            return self._measure(bare)
+        if isinstance(bare, exp.Query | exp.Subquery | exp.Exists):
+            return bare.copy()  # its own parts are extracted afterwards
+        return self._rebuilt(node)
+
+    def _rebuilt(self, node: exp.Expr) -> exp.Expr:
+        """Return a node over the part's columns, child by child."""
+        made = node.copy()
+        for name, value in node.args.items():
+            if isinstance(value, exp.Query):
+                continue
+            if isinstance(value, exp.Expr) and not isinstance(value, exp.DataType | exp.Identifier | exp.Var):
+                made.set(name, self._outer(value))
+            elif isinstance(value, list):
+                made.set(name, [self._outer(each) if isinstance(each, exp.Expr) else each for each in value])
+        return made
+
+    def _end(self, node: exp.Anonymous) -> exp.Expr:
+        """Return the end of the interval of an aggregate."""
+        end = next(each for each, name in END_OF.items() if name == node.name.lower())
+        outer = self._outer(node.expressions[0])
+        if isinstance(outer, exp.Column) and outer.name.startswith("a"):
+            return self._column(f"{outer.name}{end}")
+        raise UnsupportedQuery(f"{shown(node)!r}: only an aggregate over streams has an interval of its own.")
+
+    def _is_measure(self, node: exp.Expr) -> bool:
+        """Return whether an aggregate, or a formula of aggregates, is supported as it is."""
+        if isinstance(node, _AGGREGATES):
+            return True
+        if not is_formula(node):
+            return False
+        try:
+            parse_query(text(self._inner([node])), self.taken.scene.streams)
+        except SqlError:
+            return False
+        return True
+
+    def _measure(self, node: exp.Expr) -> exp.Expr:
+        if node not in self.measures:
+            self.measures.append(node)
+        return self._column(f"a{self.measures.index(node)}")
+
+    def _column(self, name: str) -> exp.Column:
+        return exp.column(name, table=self.table)
+
+    def _inner(self, measures: list[exp.Expr]) -> exp.Select:
+        """Return the supported query with these aggregates."""
+        select = self.select
+        named = [exp.alias_(node.copy(), f"g{place}") for place, node in enumerate(self.groups)]
+        named += [exp.alias_(node.copy(), f"a{place}") for place, node in enumerate(measures)]
+        made = exp.Select(expressions=named)
+        for clause in ("from_", "joins", "where"):
+            value = select.args.get(clause)
+            if value:
+                made.set(clause, [each.copy() for each in value] if isinstance(value, list) else value.copy())
+        if self.groups:
+            made.set("group", exp.Group(expressions=[node.copy() for node in self.groups]))
+        return made
+
+    def _part(self) -> Part:
+        if not self.measures:
+            self.measures.append(exp.Count(this=exp.Star(), big_int=True))
+        written = text(self._inner(self.measures))
+        parsed = parse_query(written, self.taken.scene.streams)
+        groups = [f"g{place}" for place in range(len(self.groups))]
+        return self.taken.add(written, parsed, groups, [f"a{place}" for place in range(len(self.measures))])
+
+
+def _rows_are_not_kept(select: exp.Select) -> str:
+    return (
+        f"{shown(select)!r} selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM, "
+        "AVG or another aggregate, or GROUP BY the columns and count them."
+    )
+
+
+def _is_of_class(inner: exp.Query) -> bool:
+    """Return whether an IN subquery selects rows, like those that are supported as semi-joins."""
+    return isinstance(inner, exp.Select) and is_rows_only(inner)
+
+
+def _names_table(query: exp.Expr, name: str) -> bool:
+    return any(table.name.lower() == name for table in query.find_all(exp.Table))
+
+
+def _each_once(nodes: list[exp.Expr]) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for node in nodes:
+        if node not in found:
+            found.append(node)
+    return found
+
+
+def measure_types(query: AnyQuery, names: list[str]) -> dict[str, SqlType]:
+    """Return the type of each aggregate of a query, the same for every state that answers it.
+
+    COUNT, and SUM of whole numbers, are BIGINT; a value of a column has the column's type; all else is a DOUBLE.
+    """
+    if not isinstance(query, GroupQuery):
+        kind = _aggregate_type(query.aggregate) if isinstance(query, Query) else BIGINT
+        return dict.fromkeys(names, kind)
+    kinds = {each.name: _aggregate_type(each.aggregate) for each in query.aggregates}
+    kinds |= {each.name: _detail_type(each) for each in query.details}
+    kinds |= {each.name: _formula_type(each.formula, kinds) for each in query.formulas}
+    return {name: kinds[name] for name in names}
+
+
+def _aggregate_type(aggregate: Aggregate) -> SqlType:
+    whole = all(factor.expression.type.is_integer for factor in aggregate.factors)
+    return BIGINT if aggregate.function == "count" or (aggregate.function == "sum" and whole) else DOUBLE
+
+
+def _detail_type(detail: Detail) -> SqlType:
+    if detail.kind is not None:
+        return detail.kind
+    if detail.function == "distinct":
+        return BIGINT
+    whole = detail.columns[0].expression.type.is_integer and detail.function != "percentile"
+    return BIGINT if whole else DOUBLE
+
+
+def _formula_type(formula: Formula, kinds: Mapping[str, SqlType]) -> SqlType:
+    if isinstance(formula, FormulaNumber):
+        return BIGINT if formula.digits.lstrip("-").isdigit() else DOUBLE
+    if isinstance(formula, FormulaPart):
+        return DOUBLE if formula.over is not None else kinds[formula.name]
+    if isinstance(formula, FormulaNode) and formula.operator in ("/", "round"):
+        return DOUBLE
+    both = {_formula_type(formula.left, kinds), _formula_type(formula.right, kinds)}
+    return BIGINT if both == {BIGINT} else DOUBLE
