@@ -16,15 +16,30 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 # Tests run each query of Spark once or twice: compiling it well would take longer than running it.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# CI decides about a change, so its examples are the same each time; everywhere else they are drawn.
 settings.register_profile(
-    "eddyline", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "eddyline",
+    deadline=None,
+    max_examples=60,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("eddyline")
+
+
+SPARK_WARNINGS = (
+    # PySpark before 4.2 leaves the sockets of toArrow to the garbage collector.
+    "ignore:.*socket.socket fd=:pytest.PytestUnraisableExceptionWarning",
+    # PySpark 4.2 and 4.3 warn about pandas 3; what we use of it works.
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",
+)
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("spark"):
+            for warning in SPARK_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
             own = item.get_closest_marker("xdist_group")
             item.add_marker(pytest.mark.xdist_group("session" if own is None else item.path.stem))
 

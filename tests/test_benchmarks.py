@@ -1,4 +1,4 @@
-"""The benchmarks of the pass run, on as little data as it takes; what they show is in docs/reference/measurements.md."""
+"""The benchmarks of the pass run, on as little data as it takes; what they show is in docs/reference/speed.md."""
 
 from pathlib import Path
 

@@ -241,6 +241,7 @@ def test_watch_follows_commits_until_it_is_interrupted(tmp_path):
 )
 def test_what_cannot_be_served_is_told_in_a_sentence(store, tmp_path, arguments, sentence):
     (tmp_path / "token").write_text("0123456789abcdef")
+    (tmp_path / "token").chmod(0o600)
     with socket.create_server(("127.0.0.1", 0)) as busy:
         given = {"STORE": store.where, "TOKEN": tmp_path / "token", "BUSY": busy.getsockname()[1]}
         result = run(*(given.get(argument, argument) for argument in arguments))

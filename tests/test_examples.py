@@ -64,6 +64,31 @@ def test_tables_of_postgresql_are_taken_in_and_asked():
     assert password not in done.stdout + done.stderr
 
 
+@pytest.mark.spark
+@pytest.mark.xdist_group("processes")
+def test_psql_asks_a_store_and_the_database_behind_it():
+    """Every exact answer of the store is the database's."""
+    ports = []
+    for _ in range(2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(str(free.getsockname()[1]))
+    own = {"PYTHON": sys.executable, "PGPORT": ports[0], "EDDYLINE_PG_PORT": ports[1]}
+    own["PYTHONPATH"] = str(FOLDER.parent / "src")
+    command = [FOLDER / "psql" / "run"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **own}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    questions = done.stdout.split("== SELECT")[1:]
+    assert len(questions) == 5
+    for question in questions:
+        ours, theirs = question.split("-- the database:")
+        rows = [line.strip() for line in ours.splitlines() if re.match(r"\s+.*\d", line)]
+        if "NOTICE" not in ours:
+            assert rows == [line.strip() for line in theirs.strip().splitlines()][: len(rows)], question
+
+
 @pytest.fixture
 def executed(tmp_path, monkeypatch):
     """A function that runs a notebook with this very Python and returns what was printed, and what shown, by kind."""

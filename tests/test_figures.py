@@ -1,6 +1,6 @@
 """Every script of figures/ runs, on as little data as it takes, in a copy of the folder: committed files stay as they are.
 
-What the figures show at full size is in figures/data, and docs/reference/measurements.md reads it; here only the code is
+What the figures show at full size is in figures/data, and docs/reference/accuracy.md reads it; here only the code is
 tried, so that a script that nobody has run for months still runs. `SMOKE` has for each script its arguments, and the
 constants of its modules that make it small. Scripts without a line of their own are modules of others, and are imported.
 """
@@ -32,7 +32,15 @@ SMOKE = {
         "--seeds 2",
         {"groups": {"ROWS": 3000, "GROUPS": 30, "SKEWS": (1.0,), "SHARES": (1 / 8,)}},
     ),
+    "top_groups": (
+        "--seeds 1 --parts 0.33 --arrivals late20,churning",
+        {"top_groups": {"ROWS": 20_000, "KEYS": 9000}},
+    ),
     "groups_flights": ("--seeds 2", {"groups_flights": {"DEPARTURES": 3000, "BUDGETS": ("8 KB", "1 MB")}}),
+    "distinct_joins": (
+        "--seeds 1 --budgets 16KB --arrivals late,churning",
+        {"distinct_joins": {"POSTS": 600, "USERS": 200, "COMMENTS": 4000, "VOTES": 5000}},
+    ),
     "hard_cases": ("--seeds 2", {}),
     "join_distinct": (
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
@@ -61,6 +69,7 @@ SMOKE = {
     "scan_or_table": ("--seeds 1", {"scan_or_table": {"ROWS": 10_000}}),
     "set_expressions": ("--seeds 1 --paper-seeds 1", {"set_expressions": SMALL_SETS}),
     "sharing": ("--seeds 1 --scale 0.01", {"sharing": {"WORKLOADS": FEW_QUERIES}}),
+    "size": ("--seeds 1 --size 6000 --fractions 1,1/3 --shares 1/4 --datasets zipf_star_0.7", {}),
     "skimmed": ("--seeds 1 --agms-seeds 1", {"skimmed": SMALL_SKIMMED}),
     "stream_samples": (
         "--seeds 1 --budgets 1/8 --datasets zipf_chain_0.8 --methods samples,sketches,hash,agms,universe",

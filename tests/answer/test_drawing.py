@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.answer.drawing import (
+    Markup,
     Span,
     axis_of,
+    block,
     draw_answer,
     draw_column,
     draw_shares,
+    escaped,
     place_of,
     relative_axis,
+    table,
 )
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.markup import Markup, block, escaped, table
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = st.one_of(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.lookups.frequency import frequencies, frequent
+from eddyline.answer.lookups import frequencies, frequent
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import Synopsis
 from tests.data.zipf import counters_of, heaviest, zipf

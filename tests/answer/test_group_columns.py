@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eddyline.aggregates.catalog import moment_named
 from eddyline.answer.aggregates import aggregate_value
 from eddyline.answer.groups.columns import column_of_numbers, exact_column, sampled_column
 from eddyline.answer.groups.sampled import GroupIntervals
@@ -60,16 +61,16 @@ def _same(found, truth):
 def test_counts_of_a_sample_are_integers_where_no_end_is_open():
     ends = GroupIntervals(np.array([1.5, 2.5, 7.0]), np.array([-3.0, 2.2, 7.0]), np.array([9.1, 2.6, np.inf]))
     shown, none = np.array([True, True, False]), np.zeros(3, dtype=bool)
-    value, low, high = sampled_column(ends, "count", 1.0, shown, none)
+    value, low, high = sampled_column(ends, moment_named("count"), 1.0, shown, none)
     assert [each.type for each in (value, low, high)] == [pa.int64()] * 3
     assert [each.to_pylist() for each in (value, low, high)] == [[2, 2], [0, 2], [10, 3]]
     shown[:] = True
-    assert sampled_column(ends, "count", 1.0, shown, none)[2].to_pylist() == [10.0, 3.0, np.inf]
+    assert sampled_column(ends, moment_named("count"), 1.0, shown, none)[2].to_pylist() == [10.0, 3.0, np.inf]
 
 
 def test_counts_beyond_64_bits_and_missing_measures_are_told():
     ends = GroupIntervals(*(np.array([2.0**70, np.nan]) for _ in range(3)))
     everything, none = np.ones(2, dtype=bool), np.array([False, True])
-    assert sampled_column(ends, "count", 1.0, everything, none)[0].to_pylist() == [2**70, None]
-    assert sampled_column(ends, "sum", 0.5, everything, none)[0].to_pylist() == [2.0**69, None]
+    assert sampled_column(ends, moment_named("count"), 1.0, everything, none)[0].to_pylist() == [2**70, None]
+    assert sampled_column(ends, moment_named("sum"), 0.5, everything, none)[0].to_pylist() == [2.0**69, None]
     assert column_of_numbers([1, None, 2.5]).to_pylist() == [1.0, None, 2.5]

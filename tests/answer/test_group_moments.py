@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.groups.entries import RARE, GroupEntries
-from eddyline.answer.groups.table_moments import Asked
+from eddyline.answer.groups.entries import RARE, Asked, GroupEntries
 from eddyline.answer.interval import GroupSpread
-from eddyline.sample import carried, group_tables, sorting
+from eddyline.sample import carried, packing
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
@@ -33,9 +32,9 @@ WAYS = {
 def way(request, monkeypatch):
     """Every way to add up, however few products there are."""
     few, dense = WAYS[request.param]
-    for module in (sorting, carried, group_tables):
+    for module in (packing, carried):
         monkeypatch.setattr(module, "FEW", few)
-    monkeypatch.setattr(group_tables, "_DENSE", dense)
+    monkeypatch.setattr(carried, "_DENSE_TABLE", dense)
     return request.param
 
 

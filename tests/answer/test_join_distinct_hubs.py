@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.distinct_joins.hubs import degrees_of
+from eddyline.answer.distinct_joins.filters import degrees_of
 from eddyline.answer.distinct_joins.reading import read_form, samples_of
 from eddyline.answer.distinct_joins.samples import SketchedSide, decode
 from eddyline.sketch.join_distinct import JoinDistinctSpec

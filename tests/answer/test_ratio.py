@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from eddyline.answer.joins.ratio import ratio
-from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
+from eddyline.answer.joins.two_way import RowEstimates, SketchedRelation, skimmed_join
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf
 

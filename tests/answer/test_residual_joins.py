@@ -7,19 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.joins.residual import (
+    CombinedEstimate,
+    _Reader,
     combine,
     read_residual_join,
     residual_combination,
     residual_sides,
 )
-from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.sample_estimate import SampleEstimate
 from eddyline.answer.joins.sampled import read_sample_join
-from eddyline.answer.joins.two_way import SketchedRelation, skimmed_join
+from eddyline.answer.joins.sampled_ratios import SampleEstimate
+from eddyline.answer.joins.two_way import RowEstimates, SketchedRelation, skimmed_join
 from eddyline.sample.join import Join
 from eddyline.sample.messages import added
+from eddyline.sketch.counters import key_array
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.hashed_keys import key_array
 from tests.oracles import sample_joins as naive
 
 SPEC = HashSketchSpec(64, 5, (9,))
@@ -140,3 +141,16 @@ def test_coverage_over_seeds(function):
     assert held >= 53
     if function in ("count", "sum"):
         assert sqrt(np.mean(np.square(errors))) < sqrt(np.mean(np.square(alone)))
+
+
+def test_a_variance_over_a_join_that_may_be_empty_is_not_its_mean(monkeypatch):
+    """Where sketches do not show that a join has rows, only the sample tells its variance: it was the mean, -20, once."""
+    spec, shape, made = two_relations(1, "var_pop")
+    state = naive.sample(spec, made, [(0.5, {})], 1)
+    monkeypatch.setattr(_Reader, "mean", lambda *_: CombinedEstimate(-20.0, -inf, inf, 1.0))
+    join = Join(state, shape)
+    for function in ("var_pop", "stddev_samp"):
+        alone = read_sample_join(join, function, {}, 0.95)
+        found = read_residual_join(join, function, {}, sketches(join), 0.95)
+        assert found.value == alone.value > 0.0
+        assert (found.low, found.high) == (0.0, inf)

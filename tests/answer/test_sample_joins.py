@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.joins.calibration import relation_gaps
+from eddyline.answer.joins.missing import relation_gaps
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
 from eddyline.sample.join import Join
 from eddyline.sample.messages import exact_total
 from eddyline.sample.reduction import shrink_to_fit
-from eddyline.sample.roster import Roster
 from eddyline.sample.spec import Quantity, Shape
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import Roster, SampleState
 from tests.oracles import sample_joins as naive
 
 FUNCTIONS = ("count", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")

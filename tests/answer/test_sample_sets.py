@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.interval import two_sided_z
-from eddyline.answer.sets.sampled import read_sample_set
+from eddyline.answer.sets.query import read_sample_set
 from eddyline.sample.join import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from tests.oracles import sample_joins as naive

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.sets.condition import (
+from eddyline.answer.sets.expression import (
     Except,
     Member,
     Union,

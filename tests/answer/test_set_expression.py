@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.sets import expression as set_expression
-from eddyline.answer.sets.condition import Except, Intersect, Member, Union
-from eddyline.answer.sets.expression import distinct_count, set_cardinality
+from eddyline.answer.sets.expression import Except, Intersect, Member, Union, distinct_count, set_cardinality
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.sketch.distinct import DistinctSpec
 from tests.data.set_conditions import EXPRESSIONS

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import csv
 
-from eddyline.answer.sets.condition import Except, Intersect, Member, Union
-from eddyline.answer.sets.expression import distinct_count, set_cardinality
+from eddyline.answer.sets.expression import Except, Intersect, Member, Union, distinct_count, set_cardinality
 from eddyline.sketch.distinct import DistinctSpec
 from tests.oracles.sets import counters_of, evaluate
 

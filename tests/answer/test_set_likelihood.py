@@ -5,7 +5,7 @@ import pytest
 
 from eddyline.answer.sets.likelihood import Observation, _likelihood_at, _moves, element_rates, fit, observe
 from eddyline.errors import SketchError
-from eddyline.kernels.set_likelihood import log_likelihood
+from eddyline.kernels.sets import log_likelihood
 from eddyline.sketch.distinct import DistinctSpec
 from tests.oracles.sets import counters_of, pattern_chances
 

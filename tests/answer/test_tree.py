@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.answer.joins.agms import est_join_size
-from eddyline.answer.joins.contraction import JoinTree, contract, rounding_bound
-from eddyline.answer.joins.tree import hash_tree, joined_through, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import SketchedRelation
+from eddyline.answer.joins.tree import est_join_size, hash_tree, joined_through, skim_relations, skimmed_tree
+from eddyline.answer.joins.two_way import JoinTree, SketchedRelation, contract, rounding_bound
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.size.specs import PlanSettings, spec_for

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.api.durable import from_epoch, stamp
+from eddyline.api.jobs import begins_with_a_copy
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import begins_with_a_copy
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.cli import app
 from eddyline.ingest.sections import to_sections
 from eddyline.spark.checkpoint import Checkpoint, LocalFolder

@@ -264,3 +264,22 @@ def test_variances_of_groups_hold_or_are_unbounded():
         groups, truth = state.answer(text), exact_groups(text, {"t": made}, 1)
         held += [row["v_low"] <= truth[row["g"],][0] <= row["v_high"] for row in groups]
     assert np.mean(held) >= 0.93
+
+
+@pytest.mark.parametrize("tail", ["Pareto 1.3", "signed Pareto 1.5", "lognormal 2"])
+def test_sums_and_averages_of_groups_have_room_for_larger_values(tail):
+    """20 seeds of eight groups of an explored column: 84% to 92% held; groups of one seed depend on each other little."""
+    text = "SELECT t.g AS g, SUM(t.x) AS s, AVG(t.x) AS a FROM t JOIN u ON t.k = u.k GROUP BY t.g"
+    held = []
+    for seed in range(20):
+        rng = np.random.default_rng([11, seed])
+        x = np.clip(TAILS[tail](rng, 9_000), -1e15, 1e15).astype(np.int64)
+        made = pa.table({"k": rng.integers(0, 3_000, 9_000), "x": x, "g": rng.integers(0, 8, 9_000)})
+        w = el.Workload(budget="24 KB", seed=seed).stream("t", "k BIGINT, x BIGINT, g BIGINT")
+        w.stream("u", "k BIGINT").query("q", "SELECT COUNT(*) FROM t JOIN u ON t.k = u.k")
+        state = w.explore("t", "x", "g").plan().empty().update("t", made).update("u", {"k": np.arange(3_000)})
+        truth = exact_groups(text, {"t": made, "u": pa.table({"k": np.arange(3_000)})}, 1)
+        for row in state.answer(text):
+            for name, right in zip("sa", truth[row["g"],], strict=True):
+                held.append(row[f"{name}_low"] <= right <= row[f"{name}_high"])
+    assert np.mean(held) >= 0.95, np.mean(held)

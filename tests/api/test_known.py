@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.cli.answers import as_csv
+from eddyline.cli.asking import as_csv
 
 _QUERIES = {
     "one": "SELECT MEDIAN(x) AS middle, MAX(x) AS top, MIN(d) AS first, COUNT(*) AS n, SUM(z) AS nothing FROM r",

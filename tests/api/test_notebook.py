@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 
 SVG = "{http://www.w3.org/2000/svg}"

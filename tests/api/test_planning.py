@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.plan.demands import WorkloadQuery
-from eddyline.plan.size.shapes import parse_bytes
+from eddyline.plan.size.specs import parse_bytes
 from eddyline.sql.query import Query
 from tests.data.multi_joins import QUERIES, SCHEMAS, filled, tables, workload
 from tests.oracles.duckdb_sql import exact
@@ -264,3 +264,28 @@ def test_what_cannot_be_kept_is_refused():
         other.query("chain", POOL["chain"]).plan(keep=old)
     with pytest.raises(el.PlanError, match=r"el\.Statistics"):
         workload().plan(statistics="statistics.json")
+
+
+@pytest.mark.parametrize("method", ["agms", "hash"])
+def test_sizing_by_error_uses_the_sketches_where_they_answer(method):
+    budgets, errors = [], []
+    for samples in (True, False):
+        workload = el.Workload(error=0.1, seed=1, samples=samples)
+        workload.stream("r", "a BIGINT, b BIGINT").stream("s", "b BIGINT, c BIGINT").stream("t", "c BIGINT")
+        chain = "SELECT COUNT(*) FROM r JOIN s ON r.b = s.b JOIN t ON s.c = t.c"
+        workload.query("chain", chain, method=method)
+        plan = workload.plan()
+        budgets.append(plan.layout.budget)
+        errors.append(plan.expected_errors()["chain"])
+    assert budgets[0] == pytest.approx(budgets[1], rel=0.15)  # a sample of 1 KB stands next to the sketches
+    assert max(errors) <= 0.1
+
+
+def test_expected_errors_of_sketches_next_to_a_sample_fall_with_the_budget():
+    found = []
+    for budget in ("64 KB", "1 MB", "16 MB"):
+        workload = el.Workload(budget=budget, seed=1).stream("r", "a BIGINT").stream("s", "a BIGINT")
+        workload.query("n", "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a", method="agms")
+        found.append(workload.plan().expected_errors()["n"])
+    assert found[0] == pytest.approx(4 * found[1], rel=0.1)
+    assert found[1] == pytest.approx(4 * found[2], rel=0.1)

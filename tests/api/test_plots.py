@@ -12,8 +12,7 @@ import eddyline as el
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import Groups
 from eddyline.api.plots import plot_answers, plot_groups
-from eddyline.api.run import Run
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import Run, StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 
 QUERIES = {

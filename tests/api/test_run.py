@@ -1,12 +1,14 @@
 """States from stores, without Spark: freshness, negative net counts, plans that change."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import eddyline as el
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.api.durable import from_epoch, stamp
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 
 
@@ -106,3 +108,15 @@ def test_freshness_covers_the_streams_that_are_named():
     assert whole.of(["a"]).lag == 10.0
     assert (whole.of(["a"]).late, whole.of(["b"]).late) == (2, 0)
     assert "10.0 s ago" in str(whole.of(["a"]))
+
+
+def test_a_batch_writer_says_what_it_cannot_use(tmp_path):
+    plan = el.Workload(budget="64 KB").stream("s", "k BIGINT").query("n", "SELECT COUNT(*) FROM s").plan()
+    with pytest.raises(el.PipelineError, match="'t' is not in the plan, which has s"):
+        plan.batch_writer("t", store=tmp_path / "state", checkpoint=tmp_path / "c")
+    with pytest.raises(el.PipelineError, match="give a path"):
+        plan.batch_writer("s", store=tmp_path / "state", checkpoint="s3://bucket/c")
+    writer = pickle.loads(pickle.dumps(plan.batch_writer("s", store=tmp_path / "state", checkpoint=tmp_path)))
+    with pytest.raises(el.PipelineError, match="there is no checkpoint at"):
+        writer(None, 0)
+    assert not (tmp_path / "state").exists()

@@ -4,7 +4,7 @@ import pytest
 
 import eddyline as el
 from eddyline.api.durable import from_epoch
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 from tests.data.stream_samples import CHAIN, PAIRS, STREAMS, filled, in_second_stage, rows, workload
 

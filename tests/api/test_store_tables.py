@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.answer.every_query import FRESHNESS
-from eddyline.api.batch_job import state_of
-from eddyline.api.start import StartOptions, open_store
+from eddyline.answer.query import FRESHNESS
+from eddyline.api.jobs import state_of
+from eddyline.api.run import StartOptions, open_store
 from eddyline.api.store_tables import StoreQuestion
 from eddyline.ingest.sections import to_sections
 from eddyline.store.layout import epoch_name

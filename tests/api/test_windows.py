@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.plan.windows.window import parse_window
+from eddyline.plan.windows import parse_window
 from tests.data.windows import MINUTE, TABLES, oracle, plan, rows
 
 

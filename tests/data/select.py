@@ -2,7 +2,7 @@
 
 import sqlglot
 
-from eddyline.sql.spellings import with_plain_spellings
+from eddyline.sql.parse import with_plain_spellings
 
 
 def parsed_expression(text):

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from eddyline.answer.sets.condition import Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import Except, Intersect, Member, Union
 
 EXPRESSIONS = st.recursive(
     st.integers(0, 3).map(Member),

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.cli import app
 
 PIPELINE = """
@@ -47,7 +47,7 @@ def pipeline(tmp_path):
 
 
 def test_a_renamed_column_leaves_queries_answered_that_do_not_read_it(pipeline):
-    asked = 'sums = { sql = "SELECT SUM(x) FROM s", method = "hash" }\n'
+    asked = 'sums = "SELECT SUM(x) FROM s"\n'
     pipeline.write_text(PIPELINE + asked)
     where = pipeline.parent / "state"
     shutil.rmtree(where)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.cli import app
-from eddyline.ingest.json_lines import json_fields
+from eddyline.ingest.files import json_fields
 from eddyline.spark.causes import cause_of
 
 COLUMNS = "k BIGINT, x DOUBLE, day DATE"

@@ -32,7 +32,6 @@ HOSTILE = {
     "a negative budget": PIPELINE.replace('"64 KB"', "-5").encode(),
     "unknown setting": PIPELINE.replace("budget", "budgte").encode(),
     "unknown table": PIPELINE.replace("[queries]", "[querries]").encode(),
-    "no queries": PIPELINE.replace('n = "SELECT COUNT(*) FROM s"', "").encode(),
     "no streams": b"[queries]\nn = 'SELECT COUNT(*) FROM s'",
     "bad SQL": PIPELINE.replace("COUNT(*)", "COUNT(*").encode(),
     "bad window": PIPELINE.replace('"SELECT COUNT(*) FROM s"', '{ sql = "SELECT COUNT(*) FROM s", window = "soon" }').encode(),

@@ -13,12 +13,12 @@ import pytest
 import eddyline as el
 from eddyline.answer import notes
 from eddyline.api.durable import from_epoch
+from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, prepare_run
+from eddyline.api.run import StartOptions, open_store
 from eddyline.api.sources import batch_source
-from eddyline.api.start import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
-from eddyline.spark.sources import read_frame
+from eddyline.spark.sources.frames import read_frame
 
 DAY = 86_400
 NOW = int(time.time())

@@ -9,12 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.cli import app
 from eddyline.errors import ChangeError
-from eddyline.spark.awaited import AwaitedFrame
-from eddyline.spark.checkpoint import Checkpoint, LocalFolder
+from eddyline.spark.checkpoint import AwaitedFrame, Checkpoint, LocalFolder
 from eddyline.spark.stream import StreamFeed
 from eddyline.store import Store
 
@@ -130,7 +129,7 @@ def test_what_needs_no_spark_is_refused_before_it_starts(tmp_path, monkeypatch, 
 def test_locks_and_other_plans_are_refused_before_spark_starts(tmp_path, monkeypatch):
     monkeypatch.setattr("eddyline.cli.console.session", lambda *_: pytest.fail("Spark was started"))
     path = written(tmp_path, PIPELINE.format(form="json"))
-    from eddyline.api.start import StartOptions, open_store
+    from eddyline.api.run import StartOptions, open_store
 
     with open_store(load_pipeline(path).plan().layout, str(tmp_path / "state"), StartOptions()):
         assert "is held by process" in run("run", path, code=1)

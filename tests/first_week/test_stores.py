@@ -84,7 +84,7 @@ def test_the_time_is_the_newest_streams_and_the_lag_is_said_to_be_anothers():
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_run_tells_its_progress(pipeline, form, monkeypatch):
-    monkeypatch.setattr("eddyline.cli.progress._EVERY", 0.0)
+    monkeypatch.setattr("eddyline.cli.console._EVERY", 0.0)
     told = run("run", pipeline, "--once", "--log-format", form)
     assert re.search(r"stopped at epoch 1, 5 rows .* 0 late, [\d,]+ bytes of state", told.replace("\n", " "))
     if form == "json":

@@ -128,7 +128,7 @@ def test_sizes_are_spelled_in_many_ways(size):
     "window", ["5 min", "5m", "300 s", "300s", "300 sec", "5 minutes", "5 Minutes", "300000 ms"]
 )
 def test_lengths_of_time_are_spelled_in_many_ways(window):
-    from eddyline.plan.windows.window import parse_duration
+    from eddyline.plan.windows import parse_duration
 
     assert parse_duration(window) == 300_000_000
 

@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eddyline as el
-from eddyline.answer import origin
-from eddyline.api import start
+from eddyline.answer import query as origin
+from eddyline.api import run as start
+from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run import Run
-from eddyline.api.run_job import HowToRun, prepare_run
 from eddyline.api.workload import Workload
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.ingest.arrow_path import project_table, read_table
@@ -245,7 +245,7 @@ class Life:
             ):
                 for name in self.random.sample(STREAMS, 2):
                     engine = Engine(self.root / self.data / name, followed[name], step)
-                    feed = StreamFeed(name, run._take, opened[name])
+                    feed = StreamFeed(name, run.take_batch, opened[name])
                     feed._query = SimpleNamespace(id=engine.start(), isActive=False, exception=lambda: None)
                     feed._folder = folders[name]
                     feed._named.set()

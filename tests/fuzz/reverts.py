@@ -16,22 +16,19 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.answer import query
-from eddyline.answer.groups import entries, table_moments
+from eddyline.answer.groups import entries
+from eddyline.answer.groups import entries as table_moments
 from eddyline.answer.joins import missing, sampled, sampled_values
 from eddyline.ingest import arrow_path
 from eddyline.sample.join import Join
-from eddyline.sql import (
-    aggregates,
-    arrow_eval,
-    arrow_numbers,
-    arrow_text,
-    arrow_types,
-    conditions,
-    semi_joins,
-    subqueries,
-    typing,
-)
-from eddyline.sql.coercion import BOOLEAN, INT
+from eddyline.sql import aggregates, arrow_eval, typing
+from eddyline.sql import arrow_values as arrow_numbers
+from eddyline.sql import arrow_values as arrow_text
+from eddyline.sql import arrow_values as arrow_types
+from eddyline.sql import joins as semi_joins
+from eddyline.sql import joins as subqueries
+from eddyline.sql import links as conditions
+from eddyline.sql.typing import BOOLEAN, INT
 
 
 def _pasted(node):

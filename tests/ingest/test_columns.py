@@ -1,7 +1,6 @@
 """The columns that leave the JVM: nothing twice, and keys of several columns from parts that travel anyhow."""
 
-from eddyline.ingest.columns import lean_columns
-from eddyline.ingest.projection import Projection
+from eddyline.ingest.projection import Projection, lean_columns
 from eddyline.plan.layout import Measure
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
@@ -17,19 +16,19 @@ def lean(keys=(), measures=()):
 
 
 def test_a_key_and_its_measures_are_one_column():
-    found = lean([Key((A,)), Key((A,), null_is_value=True)], [Measure(A), Measure(A, 2)])
+    found = lean([Key((A,)), Key((A,), null_is_value=True)], [Measure(A, 1), Measure(A, 2)])
     assert found.names == ["k0_0"]
     assert set(found.twins) == {"k0_0", "k1_0", "m0", "m1"}
 
 
 def test_decimals_are_one_column_only_where_they_are_whole():
-    assert lean([Key((WHOLE,))], [Measure(WHOLE)]).names == ["k0_0"]
-    assert lean([Key((PRICE,))], [Measure(PRICE), Measure(PRICE, 2)]).names == ["k0_0", "m0"]
+    assert lean([Key((WHOLE,))], [Measure(WHOLE, 1)]).names == ["k0_0"]
+    assert lean([Key((PRICE,))], [Measure(PRICE, 1), Measure(PRICE, 2)]).names == ["k0_0", "m0"]
 
 
 def test_one_text_of_two_types_is_two_columns():
     wider = Expression("a", SqlType("decimal", 12, 2))
-    assert lean([Key((A,))], [Measure(wider)]).names == ["k0_0", "m0"]
+    assert lean([Key((A,))], [Measure(wider, 1)]).names == ["k0_0", "m0"]
 
 
 def test_a_key_of_several_columns_is_hashed_where_its_parts_do_not_travel():

@@ -5,8 +5,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 
-from eddyline.ingest.connect_types import UNAVAILABLE
-from eddyline.ingest.envelopes import EnvelopeReader
+from eddyline.ingest.debezium import UNAVAILABLE, EnvelopeReader
 from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("s", "id BIGINT, x DECIMAL(8,2), note STRING, raw BINARY, at TIMESTAMP_NTZ")

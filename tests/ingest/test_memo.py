@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
-from eddyline.ingest.memo import Memo
+from eddyline.ingest.snapshot import Memo
 
 QUERIES = {
     "rows": "SELECT COUNT(*) FROM a",

@@ -5,10 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from eddyline.ingest import stream_spec
+from eddyline.ingest import projection as stream_spec
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.spark.partials import Merger, partial_rows
+from eddyline.spark.tasks import Merger, partial_rows
 from tests.data.stream_samples import CHAIN, PAIRS, STREAMS, filled, rows, skewed, workload
 
 QUERIES = {"pairs": PAIRS, "chain": CHAIN, "kinds": "SELECT COUNT(DISTINCT k) FROM b"}

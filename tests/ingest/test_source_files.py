@@ -1,6 +1,6 @@
 """Which files of a folder count as there."""
 
-from eddyline.ingest.source_files import lacks_files
+from eddyline.ingest.files import lacks_files
 
 
 def test_files_that_a_job_has_not_finished_are_not_there_yet(tmp_path):

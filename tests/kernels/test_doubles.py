@@ -29,7 +29,7 @@ def test_words_add_up_to_the_sum(values):
 @given(st.lists(SMALLER, max_size=20))
 def test_words_of_squares_add_up_to_the_sum_of_squares(values):
     words = doubles.split(np.array(values, dtype=np.float64))
-    squares = doubles.squared(words)
+    squares = doubles.product(words, words)
     assert np.all((squares[1:-1] >= 0) & (squares[1:-1] < 1 << doubles.BITS))
     assert squares[0].tolist() == words[0].tolist()
     assert doubles.whole(squares.astype(object).sum(axis=1)) * UNIT**2 == sum(
@@ -37,11 +37,34 @@ def test_words_of_squares_add_up_to_the_sum_of_squares(values):
     )
 
 
+@given(st.lists(st.tuples(SMALLER, SMALLER, st.integers(-(2**63) + 1, 2**63 - 1)), max_size=20))
+def test_words_of_products_add_up_to_the_sum_of_products(rows):
+    left, right = (doubles.split(np.array([row[k] for row in rows], dtype=np.float64)) for k in (0, 1))
+    whole = doubles.split_integers(np.array([row[2] for row in rows], dtype=np.int64))
+    for found, truth, unit in (
+        (doubles.product(left, right), [cut(x) * cut(y) for x, y, _ in rows], UNIT**2),
+        (doubles.product(whole, left), [cut(x) * n for x, _, n in rows], UNIT),
+        (
+            doubles.product(doubles.product(left, right), left),
+            [cut(x) ** 2 * cut(y) for x, y, _ in rows],
+            UNIT**3,
+        ),
+        (
+            doubles.product(doubles.product(whole, whole), whole),
+            [Fraction(n) ** 3 for *_, n in rows],
+            Fraction(1),
+        ),
+    ):
+        assert doubles.whole(found.astype(object).sum(axis=1)) * unit == sum(truth, Fraction(0))
+        assert np.all(np.abs(found[1:-1]) < 1 << doubles.BITS)
+
+
 def test_the_largest_numbers_have_squares():
     largest = np.nextafter(doubles.LARGEST_SQUARED, 0.0)
     full = float(2**31 - 1) + float(2**22 - 1) / 2**22
     for value in (largest, -largest, full, 1.5, 2.0**-68, -0.0):
-        found = doubles.whole(doubles.squared(doubles.split(np.array([value])))[:, 0])
+        words = doubles.split(np.array([value]))
+        found = doubles.whole(doubles.product(words, words)[:, 0])
         assert found * UNIT**2 == Fraction(value) ** 2
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.kernels.distinct import LANE_PRIME
-from eddyline.kernels.set_cells import MOST_COUNT, cell_patterns, small_inverses
+from eddyline.kernels.sets import MOST_COUNT, cell_patterns, small_inverses
 from eddyline.sketch.distinct import DistinctSpec
 from tests.oracles.sets import counters_of, pattern_of
 

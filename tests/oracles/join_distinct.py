@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from eddyline.answer.distinct_joins.samples import SketchedSide
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.counters import key_array
 
 
 def net_tuples(updates):

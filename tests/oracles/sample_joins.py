@@ -6,9 +6,8 @@ import numpy as np
 
 from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.join import Join
-from eddyline.sample.roster import Roster, make_roster
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
-from eddyline.sample.state import SampleState, fresh_rosters
+from eddyline.sample.state import Roster, SampleState, fresh_rosters, make_roster
 
 
 def dictionary(spec, rows):

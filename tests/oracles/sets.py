@@ -6,8 +6,8 @@ from math import exp, factorial
 
 import numpy as np
 
-from eddyline.answer.sets.condition import Except, Intersect, Member, Union
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.answer.sets.expression import Except, Intersect, Member, Union
+from eddyline.sketch.counters import key_array
 
 EMPTY, PURE, MANY = 0, 1, 2
 

@@ -6,10 +6,9 @@ from math import isqrt
 import numpy as np
 from scipy.optimize import minimize
 
-from eddyline.plan.sharing.average_gain import ROOT_BITS
-from eddyline.plan.sharing.compute_space import final_components, numbered
+from eddyline.plan.sharing.gain import ROOT_BITS
 from eddyline.plan.sharing.join_graph import End, Query, Vertex
-from eddyline.plan.sharing.max_error import largest_weights
+from eddyline.plan.sharing.space import final_components, largest_weights, numbered
 
 
 def least_average_error(graph, budget):

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from eddyline.kernels.mixing import PRIME61
-from eddyline.sketch.hash_families import parameters
+from eddyline.kernels.hashing import PRIME61
+from eddyline.sketch.keys import parameters
 
 MASK64 = (1 << 64) - 1
 P61 = int(PRIME61)

@@ -7,8 +7,7 @@ import pytest
 
 import eddyline as el
 from eddyline.plan.layout import Demand
-from eddyline.plan.size.allocation import Bundle, Reader
-from eddyline.plan.size.largest_error import minimise_errors_in_turn
+from eddyline.plan.size.allocation import Bundle, Reader, minimise_errors_in_turn
 
 STEPS = (10, 20, 40, 80)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.api.pipeline import load_pipeline
-from eddyline.plan.show.memory import memory_of
+from eddyline.plan.show.explain import memory_of
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.toml"))
 

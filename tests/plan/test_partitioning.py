@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.partition.histograms import Histogram, equi_depth
-from eddyline.plan.partition.link_statistics import LinkStatistics, link_statistics
+from eddyline.plan.partition.histograms import Histogram, equi_depth, literal
 from eddyline.plan.partition.partitioning import (
+    LinkStatistics,
     Partitioning,
     allocate_space,
     cell_self_joins,
     joint_gain,
+    link_statistics,
     partition_link,
     partition_links,
 )
-from eddyline.plan.partition.value_ranges import literal
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.types import Column, SqlType
 from tests.oracles import partitioning as naive

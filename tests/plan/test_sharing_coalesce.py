@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs, coalescing_steps
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
-from eddyline.plan.sharing.link_classes import is_well_formed
+from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex, is_well_formed
 from tests.oracles import sharing as naive
 
 OBJECTIVES = ("average", "largest")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.plan.sharing.average_gain import AverageGain
+from eddyline.plan.sharing.gain import AverageGain, LargestGain
 from eddyline.plan.sharing.join_graph import JoinGraph
-from eddyline.plan.sharing.largest_gain import LargestGain
 from tests.oracles import sharing as naive
 
 GAINS = {"average": AverageGain, "largest": LargestGain}

@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.plan.sharing.coalesce import coalesce_join_graphs
-from eddyline.plan.sharing.hash_slots import hash_slots
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
-from eddyline.plan.sharing.link_classes import (
+from eddyline.plan.sharing.join_graph import (
     Conflict,
     DifferentRoles,
+    End,
+    JoinGraph,
+    Query,
+    Vertex,
     conflict,
+    hash_slots,
     is_well_formed,
     link_classes,
 )

@@ -9,11 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.sharing.compute_space import compute_space, final_components, numbered
-from eddyline.plan.sharing.flow_graph import FlowGraph, max_flow, whole_numbers
+from eddyline.plan.sharing.flow_graph import (
+    FlowGraph,
+    backward_mark,
+    forward_mark,
+    max_flow,
+    select_edges,
+    whole_numbers,
+)
 from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
-from eddyline.plan.sharing.max_error import minimise_largest_error
-from eddyline.plan.sharing.select_edges import backward_mark, forward_mark, select_edges
+from eddyline.plan.sharing.space import compute_space, final_components, minimise_largest_error, numbered
 from tests.oracles import sharing as naive
 
 # Paragraph 0074: V(Q1) = {v1, v2, v4}, V(Q2) = {v2, v3}, V(Q3) = {v4, v5}, weights 3, 3, 9; from zero on here.

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
-from eddyline.plan.size.shapes import parse_bytes, shape_for
+from eddyline.plan.size.specs import parse_bytes, shape_for
 
 
 @given(st.integers(16 * 7, 10**7))

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.sample.join import Join
-from eddyline.sample.messages import exact_total, sampled_messages
-from eddyline.sample.set_members import set_values
+from eddyline.sample.messages import exact_total, sampled_messages, set_values
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from eddyline.sample.state import SampleState
 from tests.data.dictionaries import dictionary

@@ -8,12 +8,10 @@ import pytest
 
 from eddyline.answer.joins.sampled_values import SampledQuantity, SampledValues
 from eddyline.sample.join import Join
-from eddyline.sample.messages import exact_total
+from eddyline.sample.messages import exact_total, set_values
 from eddyline.sample.reduction import bytes_of, reduced, shrink_to_fit
-from eddyline.sample.roster import Roster, make_roster
-from eddyline.sample.set_members import set_values
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, Regrouped, SampleSpec, Shape, View
-from eddyline.sample.state import SampleState
+from eddyline.sample.state import Roster, SampleState, make_roster
 from tests.data.dictionaries import dictionary
 
 ONE, TWO = DictionarySpec((0,), 0, 0), DictionarySpec((0, 1), 0, 0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eddyline.sample.roles import Turn, turn_of, turned
+from eddyline.sample.join import Turn, turn_of, turned
 
 MESSAGE = [3, 0, 1, -2, 0]  # three values, then the NULL places of two relations
 MADE = {

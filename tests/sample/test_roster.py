@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.sample.roster import ENTRY_BYTES, Roster, make_roster, probability_of, ranks_below
+from eddyline.sample.state import ENTRY_BYTES, Roster, make_roster, probability_of, ranks_below
 
 SEED = 17
 KEYS = np.concatenate([np.arange(-50, 50), np.array([-(2**63), 2**63 - 1, 2**40])])

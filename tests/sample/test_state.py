@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.sample.roster import Roster, make_roster
-from eddyline.sample.state import SampleState, followed, fresh_rosters, under_one_roster
+from eddyline.sample.state import Roster, SampleState, followed, fresh_rosters, make_roster, under_one_roster
 from eddyline.sketch.keys import chain
 from tests.data.dictionaries import dictionary, one_stream_spec, plain, state
 from tests.oracles import stream_samples as naive

@@ -206,3 +206,18 @@ def test_a_request_that_is_no_http_gets_a_400_and_the_server_lives(client):
         raw.sendall(b"\x00\xff nonsense\r\n\r\n")
         assert b"400" in raw.recv(4096)
     assert client.get("healthz").status_code == 200
+
+
+AROUND = "WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT region, n, n - 1 AS m FROM t ORDER BY n"
+
+
+def test_sql_around_aggregates_is_a_table(store, client):
+    told = client.get("api/v1/answer", params={"sql": AROUND, "limit": 2}).raise_for_status().json()
+    expected = el.open(store.where).sql(AROUND)
+    assert [each["name"] for each in told["columns"]] == expected.column_names
+    assert told["rows"] == [list(row.values()) for row in expected.to_pylist()[:2]]
+    assert told["number_of_rows"] == expected.num_rows
+    assert {each["role"] for each in told["columns"]} == {"label", "value", "low", "high"}
+    refused = client.get("api/v1/answer", params={"sql": "SELECT * FROM orders"})
+    assert refused.status_code == 422
+    assert "rows are not kept" in refused.json()["error"]["message"]

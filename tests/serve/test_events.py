@@ -70,7 +70,7 @@ def test_a_server_that_ends_lets_its_clients_go(store):
 
 
 def test_no_more_clients_than_there_is_room_for(store, client, monkeypatch):
-    monkeypatch.setattr("eddyline.serve.events.MOST_CLIENTS", 2)
+    monkeypatch.setattr("eddyline.serve.watcher.MOST_CLIENTS", 2)
     listeners = [Listener(client) for _ in range(2)]
     until(lambda: all(each.views for each in listeners))
     response = client.get("api/v1/events")

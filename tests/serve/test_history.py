@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eddyline as el
-from eddyline.serve import history
-from eddyline.serve.history import History, HistoryFile, Point, Series
+from eddyline.serve import view as history
+from eddyline.serve.view import History, HistoryFile, Point, Series
 from tests.data.moving_store import MovingStore
 from tests.serve.conftest import serving
 from tests.serve.waiting import until

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from eddyline.errors import SketchError
-from eddyline.sketch.hash_families import derive_seed, parameters
+from eddyline.sketch.counters import key_array
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.keys import derive_seed, parameters
 
 FUNCTIONS = 4000
 GOLDEN_SEED = 17406508172216586042

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 from eddyline.errors import CorruptState, FormatVersion, IncompatibleSpecs, SketchError
 from eddyline.sketch.agms import AgmsSpec
+from eddyline.sketch.counters import TotalSpec
+from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.synopsis import Synopsis
-from eddyline.sketch.total import TotalSpec
+from eddyline.sketch.two_level import TwoLevelSpec
 from tests.oracles import sketches as naive
 
 KEYS = st.integers(-(2**63), 2**63 - 1)
@@ -145,3 +148,26 @@ def test_golden_counters_guard_the_format():
         np.array([0, 1, -1, 2**62]), weights=np.array([1, 10, 100, 1000])
     )
     assert poly.counters.tolist() == GOLDEN_POLY4
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        DyadicSpec(8, 16, 3, 1, "poly4"),
+        DyadicSpec(8, 16, 3, 1, is_scanned=True),
+        TwoLevelSpec(4, 5, 1, 16, spread=True),
+        TwoLevelSpec(4, 5, 1, 16),
+        JdSketchSpec(2, 2, 4, 4, 1, key_bits=16),
+    ],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_the_documents_synopses_are_synopses_like_all_others(spec):
+    rng = np.random.default_rng(3)
+    keys = [rng.integers(0, 200, 60) for _ in range(spec.edges)]
+    whole, empty = Synopsis(spec).update(*keys), Synopsis(spec)
+    first, rest = (empty.update(*(key[part] for key in keys)) for part in (slice(0, 20), slice(20, None)))
+    assert first + rest == whole
+    assert whole - rest == first
+    assert whole.update(*keys, weights=np.full(60, -1)) == empty
+    assert Synopsis.from_bytes(whole.to_bytes()) == whole
+    assert spec.touched > 0

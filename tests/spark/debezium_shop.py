@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.sql.arrow_types import to_arrow
+from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.schema import parse_schema
 
 TABLES = """

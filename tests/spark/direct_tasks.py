@@ -5,11 +5,10 @@ import pyarrow as pa
 import eddyline as el
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import projection_of
-from eddyline.spark.direct.doubt import Doubt
+from eddyline.spark.direct.files import Doubt
 from eddyline.spark.direct.planning import scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
-from eddyline.spark.partials import Merger, from_batches
-from eddyline.spark.tasks import encode_spec
+from eddyline.spark.tasks import Merger, encode_spec, from_batches
 
 
 def scanned(plan, paths, tasks=3):

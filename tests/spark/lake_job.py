@@ -1,4 +1,4 @@
-"""`eddyline` and Spark SQL over tables of Delta and Iceberg, on a Spark that their connectors were built for.
+"""`eddyline` and Spark SQL over tables of Delta and Iceberg.
 
 python -m tests.spark.lake_job JARS WAREHOUSE reads commands from standard input, as JSON: [query] or a command line, runs them on one
 session, and writes what each gave: rows, or [exit code, output]. With PIPELINE STEP NTH it is `eddyline run` of a pipeline,
@@ -6,25 +6,19 @@ killed with -9 when its NTH commit reaches STEP.
 """
 
 import json
-import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pyspark
-import pytest
 
-from tests.spark.maven_jars import CACHE, jars_of
+from eddyline.spark.sources.connectors import connector_of
+from tests.spark.maven_jars import CACHE, connector_jars
 from tests.spark.stream_job import end_group, kill_at
 
 TOLD = "told: "
-SPARK = "4.1.4"
-"""The newest Spark that both formats had a release for."""
-CONNECTORS = {
-    "delta": "io.delta:delta-spark_4.1_2.13:4.3.1",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-}
+LAKES = [form for form in ("delta", "iceberg") if connector_of(form).release]
+"""The formats that have a connector for the installed Spark."""
 CONF = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.stats.collect": "false",
@@ -37,51 +31,19 @@ CONF = {
 }
 
 
-def spark_path():
-    """Return the folder of a PySpark that the connectors fit, or skip the test where it cannot be had."""
-    if pyspark.__version__.startswith("4.1."):
-        return pathlib.Path(pyspark.__file__).parents[1]
-    folder = CACHE / f"pyspark-{SPARK}"
-    if folder.is_dir():
-        return folder
-    making = CACHE / f"{folder.name}.{os.getpid()}"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--target",
-        str(making),
-        f"pyspark=={SPARK}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode != 0:
-        shutil.rmtree(making, ignore_errors=True)
-        pytest.skip(
-            f"no Delta or Iceberg was built for Spark {pyspark.__version__}, and pip does not give {SPARK}"
-        )
-    making.rename(folder)
-    return folder
-
-
 def lake_jars():
-    """Return the folder with the connectors' own jars: what else they need comes with Spark."""
-    folder = CACHE / "lakes"
-    for coordinates in CONNECTORS.values():
-        _, artifact, version = coordinates.split(":")
+    """Return the folder with the connectors' own jars: what else they need comes with Spark; or skip the test."""
+    if not LAKES:
+        connector_jars("delta")
+    folder = CACHE / f"lakes-{pyspark.__version__}"
+    for form in LAKES:
+        _, artifact, version = connector_of(form).coordinates.split(":")
         if not (folder / f"{artifact}-{version}.jar").is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            for jar in jars_of(coordinates).glob("*.jar"):
+            for jar in connector_jars(form).glob("*.jar"):
                 if jar.name.startswith(("delta-", "iceberg-", "unitycatalog-")):
                     shutil.copy(jar, folder)
     return folder
-
-
-def environment():
-    """Return the variables that let a process take the other Spark."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(spark_path()), *filter(None, sys.path)])}
 
 
 class Shell:
@@ -91,7 +53,7 @@ class Shell:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.spark.lake_job", *map(str, arguments)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True, env=environment(),
+            start_new_session=True,
         )  # fmt: skip
 
     def _say(self, words):
@@ -129,7 +91,7 @@ def _serve_commands(jars, warehouse):
     from eddyline.spark.session import local_session
 
     conf = {**CONF, "spark.sql.catalog.lake.warehouse": warehouse}
-    spark = local_session(jars=[jars], conf=conf, formats=list(CONNECTORS))
+    spark = local_session(jars=[jars], conf=conf, formats=LAKES)
     spark.stop, console.session = (lambda: None), (lambda *_: spark)
     for line in sys.stdin:
         words = json.loads(line)

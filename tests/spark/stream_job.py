@@ -123,7 +123,7 @@ def end_group(group):
 
 def kill_at(step, nth):
     """Let this process be killed with -9 when its NTH commit reaches a step."""
-    from eddyline.api import start
+    from eddyline.api import run as start
 
     reached, plain = 0, start.Options
 

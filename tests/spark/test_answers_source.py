@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 
 import eddyline as el
-from eddyline.api.batch_job import state_of
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.jobs import state_of
+from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.store import Reader
@@ -165,7 +166,11 @@ def test_a_batch_that_comes_again_is_the_same_while_its_epoch_is_kept_and_empty_
     assert listener.batches[0] == first[0]
     forget_commit(tmp_path / "checkpoint", 1)
     feed.commit(4)
-    assert listener.hear(availableNow=True) == [[], [6]]
+    if hasattr(DataSourceStreamReader, "prepareForTriggerAvailableNow"):
+        assert listener.hear(availableNow=True) == [[], [6]]
+    else:  # such a Spark ends after the batch that comes again
+        assert listener.hear(availableNow=True) == [[]]
+        assert listener.hear(availableNow=True) == [[6]]
     assert listener.batches[2] == at_epoch(feed.where, 6)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.spark.blocks import pack, unpack
+from eddyline.spark.tasks import pack, unpack
 
 WORDS = st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200) | st.just(0)
 

@@ -15,9 +15,8 @@ from eddyline.api.pipeline import load_pipeline
 from tests.spark.debezium_server import CONNECTOR, WORKER, Debezium
 from tests.spark.debezium_shop import Shop, pipeline_text
 from tests.spark.kafka_broker import BROKER, Broker
-from tests.spark.kafka_connector import connector_jars
 from tests.spark.kafka_job import Child, settled
-from tests.spark.maven_jars import jars_of
+from tests.spark.maven_jars import connector_jars, jars_of
 from tests.spark.postgres_server import server
 
 pytestmark = [
@@ -44,7 +43,7 @@ LIVE = [
 
 @pytest.fixture(scope="module")
 def jars():
-    return connector_jars()
+    return connector_jars("kafka")
 
 
 @pytest.fixture(scope="module")

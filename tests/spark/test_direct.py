@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 import eddyline as el
-from eddyline.api.batch_job import build_state
+from eddyline.api.jobs import build_state
 from eddyline.api.pipeline import load_pipeline
 from eddyline.ingest.arrow_path import DIRECTLY
 from tests.data.frames import ALL_TYPES, ALL_TYPES_DDL, all_types

@@ -16,8 +16,7 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.projection import project
 from eddyline.spark.direct import files as direct_files
 from eddyline.spark.direct import scan as direct_scan
-from eddyline.spark.direct.doubt import Doubt
-from eddyline.spark.direct.files import DataFile, Piece, in_tasks
+from eddyline.spark.direct.files import DataFile, Doubt, Piece, in_tasks
 from eddyline.spark.direct.planning import scan_of
 from tests.data.frames import ALL_TYPES_DDL, all_types
 from tests.spark.direct_tasks import scanned

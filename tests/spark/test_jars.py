@@ -8,8 +8,13 @@ import pyspark
 import pytest
 
 import eddyline as el
-from eddyline.spark.connectors import connector_conf, connector_of, find_connector
-from eddyline.spark.jars import jar_files, jar_settings
+from eddyline.spark.sources.connectors import (
+    connector_conf,
+    connector_of,
+    find_connector,
+    jar_files,
+    jar_settings,
+)
 
 KAFKA = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 PIPELINE = """
@@ -94,7 +99,7 @@ def test_jars_are_files_and_folders(tmp_path):
 
 def test_connectors_are_found_in_folders_and_in_what_was_fetched(tmp_path):
     assert connector_of("parquet") is None
-    assert connector_of("delta", "4.1.2").coordinates == "io.delta:delta-spark_4.1_2.13:4.3.1"
+    assert connector_of("delta", "4.1.2").coordinates == "io.delta:delta-spark_4.1_2.13:4.4.0"
     assert connector_of("delta", "9.9.0").coordinates == "io.delta:delta-spark_9.9_2.13:<its newest version>"
     name = KAFKA.split(":", 1)[1].replace(":", "-")
     jar(tmp_path / "fits" / f"{name}.jar")

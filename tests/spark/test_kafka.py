@@ -11,9 +11,9 @@ import eddyline as el
 from eddyline.api.pipeline import load_pipeline
 from eddyline.store import Store
 from tests.spark.kafka_broker import Broker
-from tests.spark.kafka_connector import connector_jars
 from tests.spark.kafka_job import Child, settled
 from tests.spark.kafka_tables import PARTITIONS, Tables, pipeline_text
+from tests.spark.maven_jars import connector_jars
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def jars():
-    return connector_jars()
+    return connector_jars("kafka")
 
 
 @pytest.fixture(scope="module")

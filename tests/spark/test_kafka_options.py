@@ -4,7 +4,7 @@ import pytest
 
 import eddyline as el
 from eddyline.spark.causes import cause_of
-from eddyline.spark.kafka import kafka_options
+from eddyline.spark.sources.kafka import kafka_options
 
 GIVEN = {"kafka.bootstrap.servers": "host:9092", "subscribe": "t"}
 LOST = """Job aborted due to stage failure: Task 0 in stage 6.0 failed 1 times, most recent failure: Lost task 0.0:

@@ -1,6 +1,7 @@
 """Tables of Delta and Iceberg: rows and then changes, answers held to the table itself, and what is refused."""
 
 import decimal
+import os
 import pathlib
 import shutil
 import subprocess
@@ -11,10 +12,10 @@ import pytest
 
 import eddyline as el
 from eddyline.api.pipeline import load_pipeline
-from tests.spark.lake_job import CONF, Shell, environment, lake_jars
+from tests.spark.lake_job import CONF, LAKES, Shell, lake_jars
+from tests.spark.maven_jars import connector_jars
 
 pytestmark = [
-    pytest.mark.slow,  # they fetch a Spark that Delta and Iceberg fit
     pytest.mark.spark,
     pytest.mark.xdist_group("processes"),
     pytest.mark.timeout(600),
@@ -121,7 +122,6 @@ def work(lake):
 
 
 def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
-    """Then files are vacuumed that it did not read yet."""
     lake.create()
     assert lake.run(samples="false")[0] == 0
     work(lake)
@@ -129,6 +129,14 @@ def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
     assert code == 0, told
     lake.check("state")
     assert el.open(lake.folder / "state").answer("n").freshness.deletes > 40
+
+
+@pytest.mark.slow
+def test_a_batch_has_the_rows_of_a_delta_table_and_vacuumed_files_are_missed(lake):
+    lake.create()
+    assert lake.run(samples="false")[0] == 0
+    work(lake)
+    assert lake.run(samples="false")[0] == 0
     assert lake.shell.command("ask", lake.pipeline("now"))[0] == 0
     lake.check("now")
     assert el.open(lake.folder / "now").answer("n").freshness.deletes == 0
@@ -139,6 +147,7 @@ def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
     assert el.open(lake.folder / "state") == kept
 
 
+@pytest.mark.slow
 def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
     lake.create()
     assert lake.run()[0] == 0
@@ -154,6 +163,7 @@ def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
     lake.check("state")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "nth"), [("begun", 2), ("collected", 2)])
 def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
     lake.create()
@@ -171,6 +181,7 @@ def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
     lake.check("killed")
 
 
+@pytest.mark.slow
 def test_changes_that_cannot_be_told_are_refused(lake):
     lake.create(feed="false")
     refused(lake, "version 1 of the table was written without its change data feed", "early")
@@ -201,6 +212,7 @@ def test_changes_that_cannot_be_told_are_refused(lake):
     lake.check("anew")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -214,6 +226,7 @@ def test_options_that_pass_over_changes_are_refused(lake, options):
     refused(lake, "passes over, in silence", source=f"{FEED}\noptions = {{ {options} }}")
 
 
+@pytest.mark.slow
 def test_a_feed_is_not_counted_as_rows(lake):
     refused(lake, "would count deleted rows as rows", source='options = { readChangeFeed = "true" }')
     refused(lake, "Path does not exist")
@@ -222,16 +235,30 @@ def test_a_feed_is_not_counted_as_rows(lake):
 ICEBERG = 'options = {{ table = "lake.db.{}"{} }}'
 
 
-def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
+def appended_table(lake):
+    """Create a table of Iceberg with two appended snapshots, and return how it is streamed."""
+    if "iceberg" not in LAKES:
+        connector_jars("iceberg")
     lake.name = "lake.db.t"
+    lake.sql(f"DROP TABLE IF EXISTS {lake.name}")
     lake.sql(f"CREATE TABLE {lake.name} ({SCHEMA}) USING iceberg")
     for first in (0, 100):
         lake.sql(f"INSERT INTO {lake.name} SELECT id + {first}, id % 7, id * 1.25 FROM range(100)")
-    appended = {"source": ICEBERG.format("t", ""), "form": "iceberg"}
+    return {"source": ICEBERG.format("t", ""), "form": "iceberg"}
+
+
+def test_iceberg_streams_appended_rows(lake):
+    appended = appended_table(lake)
     assert lake.run(**appended)[0] == 0
     lake.sql(f"INSERT INTO {lake.name} SELECT id, 9, 2 FROM range(10)")
     assert lake.run(**appended)[0] == 0
     lake.check("state")
+
+
+@pytest.mark.slow
+def test_iceberg_has_changes_in_batches_and_refuses_what_is_not_appended(lake):
+    appended = appended_table(lake)
+    assert lake.run(**appended)[0] == 0
     refused(
         lake, "Iceberg has no stream of changes", "feed", f"{FEED}\n{ICEBERG.format('t', '')}", form="iceberg"
     )
@@ -263,8 +290,9 @@ def test_iceberg_streams_appended_rows_and_tells_changes_in_batches(lake):
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "delta_cdf"
 
 
+@pytest.mark.slow
 def test_the_example_ends_with_the_exact_answers(shell):
-    given = {**environment(), "DELTA_JARS": str(lake_jars()), "PYTHON": sys.executable}
+    given = {**os.environ, "DELTA_JARS": str(lake_jars()), "PYTHON": sys.executable}
     done = subprocess.run(
         [EXAMPLE / "run"], env=given, capture_output=True, text=True, check=False, timeout=500
     )

@@ -1,7 +1,7 @@
 """Orders of run, restore, --adopt, --change-plan, --full-refresh, copied, lost and moved checkpoints.
 
 Whatever the order, a run ends with the rows of all files, each once, or is refused and leaves the store as it was. The
-oracle is the number of rows that were written. docs/reference/run.md has the table.
+oracle is the number of rows that were written. docs/how-to/recover.md has the table.
 """
 
 import contextlib

@@ -7,8 +7,15 @@ import pyarrow as pa
 
 import eddyline as el
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.spark.partials import PIECE_BYTES, Merger, from_batches, to_batches
-from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
+from eddyline.spark.tasks import (
+    PIECE_BYTES,
+    Merger,
+    encode_spec,
+    from_batches,
+    merge_task,
+    sketch_task,
+    to_batches,
+)
 
 
 def plan():

@@ -7,10 +7,10 @@ from pyspark.sql import functions as sf
 
 import eddyline as el
 from eddyline.ingest.projection import project
-from eddyline.spark.arrow_batches import BATCH_ROWS, unmeasured_batches
+from eddyline.spark.batch import TASKS_PER_CORE, cores_of, in_few_tasks, merge_tasks, tasks_per_core
 from eddyline.spark.marks import MARK
 from eddyline.spark.projection import project_frame
-from eddyline.spark.task_counts import TASKS_PER_CORE, cores_of, in_few_tasks, merge_tasks, tasks_per_core
+from eddyline.spark.schema import BATCH_ROWS, unmeasured_batches
 from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark
@@ -146,9 +146,8 @@ def test_the_driver_gets_each_chunk_once(spark, plan, frames):
     """Partials of 50 tasks reach the driver merged: one row per touched chunk, one report."""
     from functools import partial
 
-    from eddyline.ingest.stream_spec import stream_spec
-    from eddyline.spark.partials import DDL
-    from eddyline.spark.tasks import encode_spec, merge_task, sketch_task
+    from eddyline.ingest.projection import stream_spec
+    from eddyline.spark.tasks import DDL, encode_spec, merge_task, sketch_task
 
     kept = plan.layout.kept_for("l")
     projected = project_frame(plan.layout.stream("l"), frames["l"].repartition(50), project(kept))

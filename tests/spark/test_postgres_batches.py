@@ -9,8 +9,8 @@ from pyspark.sql import types as t
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 from eddyline.errors import PipelineError
-from eddyline.spark.postgres import batches as module
-from eddyline.spark.postgres.batches import batches
+from eddyline.spark.postgres import messages as module
+from eddyline.spark.postgres.messages import batches
 
 pytestmark = pytest.mark.spark
 VALUES = {

@@ -19,9 +19,8 @@ from pyspark.sql.types import (
 )
 
 from eddyline.errors import ChangeError, PipelineError
-from eddyline.spark.postgres import copy
-from eddyline.spark.postgres.copy import Blocks, Moment
-from eddyline.spark.postgres.source import PostgresReader
+from eddyline.spark.postgres import source as copy
+from eddyline.spark.postgres.source import Blocks, Moment, PostgresReader
 from tests.spark.postgres_rows import rows
 from tests.spark.postgres_server import server
 

@@ -48,6 +48,7 @@ def of_session(leader):
 def started(tmp_path):
     """A function that starts the script on a pipeline file and gives the process; all of it is ended afterwards."""
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     (tmp_path / "s").mkdir()
     (tmp_path / "pipeline.toml").write_text(PIPELINE)
     with socket.socket() as free:

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.ingest import stream_spec
+from eddyline.ingest import projection as stream_spec
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.projection import TIME
 from eddyline.ingest.stream_pass import StreamPass
-from eddyline.spark.partials import Merger, Report, partial_rows, report_row
+from eddyline.spark.tasks import Merger, Report, partial_rows, report_row
 from tests.oracles.duckdb_sql import exact, net_rows
 
 pytestmark = pytest.mark.spark

@@ -4,12 +4,15 @@ import shutil
 import threading
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import eddyline as el
 from eddyline.ingest.sections import HINTS, to_sections
-from eddyline.spark.source import Source
-from eddyline.spark.sources import read_frame
+from eddyline.spark.causes import SPARK_ERRORS
+from eddyline.spark.sources.frames import read_frame
+from eddyline.spark.sources.source import Source
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
 
@@ -185,3 +188,33 @@ def test_every_file_format_streams_as_it_is_read_in_a_batch(spark, tmp_path, for
         run.await_termination()
     assert el.open(tmp_path / "store") == batch
     assert batch.snapshot.tallies["s"].rows == 60
+
+
+@pytest.mark.slow  # until it has passed once
+def test_a_batch_writer_counts_each_batch_once(spark, tmp_path):
+    """Spark Connect calls it in a process of the server; here it runs in the driver."""
+    plan = (
+        el.Workload(budget="64 KB", seed=1)
+        .stream("s", "k BIGINT")
+        .query("n", "SELECT COUNT(*) FROM s")
+        .plan()
+    )
+    checkpoint, store = tmp_path / "checkpoint", tmp_path / "store"
+    frame = spark.readStream.schema("k BIGINT").parquet(str(tmp_path / "s"))
+
+    def run(at=checkpoint):
+        writer = plan.batch_writer("s", store=store, checkpoint=at)
+        writing = frame.writeStream.foreachBatch(writer).option("checkpointLocation", str(at))
+        writing.trigger(availableNow=True).start().awaitTermination()
+        return el.open(store).answer("n")
+
+    (tmp_path / "s").mkdir()
+    for number in range(2):
+        pq.write_table(pa.table({"k": range(100)}), tmp_path / "s" / f"{number}.parquet")
+        assert run().value == 100 * (number + 1)
+    for file in (checkpoint / "commits").glob("*1*"):
+        file.unlink()  # as if Spark had been killed after the store's commit
+    assert run().value == 200
+    with pytest.raises(SPARK_ERRORS, match="checkpoint"):
+        run(tmp_path / "other")
+    assert el.open(store).answer("n").value == 200

@@ -7,11 +7,12 @@ import time
 import psycopg
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 
 import eddyline as el
-from eddyline.cli.progress import LogFormat, Progress
-from eddyline.spark.source import Source
-from eddyline.spark.sources import read_frame
+from eddyline.cli.console import LogFormat, Progress
+from eddyline.spark.sources.frames import read_frame
+from eddyline.spark.sources.source import Source
 from tests.spark.postgres_server import server
 
 pytestmark = pytest.mark.spark
@@ -115,6 +116,11 @@ def check(run, connection):
 
 def check_progress(run, capsys):
     """How far each stream is behind the log is told, and the warning of it once."""
+    if not hasattr(
+        DataSourceStreamReader, "reportLatestOffset"
+    ):  # such a Spark does not ask how far the log is
+        assert {(each.behind, each.retained) for each in run.progress().values()} == {(None, None)}
+        return
     for each in run.progress().values():
         assert 0 <= each.behind <= each.retained
         assert "bytes of its log for the slot shop, more than warn_retained=1: see that" in each.warning

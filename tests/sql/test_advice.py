@@ -21,8 +21,6 @@ ADVICE = [
      [f"SELECT SUM(b.y) FROM a LEFT JOIN b {ON}"]),
     (f"SELECT COUNT(*) FILTER (WHERE b.k IS NULL), COUNT(*) FROM a LEFT JOIN b {ON}", "count rows without a match by LEFT ANTI JOIN",
      [f"SELECT COUNT(*) FROM a LEFT ANTI JOIN b {ON}"]),
-    (f"SELECT SUM(a.x - b.y) FROM a JOIN b {ON}", r"SUM\(x\) FILTER \(WHERE y IS NOT NULL\)",
-     [f"SELECT SUM(a.x) FILTER (WHERE b.y IS NOT NULL) - SUM(b.y) FILTER (WHERE a.x IS NOT NULL) FROM a JOIN b {ON}"]),
     ("SELECT COUNT(*) FROM (SELECT x FROM a WHERE k > 1)", "leave the subquery out", ["SELECT COUNT(*) FROM a WHERE k > 1"]),
     ("SELECT COUNT(*) FROM (SELECT k FROM a GROUP BY k)", "SELECT DISTINCT of what it groups by",
      ["SELECT COUNT(*) FROM (SELECT DISTINCT k FROM a)"]),

@@ -11,7 +11,7 @@ import pytest
 from eddyline.errors import PipelineError
 from eddyline.sql import arrow_eval
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_numbers import compare_floats, decimal_to_float, remainder
+from eddyline.sql.arrow_values import compare_floats, decimal_to_float, remainder
 from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("t", "x DOUBLE, m DECIMAL(20,5), a BIGINT, f FLOAT, c STRING")

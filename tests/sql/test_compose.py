@@ -5,8 +5,8 @@ import pytest
 
 import eddyline as el
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
-from eddyline.plan.partition.value_ranges import ValueRange
-from eddyline.sql.compose import equal
+from eddyline.plan.partition.histograms import ValueRange
+from eddyline.sql.expressions import equal
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema
 from tests.oracles.duckdb_sql import exact

@@ -110,7 +110,7 @@ REFUSED = {
     "SELECT SUM(DISTINCT o_custkey) FROM orders": "DISTINCT",
     "SELECT SUM(o_total) OVER () FROM orders": "OVER",
     "SELECT SUM(status) FROM orders": "STRING",
-    "SELECT SUM(o_total - l_qty) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey": "o_total - l_qty",
+    "SELECT SUM(o_total / l_qty) FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey": "o_total / l_qty",
     "SELECT COUNT(*) FROM orders WHERE rand() < 0.5": "RAND",
     "SELECT COUNT(*) FROM orders WHERE o_date < current_date()": "CURRENT_DATE",
     "SELECT COUNT(*) FROM orders WHERE my_udf(o_total) > 1": "my_udf",

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_types import to_arrow
-from eddyline.sql.ranges import rules_out
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.frame_conditions import rules_out
 from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("t", "a BIGINT, s STRING, d DATE")

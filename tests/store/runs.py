@@ -9,9 +9,11 @@ import numpy as np
 
 from eddyline.errors import StoreError
 from eddyline.store import Options, PlanStamp, Store
+from eddyline.store.filesystem import at_most
 
 PLAN = PlanStamp("hash-1", '{"budget": "8 MB"}', {"orders-key": "hash sketch 7 x 64", "volume": "COUNT(*)"})
 WORDS = 448
+ANY = at_most(1 << 30)
 ARROW_STEPS = ("begun", "epoch-written", "epoch-named", "pointer-written", "pointer-named", "collected")
 EMPTY = {"orders-key": bytes(8 * WORDS), "orders-key/hints": b""}
 

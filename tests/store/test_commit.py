@@ -6,9 +6,16 @@ from hypothesis import strategies as st
 from eddyline.errors import CorruptState, FormatVersion
 from eddyline.sketch import codec
 from eddyline.store import Commit, PlanStamp, Reader, SourcePosition, Store
-from eddyline.store.commit import decode, encode, make_epoch
-from eddyline.store.layout import decode_pointer, encode_pointer, epoch_name, epoch_number
-from tests.store.runs import PLAN, deliver, flipped, new_store, open_store
+from eddyline.store.layout import (
+    decode,
+    decode_pointer,
+    encode,
+    encode_pointer,
+    epoch_name,
+    epoch_number,
+    make_epoch,
+)
+from tests.store.runs import ANY, PLAN, deliver, flipped, new_store, open_store
 
 plans = st.builds(PlanStamp, st.text(), st.text(), st.dictionaries(st.text(), st.text(), max_size=3))
 counts = st.integers(0, 2**62)
@@ -75,7 +82,7 @@ def test_another_kind_another_epoch_and_a_wrong_header_are_corrupt():
 
 def test_the_pointer_detects_every_flip_and_truncation():
     data = encode_pointer(12)
-    assert decode_pointer(data) == 12
+    assert decode_pointer(data).number == 12
     for place in range(len(data)):
         for bits in (1, 0xFF):
             with pytest.raises(CorruptState):
@@ -107,13 +114,13 @@ def test_every_flipped_byte_in_the_directory_offers_the_epoch_before(tmp_path):
 def test_a_damaged_store_is_not_opened_for_writing_and_can_go_back(anywhere):
     with new_store(anywhere, batches=3) as store:
         files = store._writer.reader.files
-        files.replace(epoch_name(3), files.read(epoch_name(3))[:-40])
+        files.replace(epoch_name(3), files.read(epoch_name(3), ANY)[:-40])
     with pytest.raises(CorruptState, match="epoch 2 can be read"):
         open_store(anywhere)
     wanted = Reader(anywhere).at(2)
     restored = Store.restore(anywhere, 2, "run-2")
     assert (restored.number, restored.commit.parent, restored.sections) == (4, 2, wanted.sections)
-    assert Reader(anywhere).epochs() == [4, 2]
+    assert Reader(anywhere).epochs() == [4, 2, 1]
     with open_store(anywhere) as store:
         assert store.current == restored
         assert deliver(store, 2)

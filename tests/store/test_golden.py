@@ -7,10 +7,10 @@ import pytest
 
 import eddyline as el
 from eddyline.api.durable import stamp
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.sketch import codec
 from eddyline.store.reader import Reader
-from tests.store.golden.make import QUERIES, TABLES, filled, plan, rows
+from tests.store.golden.make import QUERIES, TABLES, filled, groups_rows, plan, rows
 
 FOLDER = Path(__file__).parent / "golden"
 FORMATS = sorted(FOLDER.glob("format-*"))
@@ -42,6 +42,19 @@ def test_a_golden_state_is_answered_and_continued(folder, name):
     again = state.update("a", table, weights)
     assert again.answer("total").value == 2 * EXACT["total"]
     assert el.State.from_bytes(again.to_bytes()) == again
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/groups.state")), ids=lambda path: path.parent.name)
+def test_a_golden_state_of_groups_shows_the_late_one(path):
+    state = el.State.from_bytes(path.read_bytes())
+    for times in (1, 2):
+        found = {(row["name"], row["j"]): row for row in state.answer("groups").to_arrow().to_pylist()}
+        late = found["late", 9]
+        assert late["n_low"] <= times * 2000 <= late["n_high"]
+        assert not late["exact"]
+        assert all(row["n"] == times for row in found.values() if row["exact"])
+        assert el.State.from_bytes(state.to_bytes()) == state
+        state = state.update("a", groups_rows())
 
 
 @pytest.mark.parametrize("folder", FORMATS, ids=lambda path: path.name)

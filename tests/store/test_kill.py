@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from eddyline.store import COMMIT_STEPS, Reader, Store, verify
-from eddyline.store.layout import CURRENT, LOCK, TEMPORARY, epoch_name
+from eddyline.store.layout import CURRENT, LOCK, NEWEST, TEMPORARY, epoch_name
 from tests.store.runs import ARROW_STEPS, deliver, new_store, open_store, run_child
 
 KILLED = (-signal.SIGKILL, "")
@@ -33,7 +33,7 @@ def run_with_kills(where, uninterrupted, steps):
 def test_killed_sixty_times_at_every_step(tmp_path):
     where, other = tmp_path / "killed", tmp_path / "undisturbed"
     last = run_with_kills(where, other, COMMIT_STEPS * 5)
-    expected = {CURRENT, LOCK, *(epoch_name(last - age) for age in range(3))}
+    expected = {CURRENT, LOCK, NEWEST, *(epoch_name(last - age) for age in range(3))}
     assert {file.name for file in where.iterdir()} == expected
     for name in expected - {LOCK}:
         assert (where / name).read_bytes() == (other / name).read_bytes()

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from eddyline.errors import WrongRun
 from eddyline.store import PlanStamp, Reader, Store
@@ -44,3 +45,19 @@ def test_a_fresh_section_takes_the_place_of_a_kept_one(tmp_path):
     new_store(tmp_path, batches=1).close()
     with Store.replace_plan(tmp_path, OTHER, "run-2", {"orders-key": b"rebuilt"}) as store:
         assert store.current.sections["orders-key"] == b"rebuilt"
+
+
+def test_digests_decide_what_survives_and_not_words(tmp_path):
+    reworded = PlanStamp("hash-2", "{}", {"orders-key": "7 rows of 64 counters", "volume": "COUNT(*)"})
+    with new_store(tmp_path / "words", batches=1) as store:
+        assert "orders-key" in store.current.sections
+    with Store.replace_plan(tmp_path / "words", reworded, "run-2", {}) as store:
+        assert "orders-key" not in store.current.sections, "an older store has only its words"
+
+    first = replace(PLAN, identity={"orders-key": "1a", "volume": "2b"})
+    Store.create(tmp_path / "digests", first, "run-1", {"orders-key": b"held", "volume": b"held"}).close()
+    same = replace(reworded, identity={"orders-key": "1a", "volume": "3c"})
+    with pytest.raises(WrongRun, match=r"\n  ~ volume: COUNT\(\*\), of another size"):
+        Store.open(tmp_path / "digests", same, "run-2")
+    with Store.replace_plan(tmp_path / "digests", same, "run-2", {}) as store:
+        assert dict(store.current.sections) == {"orders-key": b"held"}

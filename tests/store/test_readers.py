@@ -68,11 +68,11 @@ def test_an_epoch_collected_under_a_reader_gives_way_to_the_newer_one(anywhere, 
         reader = Reader(anywhere)
         read = reader.files.read
 
-        def slow_read(name):
+        def slow_read(name, check):
             if name == epoch_name(2):
                 deliver(store, 2)  # two things happen between a reader's two reads
                 deliver(store, 3)
-            return read(name)
+            return read(name, check)
 
         monkeypatch.setattr(reader.files, "read", slow_read)
         assert reader.latest().number == 4
@@ -93,9 +93,9 @@ def test_a_pointer_that_is_being_overwritten_is_read_again(tmp_path, monkeypatch
     reader = Reader(tmp_path)
     read, times = reader.files.read, []
 
-    def tearing_read(name):
+    def tearing_read(name, check):
         times.append(name)
-        return torn if name == CURRENT and len(times) < 3 else read(name)
+        return torn if name == CURRENT and len(times) < 3 else read(name, check)
 
     monkeypatch.setattr(reader.files, "read", tearing_read)
     assert reader.latest().number == 1

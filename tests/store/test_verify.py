@@ -3,8 +3,8 @@ import pytest
 from eddyline.errors import CorruptState, FormatVersion, StoreError
 from eddyline.sketch import codec
 from eddyline.store import Reader, verify
-from eddyline.store.layout import CURRENT, encode_pointer, epoch_name
-from tests.store.runs import flipped, new_store
+from eddyline.store.layout import CURRENT, NEWEST, encode_pointer, epoch_name
+from tests.store.runs import ANY, flipped, new_store
 
 
 def kinds(where):
@@ -21,14 +21,14 @@ def files(where):
 
 def test_damage_is_found_in_every_epoch(where, files):
     for number in (1, 3):
-        files.replace(epoch_name(number), flipped(files.read(epoch_name(number)), 100))
+        files.replace(epoch_name(number), flipped(files.read(epoch_name(number), ANY), 100))
     assert kinds(where) == [(epoch_name(3), "corrupt"), (epoch_name(1), "corrupt")]
     with pytest.raises(CorruptState, match="epoch 2 can be read"):
         Reader(where).latest()
 
 
 def test_a_damaged_pointer_is_found(where, files):
-    files.replace(CURRENT, flipped(files.read(CURRENT), 3))
+    files.replace(CURRENT, flipped(files.read(CURRENT, ANY), 3))
     assert kinds(where) == [(CURRENT, "corrupt")]
     with pytest.raises(CorruptState, match="epoch 3 can be read"):
         Reader(where).latest()
@@ -47,7 +47,7 @@ def test_a_missing_epoch_is_found(where, files):
 
 
 def test_another_version_is_found(where, files):
-    data = bytearray(files.read(epoch_name(3))[: -codec._DIGEST])
+    data = bytearray(files.read(epoch_name(3), ANY)[: -codec._DIGEST])
     data[4] = 9
     files.replace(epoch_name(3), bytes(data) + codec._digest(data))
     assert kinds(where) == [(epoch_name(3), "version")]
@@ -57,8 +57,9 @@ def test_another_version_is_found(where, files):
 
 def test_leftovers_are_found_and_told_from_damage(where, files):
     files.replace(CURRENT, encode_pointer(2))
+    files.replace(NEWEST, encode_pointer(2))
     files.create("epoch-000000000004.eddy.12ab.tmp", b"half")
-    assert set(kinds(where)) == {
+    assert {each for each in kinds(where) if each[1] != "missing"} == {
         (epoch_name(3), "leftover"),
         ("epoch-000000000004.eddy.12ab.tmp", "leftover"),
     }

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import eddyline as el
 from eddyline.api.durable import from_epoch
-from eddyline.api.start import StartOptions, open_store
+from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 
 MINUTE = 60_000_000
@@ -34,6 +34,19 @@ def plan(budget: str, *, samples: bool = True) -> el.Plan:
         if samples or name != "pairs":
             made.query(name, text)
     return made.query("lately", QUERIES["join"], window="10 minutes", slide="5 minutes").plan()
+
+
+def groups_plan() -> el.Plan:
+    """A plan of groups that do not fit, of a text and a number, with sketches of the groups that are not followed."""
+    made = el.Workload(budget="12 KB", seed=5).stream("a", "name STRING, j BIGINT")
+    return made.query("groups", "SELECT name, j, COUNT(*) AS n FROM a GROUP BY name, j").plan()
+
+
+def groups_rows() -> pa.Table:
+    """Three thousand light groups, and one that comes late and is the largest."""
+    index = np.arange(3000)
+    names = [f"name {i}" for i in index] + ["late"] * 2000
+    return pa.table({"name": names, "j": np.append(index % 7, np.full(2000, 9))})
 
 
 def rows(name: str) -> tuple[pa.Table, np.ndarray]:
@@ -71,6 +84,10 @@ def write(folder: Path) -> None:
     states = {"exact": plan("600 KB"), "reduced": plan("24 KB"), "sketches": plan("120 KB", samples=False)}
     for name, made in states.items():
         (folder / f"{name}.state").write_bytes(filled(made).to_bytes())
+    state, table = groups_plan().empty(), groups_rows()
+    for start in range(0, len(table), 1000):
+        state.update("a", table.slice(start, 1000))
+    (folder / "groups.state").write_bytes(state.to_bytes())
 
 
 if __name__ == "__main__":

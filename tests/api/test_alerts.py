@@ -1,0 +1,223 @@
+"""Alerts against a real receiver: once per crossing, across restarts, and again where a receiver failed."""
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+
+import eddyline as el
+from eddyline.answer.estimate import Estimate
+from eddyline.api.alerts import ALERTS, Alert, Alerts, check_alerts, parse_condition
+from eddyline.api.durable import from_epoch, stamp
+from eddyline.api.pipeline import parse_pipeline
+from eddyline.errors import PipelineError, PlanError
+from eddyline.ingest.sections import to_sections
+from eddyline.store import Options, Store, verify
+
+HOUR = 3600.0
+
+
+class Receiver:
+    """An HTTP server that keeps what it is sent, and fails as often as it is told to."""
+
+    def __init__(self):
+        received, self.fails = [], 0
+        self.received = received
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if receiver.fails:
+                    receiver.fails -= 1
+                    self.send_response(500)
+                else:
+                    received.append(body)
+                    self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/hook"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver():
+    made = Receiver()
+    yield made
+    made.close()
+
+
+class Feed:
+    """A store whose count is set by inserts and deletes."""
+
+    def __init__(self, where, keep="hourly for 10 days"):
+        self.where, self.batch, self.count = str(where), 0, 0
+        plan = el.Workload(budget="64 KB", seed=3).stream("s", "k BIGINT", changes="w")
+        plan = plan.query("rows", "SELECT COUNT(*) FROM s").plan()
+        sections = to_sections(plan.empty().snapshot)
+        self.store = Store.create(self.where, stamp(plan.layout), "run", sections, options=Options(keep=keep))
+
+    def set(self, count):
+        change = count - self.count
+        size = abs(change)
+        rows = {"k": np.ones(size, np.int64), "w": np.full(size, 1 if change > 0 else -1, np.int64)}
+
+        def added(epoch):
+            return to_sections(el.State(from_epoch(epoch)).update("s", rows).snapshot)
+
+        self.store.commit("s", "q", self.batch, added, rows=size, at=1e9 + self.batch * HOUR)
+        self.batch, self.count = self.batch + 1, count
+
+
+@pytest.fixture
+def feed(tmp_path):
+    made = Feed(tmp_path / "state")
+    yield made
+    made.store.close()
+
+
+def test_a_message_is_sent_once_per_crossing_across_restarts(feed, receiver):
+    alert = {"many": Alert(query="rows", when="> 10", webhook=receiver.address)}
+    alerts = Alerts(feed.where, alert)
+    expected = 0
+    for count in (5, 11, 15, 12, 4, 3, 20, 25, 10, 11):
+        crosses = count > 10 and feed.count <= 10
+        feed.set(count)
+        expected += crosses
+        for _ in range(2):
+            alerts.look()
+            alerts = Alerts(feed.where, alert)  # the run was stopped and started again
+            alerts.look()
+        assert len(receiver.received) == expected
+    assert expected == 3
+    assert len({each["id"] for each in receiver.received}) == 3
+    assert [each["value"] for each in receiver.received] == [11, 20, 11]
+    assert receiver.received[0]["alert"] == "many"
+    assert verify(feed.where) == []
+
+
+def test_a_message_that_was_not_taken_is_sent_again(feed, receiver):
+    receiver.fails = 2
+    alert = {"many": Alert(query="rows", when=">= 10", webhook=receiver.address)}
+    feed.set(10)
+    Alerts(feed.where, alert).look()
+    assert receiver.received == []
+    Alerts(feed.where, alert).look()
+    Alerts(feed.where, alert).look()
+    Alerts(feed.where, alert).look()
+    assert len(receiver.received) == 1
+
+
+def test_an_earlier_answer_is_a_limit(feed, receiver):
+    alert = {"drop": Alert(query="rows", when="< 0.95 * value 2 hours ago", webhook=receiver.address)}
+    alerts = Alerts(feed.where, alert)
+    for count in (100, 100, 100, 97, 96, 90, 90, 90, 60):
+        feed.set(count)
+        alerts.look()
+    assert [each["value"] for each in receiver.received] == [90, 60]
+
+
+def test_a_command_gets_the_message(feed, tmp_path):
+    code = f"import sys; open({str(tmp_path / 'out')!r}, 'ab').write(sys.stdin.buffer.read() + b'\\n')"
+    alert = {"many": Alert(sql="SELECT COUNT(*) FROM s", when="> 1", command=[sys.executable, "-c", code])}
+    feed.set(2)
+    alerts = Alerts(feed.where, alert)
+    alerts.look()
+    alerts.look()
+    (line,) = (tmp_path / "out").read_text().splitlines()
+    assert json.loads(line)["value"] == 2
+
+
+def test_the_log_gets_the_message(feed, caplog):
+    feed.set(2)
+    Alerts(feed.where, {"many": Alert(query="rows", when="> 1", log=True)}).look()
+    assert "alert many" in caplog.text
+
+
+def estimate(low, value, high):
+    return Estimate("q", value, low, high, 0.95, "sample")
+
+
+@pytest.mark.parametrize(
+    ("when", "now", "then", "likely", "certain"),
+    [
+        ("> 10", (8, 11, 14), None, True, False),
+        ("> 10", (11, 12, 14), None, True, True),
+        ("< 10", (8, 9, 11), None, True, False),
+        ("< 10", (8, 9, 9.5), None, True, True),
+        (">= 10", (10, 10, 10), None, True, True),
+        ("> 10", (10, 10, 10), None, False, False),
+        ("< 0.5 * value 1 day ago", (40, 45, 49), (90, 100, 110), True, False),
+        ("< 0.5 * value 1 day ago", (40, 42, 44), (90, 100, 110), True, True),
+        ("> -1 * value 1 day ago", (-5, 0, 5), (10, 20, 30), True, True),
+        ("> 1 * value 1 day ago", (1, 2, 3), None, False, False),
+    ],
+)
+def test_likely_is_the_estimate_and_certain_the_whole_interval(when, now, then, likely, certain):
+    condition = parse_condition("a", when)
+    given = estimate(*now), estimate(*then) if then else None
+    assert condition.holds(*given, certain=False) == likely
+    assert condition.holds(*given, certain=True) == certain
+
+
+@pytest.mark.parametrize(
+    ("alert", "message"),
+    [
+        (Alert(when="about 10", query="q", log=True), "cannot be read"),
+        (Alert(when="> 1", log=True), "needs either query"),
+        (Alert(when="> 1", query="q", sql="SELECT", log=True), "needs either query"),
+        (Alert(when="> 1", query="q"), "needs one of webhook, command and log"),
+        (Alert(when="> 1", query="q", webhook="file:///etc/passwd"), "http:// or https://"),
+        (Alert(when="> 1", query="q", command=[]), "command is empty"),
+    ],
+)
+def test_alerts_that_cannot_work_are_refused(alert, message):
+    with pytest.raises(PipelineError, match=message):
+        check_alerts({"a": alert})
+
+
+def test_a_length_of_time_is_checked():
+    with pytest.raises(PlanError, match="is not a length of time"):
+        parse_condition("a", "< 1 * value some time ago")
+
+
+def test_a_damaged_file_of_alerts_is_written_again(feed, receiver, tmp_path):
+    (tmp_path / "state" / ALERTS).write_bytes(b"{")
+    feed.set(5)
+    Alerts(feed.where, {"many": Alert(query="rows", when="> 1", webhook=receiver.address)}).look()
+    assert len(receiver.received) == 1
+
+
+def test_pipeline_files_have_alerts(tmp_path):
+    text = """
+[streams.s]
+schema = "k BIGINT"
+format = "parquet"
+path = "rows"
+
+[queries]
+rows = "SELECT COUNT(*) FROM s"
+
+[alerts.many]
+query = "rows"
+when = "> 1000"
+sure = "likely"
+log = true
+"""
+    pipeline = parse_pipeline(text, tmp_path / "pipeline.toml")
+    assert pipeline.alerts == {"many": Alert(query="rows", when="> 1000", sure="likely", log=True)}
+    with pytest.raises(PipelineError, match="cannot be read"):
+        parse_pipeline(text.replace("> 1000", "a lot"), tmp_path / "pipeline.toml")

@@ -1,0 +1,140 @@
+"""Keys that reductions drop although they carry an answer: what they left of it is noted, and is in every interval."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import eddyline as el
+from eddyline.answer.joins import missing
+from eddyline.sample.state import Record
+from tests.data.arrivals import zipf
+
+KEYS = 2_000
+STAR = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a JOIN t ON r.a = t.a"
+QUERIES = {
+    "star": STAR,
+    "left": "SELECT COUNT(*) FROM r LEFT JOIN s ON r.a = s.a",
+    "negative": "SELECT SUM(-r.x) FROM r JOIN s ON r.a = s.a JOIN t ON r.a = t.a",
+}
+AD_HOC = {"sum": "SELECT SUM(r.x) FROM r JOIN s ON r.a = s.a WHERE r.u < 500000000", "count": STAR}
+
+
+def tables(seed):
+    """Three streams with the same heavy keys (Zipf 1.3): rows of the heaviest one alone exceed the budget."""
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(KEYS)
+    made = {}
+    for name, rows in (("r", 8_000), ("s", 4_000), ("t", 4_000)):
+        keys = names[zipf(rng, KEYS, 1.3)(rows)]
+        made[name] = pa.table(
+            {"a": keys, "x": rng.integers(0, 1000, rows), "u": rng.integers(0, 10**9, rows)}
+        )
+    return made
+
+
+def filled(made, seed, queries, budget="12 KB", batches=8):
+    w = el.Workload(budget=budget, seed=seed)
+    for name in made:
+        w.stream(name, "a BIGINT, x BIGINT, u BIGINT").explore(name, "x", "u")
+    for name, text in queries.items():
+        w.query(name, text)
+    state = w.plan().empty()
+    for batch in range(batches):
+        for name, table in made.items():
+            size = len(table) // batches
+            state.update(name, table.slice(batch * size, size))
+    return state
+
+
+def truths(made):
+    """The exact answers, key by key: the star has billions of rows."""
+    counts = {name: np.bincount(table["a"].to_numpy(), minlength=KEYS) for name, table in made.items()}
+    r = made["r"]
+    keys, x, few = r["a"].to_numpy(), r["x"].to_numpy(), r["u"].to_numpy() < 500_000_000
+    star = counts["s"] * counts["t"]
+    return {
+        "star": counts["r"] @ star,
+        "count": counts["r"] @ star,
+        "left": counts["r"] @ np.maximum(counts["s"], 1),
+        "negative": -(np.bincount(keys, x, KEYS) @ star),
+        "sum": np.bincount(keys[few], x[few], KEYS) @ counts["s"],
+    }
+
+
+def held_by(seeds, queries, asked, **how):
+    held = dict.fromkeys(asked, 0)
+    for seed in seeds:
+        made = tables(seed)
+        state, exact = filled(made, seed, queries, **how), truths(made)
+        for name, text in asked.items():
+            answer = state.answer(text)
+            held[name] += answer.low <= exact[name] <= answer.high
+    return held
+
+
+def test_what_a_reduction_leaves_of_an_answer_is_noted_and_kept():
+    """The heaviest key carries nearly the whole star; one that stays counts as often as its new rate says."""
+    made = tables(1)
+    state = filled(made, 1, {"star": STAR})
+    (sample,) = state.snapshot.samples.values()
+    left = sample.records["star"].left
+    answer, exact = state.answer("star"), truths(made)["star"]
+    assert left < 0.02  # without the note nothing shows that 99% of the answer is gone
+    assert 0.2 < exact / (answer.value / left) < 5
+    assert answer.low <= exact <= answer.high
+    again = el.State.from_bytes(state.to_bytes())
+    assert (again.answer("star").low, again.answer("star").high) == (answer.low, answer.high)
+    assert again.snapshot.samples[next(iter(again.snapshot.samples))].records["star"].left == left
+
+
+def test_ad_hoc_queries_find_the_record_of_planned_ones_on_their_links():
+    """A seed whose exact totals happen to agree: without the record the interval ended at a third of the answer."""
+    made = tables(11)
+    state = filled(made, 11, {"count": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"}, budget="8 KB")
+    answer, exact = state.answer(AD_HOC["sum"]), truths(made)["sum"]
+    assert answer.value < exact / 10
+    assert answer.low <= exact <= answer.high
+
+
+def test_one_link_is_bounded_by_rows_of_keys_that_are_not_followed():
+    """Rows of followed keys are known; all others join at most each other."""
+    made = {name: tables(3)[name] for name in "rs"}
+    state = filled(
+        made, 3, {"count": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a WHERE r.x < 10 AND s.x < 900"}
+    )
+    few = {"r": made["r"]["x"].to_numpy() < 10, "s": made["s"]["x"].to_numpy() < 900}
+    rows = {name: int(chosen.sum()) for name, chosen in few.items()}
+    assert state.answer("count").high < rows["r"] * rows["s"]
+
+
+def test_records_combine():
+    """Reductions of one state follow each other. Of two states that are added, the one that lost more counts."""
+    one, other = Record(0.5, 0.1, 0.2, (3.0, 0.0)), Record(0.1, 0.05, 0.1, (1.0, 2.0))
+    assert (one + other).left == pytest.approx(0.02)
+    assert (one + other).heaviest == (3.0, 2.0)
+    assert (one + Record()).heaviest == one.heaviest
+    assert Record.of_both(one, other) == Record(0.5, 0.1, 0.1, (3.0, 2.0))
+    assert Record.of_both(one, None) == one
+    assert Record.of_both(None, Record(left=1.5)) == Record(left=1.5)
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("batches", [1, 8])
+def test_a_key_that_does_not_fit_is_in_every_interval(batches):
+    """20 seeds: 95% intervals hold in fewer than 17 once in 60 times. A star of three held in 9 of 19 before."""
+    held = held_by(range(300, 320), QUERIES, QUERIES, batches=batches)
+    assert min(held.values()) >= 17, held
+
+
+@pytest.mark.calibration
+def test_ad_hoc_answers_have_it_too():
+    held = held_by(range(300, 320), {"star": STAR, "left": QUERIES["left"]}, AD_HOC)
+    assert min(held.values()) >= 17, held
+
+
+@pytest.mark.calibration
+def test_without_what_was_left_the_star_is_outside(monkeypatch):
+    """The scenario above finds the fault."""
+    monkeypatch.setattr(missing, "most_gone", lambda _: 0.0)
+    held = held_by(range(300, 320), {"star": STAR}, {"star": STAR})
+    assert held["star"] <= 17, held

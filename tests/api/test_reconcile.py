@@ -1,0 +1,93 @@
+"""`eddyline verify --source`: what a source has next to what a store counted."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from eddyline.api.jobs import build_without_spark
+from eddyline.api.pipeline import load_pipeline
+from eddyline.api.reconcile import Reconciled, reconcile
+from eddyline.cli import app
+from eddyline.errors import PipelineError
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    """A pipeline of two streams, one with deletes, and its store."""
+    (tmp_path / "orders").mkdir()
+    for part in range(2):
+        pq.write_table(pa.table({"k": list(range(50))}), tmp_path / "orders" / f"{part}.parquet")
+    pq.write_table(pa.table({"k": [1, 2, 1], "w": [1, 1, -1]}), tmp_path / "visits.parquet")
+    (tmp_path / "pipeline.toml").write_text(
+        f"""
+[workload]
+budget = "1 MB"
+store = "state"
+
+[streams.orders]
+schema = "k BIGINT"
+format = "parquet"
+path = "{tmp_path}/orders"
+
+[streams.visits]
+schema = "k BIGINT"
+changes = "w"
+format = "parquet"
+path = "{tmp_path}/visits.parquet"
+
+[queries]
+joined = "SELECT COUNT(*) FROM orders o JOIN visits v ON o.k = v.k"
+"""
+    )
+    loaded = load_pipeline(tmp_path / "pipeline.toml")
+    build_without_spark(loaded, loaded.plan())
+    return tmp_path / "pipeline.toml"
+
+
+def verified(pipeline):
+    store = str(pipeline.parent / "state")
+    done = CliRunner().invoke(app, ["verify", store, "--source", str(pipeline)])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_a_store_that_has_all_rows_agrees(pipeline):
+    code, output = verified(pipeline)
+    assert code == 0, output
+    assert "orders: the source has 100 rows and the store counted 100: they agree" in output
+    assert "visits: the source has 3 rows and the store counted 3: they agree" in output
+
+
+def test_rows_that_the_store_lacks_are_counted(pipeline):
+    pq.write_table(pa.table({"k": [7] * 11}), pipeline.parent / "orders" / "late.parquet")
+    code, output = verified(pipeline)
+    assert code == 1
+    assert "11 too few: the run is behind, or rows were lost" in output
+
+
+def test_rows_that_the_store_has_too_many_of_are_counted(pipeline):
+    (pipeline.parent / "orders" / "0.parquet").unlink()
+    code, output = verified(pipeline)
+    assert code == 1
+    assert "50 too many" in output
+
+
+def test_sources_that_are_not_counted_are_named(pipeline):
+    text = pipeline.read_text().replace('format = "parquet"\npath', 'format = "json"\npath', 1)
+    pipeline.write_text(text)
+    found = reconcile(str(pipeline.parent / "state"), load_pipeline(pipeline))
+    assert found[0] == Reconciled("orders", None, 100)
+    assert "not compared" in str(found[0])
+
+
+def test_skipped_rows_count(pipeline):
+    assert Reconciled("s", 10, 8, bad=2).difference == 0
+    assert "and skipped 2: they agree" in str(Reconciled("s", 10, 8, bad=2))
+
+
+def test_another_pipeline_is_refused(pipeline):
+    pipeline.write_text(
+        pipeline.read_text().replace("visits", "visitors").replace("visitors.parquet", "visits.parquet")
+    )
+    with pytest.raises(PipelineError, match="is it the right file"):
+        reconcile(str(pipeline.parent / "state"), load_pipeline(pipeline))

@@ -1,0 +1,104 @@
+"""Earlier states of a store, and how much an answer changed between two."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+import eddyline as el
+from eddyline.api.durable import from_epoch, stamp
+from eddyline.errors import PlanError, StoreError
+from eddyline.ingest.sections import to_sections
+from eddyline.store import Options, Store
+from tests.data.moving_store import QUERIES, orders, plan, visits
+
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store with one batch of orders and one of visits each hour, and every hour kept."""
+    where, made = tmp_path_factory.mktemp("time") / "state", plan(budget="24 KB")
+    sections = to_sections(made.empty().snapshot)
+    with Store.create(
+        where, stamp(made.layout), "run", sections, options=Options(keep="hourly for 2 days")
+    ) as kept:
+        for hour in range(6):
+            for stream, rows in (("orders", orders(hour, 700)), ("visits", visits(hour, 700))):
+                kept.commit(
+                    stream,
+                    f"q-{stream}",
+                    hour,
+                    lambda epoch, stream=stream, rows=rows: to_sections(
+                        el.State(from_epoch(epoch)).update(stream, rows).snapshot
+                    ),
+                    at=START + hour * HOUR,
+                )
+    return where
+
+
+def exact_states():
+    """The same rows without a budget that is too small, after each hour."""
+    state, states = plan(budget="64 MB").empty(), []
+    for hour in range(6):
+        state = el.State(state.snapshot)
+        state.update("orders", orders(hour, 700)).update("visits", visits(hour, 700))
+        states.append(el.State(state.snapshot))
+    return states
+
+
+def test_a_state_as_of_a_time_is_that_of_its_epoch(store):
+    truth = exact_states()
+    for hour in range(6):
+        for moment in (
+            datetime.fromtimestamp(START + hour * HOUR + 60, UTC),
+            f"2026-01-01 0{hour}:30",
+            f"2026-01-01T0{hour + 1}:30:00+01:00",
+        ):
+            state = el.open(store, as_of=moment)
+            assert state.answer("orders_kept").value == truth[hour].answer("orders_kept").value
+    assert el.open(store, as_of=2).origin.freshness.epoch == 2
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "2026-13-01", 1.5])
+def test_what_is_not_a_time_is_refused(store, moment):
+    with pytest.raises(StoreError, match="is not a time"):
+        el.open(store, as_of=moment)
+
+
+def test_a_time_that_is_not_kept_is_refused(store):
+    with pytest.raises(StoreError, match="its oldest one is of"):
+        el.open(store, as_of="2025-01-01")
+
+
+def test_changes_have_intervals_that_hold(store):
+    truth, now = exact_states(), el.open(store)
+    held = asked = 0
+    for hour in range(5):
+        then = el.open(store, as_of=f"2026-01-01 0{hour}:30")
+        for name in ("orders_kept", "visits_by_buyers", "money", "buyers"):
+            found = now.change(name, then)
+            exact = float(truth[5].answer(name).value) - float(truth[hour].answer(name).value)
+            if found.exact:
+                assert float(found.value) == exact
+            asked += 1
+            held += float(found.low) <= exact <= float(found.high)
+    assert held >= asked - 1  # each fails with a probability of at most 5%, and most are far from it
+    assert now.change("orders_kept", now).value == 0
+    assert now.change("orders_kept", now).exact
+
+
+def test_sql_that_both_cover_can_be_compared(store):
+    then = el.open(store, as_of="2026-01-01 02:30")
+    found = el.open(store).change(QUERIES["orders_kept"], then)
+    assert found.exact
+    assert found.value == el.open(store).answer("orders_kept").value - then.answer("orders_kept").value
+
+
+def test_groups_and_other_queries_are_refused(store):
+    now = el.open(store)
+    with pytest.raises(PlanError, match="a change is that of one number"):
+        now.change("by_region", now)
+    other = plan({**QUERIES, "orders_kept": "SELECT COUNT(*) FROM orders WHERE customer > 5"}).empty()
+    with pytest.raises(PlanError, match="cannot be compared"):
+        now.change("orders_kept", other)

@@ -1,0 +1,62 @@
+"""Three streams with few distinct keys, and a query of every kind that `method="document"` answers."""
+
+import numpy as np
+import pyarrow as pa
+
+import eddyline as el
+from tests.oracles.duckdb_sql import exact
+
+SCHEMAS = {"r": "a SMALLINT, b SMALLINT", "s": "b SMALLINT, c SMALLINT", "t": "c SMALLINT, x DOUBLE"}
+JOINED = "FROM r JOIN s ON r.b = s.b"
+QUERIES = {
+    "two": f"SELECT COUNT(*) {JOINED}",
+    "sum": f"SELECT SUM(s.c) {JOINED} WHERE r.a > 5",
+    "mean": f"SELECT AVG(s.c) {JOINED}",
+    "itself": "SELECT COUNT(*) FROM r r1 JOIN r r2 ON r1.b = r2.b",
+    "wide": "SELECT SUM(t.x) FROM s JOIN t ON s.c = t.c",
+    "chain": f"SELECT COUNT(*) {JOINED} JOIN t ON s.c = t.c",
+    "distinct": "SELECT COUNT(DISTINCT a) FROM r",
+    "union": "SELECT COUNT(*) FROM (SELECT b FROM r UNION SELECT b FROM s)",
+    "both": "SELECT COUNT(*) FROM (SELECT b FROM r INTERSECT SELECT b FROM s)",
+    "except": "SELECT COUNT(*) FROM (SELECT b FROM r EXCEPT SELECT b FROM s)",
+    "nested": "SELECT COUNT(*) FROM ((SELECT b FROM r EXCEPT SELECT b FROM s) UNION SELECT c FROM t)",
+    "pairs": f"SELECT COUNT(DISTINCT r.a, s.c) {JOINED}",
+    "semi": f"SELECT COUNT(DISTINCT r.a) {JOINED}",
+    "tuples": f"SELECT COUNT(DISTINCT r.a, r.b) {JOINED}",
+    "full": f"SELECT COUNT(DISTINCT r.a, r.b, s.c) {JOINED}",
+    "rows": "SELECT COUNT(*) FROM r",
+}
+
+
+def drawn(seed, rows=700):
+    rng = np.random.default_rng(seed)
+    few = lambda most: (rng.zipf(1.3, rows) % most).astype(np.int16)  # noqa: E731 - three columns of one shape
+    c = np.where(rng.random(rows) < 0.02, None, few(300))
+    return {
+        "r": pa.table({"a": rng.integers(-300, 300, rows).astype(np.int16), "b": few(700)}),
+        "s": pa.table({"b": few(500), "c": pa.array(c, pa.int16())}),
+        "t": pa.table({"c": few(300), "x": rng.random(rows)}),
+    }
+
+
+def asked(queries=QUERIES, **settings):
+    options = {"budget": "16 MB", "seed": 5, "samples": False, "method": "document", "max_distinct": 1 << 10}
+    workload = el.Workload(**{**options, **settings})
+    for name, schema in SCHEMAS.items():
+        workload.stream(name, schema)
+    for name, sql in queries.items():
+        workload.query(name, sql)
+    return workload
+
+
+def by_duckdb(sql, tables):
+    for columns in ("r.a, s.c", "r.a, r.b, s.c", "r.a, r.b"):
+        sql = sql.replace(f"DISTINCT {columns})", f"DISTINCT ({columns}))")
+    return exact(sql, tables)
+
+
+def filled(plan, tables, weight=1):
+    state = plan.empty()
+    for name, table in tables.items():
+        state.update(name, table, np.full(table.num_rows, weight))
+    return state

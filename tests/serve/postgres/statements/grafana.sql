@@ -1,0 +1,14 @@
+-- connect
+SELECT 1;
+-- the server's version, for the query builder
+SELECT current_setting('server_version_num')::int/100 as version;
+-- tables, for the query builder
+SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'), ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) as i, string_to_array(current_setting('search_path'), ',') s) THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS "table" FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog', '_timescaledb_cache', '_timescaledb_catalog') ORDER BY 1;
+-- columns, for the query builder
+SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE quote_ident(table_name) = 'by_region' ORDER BY ordinal_position;
+-- same: a panel over a planned query
+SELECT region AS metric, n AS value FROM by_region WHERE region IN ('north', 'south') ORDER BY 1;
+-- same: a panel over a stream
+SELECT region AS metric, count(*) AS value FROM orders GROUP BY region ORDER BY 1;
+-- a panel with a band
+SELECT region, n, n_low AS "lower", n_high AS "upper" FROM by_region ORDER BY region;
