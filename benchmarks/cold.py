@@ -69,6 +69,64 @@ def run(code: str, cache: str | None = None) -> tuple[float, str]:
     return time.perf_counter() - start, done.stdout
 
 
+STORE = """
+import sys
+import eddyline as el, pyarrow as pa, pyarrow.parquet as pq
+from eddyline.api.jobs import build_without_spark
+from eddyline.api.pipeline import load_pipeline
+from pathlib import Path
+folder = Path(sys.argv[1])
+pq.write_table(pa.table({"k": list(range(1000)) * 10}), folder / "rows.parquet")
+text = f'''
+[workload]
+budget = "1 MB"
+STORE
+[streams.s]
+format = "parquet"
+path = "{folder}/rows.parquet"
+schema = "k BIGINT"
+[queries.rows]
+sql = "SELECT COUNT(*) FROM s WHERE k > 10"
+[queries.pairs]
+sql = "SELECT COUNT(*) FROM s a JOIN s b ON a.k = b.k"
+'''
+(folder / "files.toml").write_text(text.replace("STORE", ""))
+(folder / "stored.toml").write_text(text.replace("STORE", f'store = "{folder}/state"'))
+wrong = text.replace("k BIGINT", "x BIGINT").replace(" k >", " x >").replace(".k", ".x")
+(folder / "wrong.toml").write_text(wrong.replace("STORE", f'store = "{folder}/no"'))
+pipeline = load_pipeline(folder / "stored.toml")
+build_without_spark(pipeline, pipeline.plan())
+"""
+COMMANDS = {
+    "ask of a store": ("ask", "state"),
+    "ask of a file of Parquet, no Spark": ("ask", "files.toml"),
+    "ask that fails: no such column": ("ask", "wrong.toml"),
+    "run that fails: one file, not a folder": ("run", "stored.toml"),
+}
+
+
+def command(folder: str, arguments: tuple[str, str]) -> tuple[float, float]:
+    """Return (seconds, seconds of processor) of a command on a file or folder."""
+    name, about = arguments
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "eddyline.cli", name, f"{folder}/{about}"], check=False, capture_output=True
+    )
+    took, after = time.perf_counter() - start, os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return took, used
+
+
+def measure_commands(runs: int) -> None:
+    """Print how long commands take that need no Spark, or find out before it starts that they cannot work."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", STORE, folder], check=True, capture_output=True)
+        for name, arguments in COMMANDS.items():
+            taken = [command(folder, arguments) for _ in range(runs)]
+            wall, used = (statistics.median(each) for each in zip(*taken, strict=True))
+            print(f"  {name:40s} {wall:6.2f} s, {used:5.2f} s of processor")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
@@ -78,6 +136,7 @@ def main() -> None:
     print(f"a bare Python starts in {bare:.2f} s, which is taken off below; medians of {runs}")
     for name, code in IMPORTS.items():
         print(f"  {name:32s} {statistics.median(run(code)[0] for _ in range(runs)) - bare:6.2f} s")
+    measure_commands(runs)
     cold, warming, warmed = [], [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as cache:

@@ -18,10 +18,9 @@ import datasketches
 import numpy as np
 
 import eddyline as el
-from eddyline.answer.sets.condition import Intersect, Member
-from eddyline.answer.sets.expression import distinct_count, set_cardinality
+from eddyline.answer.sets.expression import Intersect, Member, distinct_count, set_cardinality
+from eddyline.sketch.counters import key_array
 from eddyline.sketch.distinct import DistinctSpec
-from eddyline.sketch.hashed_keys import key_array
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.spark.session import local_session
 

@@ -5,7 +5,7 @@
 Every axis is measured alone: rows by both ways, all else through the JVM, and beside a bare count of the same frame
 where partitions are many. Prints seconds, CPU
 seconds and the slope of each axis (1: in proportion, 0: for nothing), and what the measured constants mean for 10^12
-rows on a cluster; writes growth.csv and growth.svg. docs/reference/measurements.md holds a run.
+rows on a cluster; writes growth.csv and growth.svg. docs/reference/speed.md holds a run.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rows import SCHEMA, generated, given, sketch, sketches, write_rows
 
 import eddyline as el
+from eddyline.spark.batch import merge_tasks, tasks_per_core
 from eddyline.spark.session import local_session
-from eddyline.spark.task_counts import merge_tasks, tasks_per_core
 
 mpl.use("svg")
 from matplotlib import pyplot as plt

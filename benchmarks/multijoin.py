@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.size.shapes import HINT_SHARE
-from eddyline.plan.size.specs import PlanSettings, spec_for
+from eddyline.plan.size.specs import HINT_SHARE, PlanSettings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec
-from eddyline.sketch.hashed_keys import KeyArray, key_array
+from eddyline.sketch.counters import KeyArray, key_array
 from eddyline.sketch.synopsis import Spec, empty_counters
 
 VALUES = 100_000

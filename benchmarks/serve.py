@@ -28,7 +28,7 @@ import httpx
 import numpy as np
 
 import eddyline as el
-from eddyline.api.batch_job import save
+from eddyline.api.jobs import save
 
 PATHS = (
     "api/v1/answers",

@@ -13,8 +13,7 @@ from typing import get_args
 import numpy as np
 
 from eddyline.plan.sharing.coalesce import Objective, allocate, coalesce_join_graphs
-from eddyline.plan.sharing.hash_slots import hash_slots
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
+from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex, hash_slots
 
 
 def chain(name: str, weight: float, relations: list[int], keys: int) -> Query:

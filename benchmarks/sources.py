@@ -10,7 +10,7 @@ what counts is the time from a transaction's commit to the first answer that inc
 tests' own, in a temporary folder, and so is Kafka's broker. `--sources kafka` and `--sources delta` need the jars of
 their connectors (tests/spark/kafka_connector.py, tests/spark/lake_job.py say where they come from), Delta a Spark that
 it fits.
-docs/reference/measurements.md holds a run.
+docs/reference/speed.md holds a run.
 """
 
 import argparse
@@ -33,8 +33,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
 from eddyline.spark.session import local_session
-from eddyline.spark.source import Source
-from eddyline.spark.sources import read_frame
+from eddyline.spark.sources.frames import read_frame
+from eddyline.spark.sources.source import Source
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.spark.kafka_broker import Broker

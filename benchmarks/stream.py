@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/stream.py [--rows 1000000] [--batches 8]
 
 Each file is one micro-batch. Prints Spark's own time of each batch (addBatch: the work of the sink, commit to the
-store included), the overhead over count(), and rows per second; docs/reference/measurements.md holds a run.
+store included), the overhead over count(), and rows per second; docs/reference/speed.md holds a run.
 """
 
 import argparse

@@ -18,7 +18,7 @@ state = plan.empty()
 state.update("orders", {"order_id": np.arange(100_000), "customer": buyers})
 state.update("visits", {"customer": visitors, "seconds": rng.integers(0, 300, 100_000, dtype=np.int32)})
 
-# a fifth of the orders is cancelled: a delete is a weight of -1
+# a fifth of the orders is canceled: a delete is a weight of -1
 state.update("orders", {"order_id": np.arange(20_000), "customer": buyers[:20_000]}, np.full(20_000, -1))
 
 exact = int(np.bincount(buyers[20_000:], minlength=5_000) @ np.bincount(visitors, minlength=5_000))

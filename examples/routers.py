@@ -1,7 +1,7 @@
 """The question of the set-expression document: distinct sources that R1 and R2 saw and R3 did not, net of deletes.
 
 Flow records come with a signed weight: +1 when a flow is seen, -1 when it is withdrawn. All three streams are
-read by one Spark pass each; the exact answer of the same SQL by Spark stands beside the estimate.
+read by one Spark pass each. The exact answer of the same SQL by Spark is printed next to the estimate.
 """
 
 import eddyline as el

@@ -24,11 +24,12 @@ import matplotlib as mpl
 import numpy as np
 from skimmed import DOMAIN, EXPONENTS, KEYS, settings, sketch
 
+from eddyline.answer.joins.document import dense_keys
 from eddyline.answer.joins.skimming import STANDS_OUT, dense_in_range, places, skim_dense
 from eddyline.kernels.skimming import noise_level
-from eddyline.papers.dyadic import DyadicSpec, dense_keys
 from eddyline.sketch import candidates
 from eddyline.sketch.candidates import CandidateSpec
+from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 mpl.use("svg")

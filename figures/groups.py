@@ -254,7 +254,7 @@ def write(path: Path, lines: Iterable[dict[str, object]]) -> list[dict[str, obje
 
 
 def summary(lines: list[dict[str, str]]) -> str:
-    """Return the table of docs/reference/measurements.md: all skews together, for each share of the bytes."""
+    """Return the table of docs/reference/accuracy.md: all skews together, for each share of the bytes."""
     made = []
     for join in JOINS:
         for size in SIZES:

@@ -23,16 +23,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from join_distinct_report import Errors, Row, draw, print_rows, read_data, write_data
 from join_distinct_shapes import CHURNED, SHAPES, Tuples, answers, tuples_of
+from theta_b import ThetaBSpec, inverted_estimator, paired, theta_b_bitmaps
 
+from eddyline.answer.distinct_joins.document import jd_bitmaps, jd_estimator
 from eddyline.answer.distinct_joins.reading import read_form, samples_of
 from eddyline.answer.distinct_joins.samples import SketchedSide
-from eddyline.papers.jd_sketch import JdSketchSpec, ThetaBSpec, paired
-from eddyline.papers.join_distinct_estimators import (
-    inverted_estimator,
-    jd_bitmaps,
-    jd_estimator,
-    theta_b_bitmaps,
-)
+from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sql.query import ProjectionForm
 

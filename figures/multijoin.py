@@ -35,14 +35,10 @@ from multijoin_queries import SETTINGS, Setting
 from multijoin_report import report
 from regions import JoinQuery, Relation
 
-from eddyline.answer.joins.agms import est_join_size
-from eddyline.answer.joins.contraction import JoinTree
-from eddyline.answer.joins.row_estimates import RowEstimates
-from eddyline.answer.joins.tree import hash_tree, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
+from eddyline.answer.joins.tree import est_join_size, hash_tree, skim_relations, skimmed_tree
+from eddyline.answer.joins.two_way import JoinTree, RowEstimates, SketchedRelation, hash_join, skimmed_join
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.size.shapes import HINT_SHARE, MIN_DEPTH
-from eddyline.plan.size.specs import PlanSettings, spec_for
+from eddyline.plan.size.specs import HINT_SHARE, MIN_DEPTH, PlanSettings, spec_for
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec

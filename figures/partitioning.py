@@ -13,7 +13,7 @@ self-joins that the cells of the same data have ("measured"): a bound on what a 
 "values" has a bucket for each value.
 
     agms          the mean of all copies, as with the document's s2 = 2
-    hash          the product's shapes (plan/size/shapes.py), read by FFT, the mean of the rows
+    hash          the product's shapes (plan/size/specs.py), read by FFT, the mean of the rows
     agms, exact   the standard error of agms by its exact variance, without sketches; the mean over data sets
 
     python figures/partitioning.py [--data-sets 20] [--seeds 4] [--quick]
@@ -40,16 +40,17 @@ from partitioning_variance import atomic_variance
 from regions import JoinQuery, Relation, Space, binary, chain
 
 from eddyline.plan.partition.histograms import Histogram, equi_depth
-from eddyline.plan.partition.link_statistics import LinkStatistics, link_statistics
 from eddyline.plan.partition.partitioning import (
+    LinkStatistics,
     Partitioning,
     allocate_space,
     cell_self_joins,
     joint_gain,
+    link_statistics,
     partition_links,
 )
-from eddyline.plan.size.shapes import MIN_DEPTH, MIN_WIDTH
-from eddyline.sketch.hash_families import derive_seed
+from eddyline.plan.size.specs import MIN_DEPTH, MIN_WIDTH
+from eddyline.sketch.keys import derive_seed
 
 BUCKETS = (25, 50, 100, DOMAIN)
 PARTITIONS = (1, 2, 3, 4, 6, 8)

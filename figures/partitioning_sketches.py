@@ -5,9 +5,9 @@ from functools import lru_cache
 import numpy as np
 from regions import Relation
 
-from eddyline.plan.size.shapes import shape_for
-from eddyline.sketch.hash_families import derive_seed
+from eddyline.plan.size.specs import shape_for
 from eddyline.sketch.hash_sketch import HashSketchSpec
+from eddyline.sketch.keys import derive_seed
 
 DOMAIN = 1024
 Cells = list[tuple[Relation, ...]]

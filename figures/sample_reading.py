@@ -29,10 +29,10 @@ from bank.dataset import pieces as pieces_of
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.two_way import SketchedRelation
-from eddyline.answer.sets.sampled import read_sample_set
+from eddyline.answer.sets.query import read_sample_set
 from eddyline.ingest.arrow_path import project_table
-from eddyline.ingest.elements import add_rows
 from eddyline.ingest.projection import Projection, prepare
+from eddyline.ingest.sample_pass import add_rows
 from eddyline.plan.decide.elements import plan_sample
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample, Stream
@@ -40,12 +40,11 @@ from eddyline.sample.dictionary import Builder, Dictionary
 from eddyline.sample.join import Join
 from eddyline.sample.messages import added
 from eddyline.sample.reduction import shrink_to_fit
-from eddyline.sample.roster import Roster
 from eddyline.sample.spec import DictionarySpec
-from eddyline.sample.state import SampleState
-from eddyline.sketch.hash_families import derive_seed
+from eddyline.sample.state import Roster, SampleState
+from eddyline.sketch.counters import key_array
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.keys import derive_seed
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import JoinDistinctQuery, Query
 from eddyline.sql.schema import parse_schema

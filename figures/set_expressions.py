@@ -45,12 +45,11 @@ from set_expressions_report import (
     write_data,
 )
 
-from eddyline.answer.sets.condition import Condition, Except, Intersect, Member, Union
-from eddyline.answer.sets.expression import set_cardinality
-from eddyline.papers.set_estimators import set_expression_estimator
-from eddyline.papers.two_level import TwoLevelSpec
+from eddyline.answer.sets.document import set_expression_estimator
+from eddyline.answer.sets.expression import Condition, Except, Intersect, Member, Union, set_cardinality
+from eddyline.sketch.counters import key_array
 from eddyline.sketch.distinct import DistinctSpec
-from eddyline.sketch.hashed_keys import key_array
+from eddyline.sketch.two_level import TwoLevelSpec
 
 A, B, C = Member(0), Member(1), Member(2)
 NEARLY_EQUAL = "A - B, B in A"

@@ -41,7 +41,7 @@ from sharing_report import report
 
 import eddyline
 from eddyline.plan.sharing.coalesce import Objective
-from eddyline.plan.size.shapes import two_sided_z
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.plan.statistics import Statistics
 
 DATA = Path(__file__).parent / "data" / "sharing.csv"

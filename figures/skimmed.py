@@ -27,11 +27,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from skimmed_report import report
 
-from eddyline.answer.joins.agms import est_join_size
-from eddyline.answer.joins.row_estimates import RowEstimates
+from eddyline.answer.joins.document import BEST_MULTIPLE, est_skim_join_size
 from eddyline.answer.joins.skimming import dense_in_range, scan
-from eddyline.answer.joins.two_way import SketchedRelation, hash_join, skimmed_join
-from eddyline.papers.skimmed import BEST_MULTIPLE, est_skim_join_size
+from eddyline.answer.joins.tree import est_join_size
+from eddyline.answer.joins.two_way import RowEstimates, SketchedRelation, hash_join, skimmed_join
 from eddyline.sketch import candidates
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.candidates import CandidateSpec

@@ -3,7 +3,7 @@
 spark-submit --master ... --py-files eddyline.zip job.py PIPELINE [--once] [--break-lock]
 
 The session is the cluster's: master, memory and executors come from spark-submit or from spark-defaults.conf. It keeps
-the pipeline's store current until SIGTERM or Ctrl-C; --once takes what is there now and ends.
+the pipeline's store current until SIGTERM or Ctrl-C; --once reads what is available now and ends.
 """
 
 import argparse
@@ -13,8 +13,8 @@ from threading import Event
 
 from pyspark.sql import SparkSession
 
+from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.run_job import HowToRun, prepare_run
 
 parser = argparse.ArgumentParser(description="Keep the store of a pipeline current.")
 parser.add_argument("pipeline", type=Path)

