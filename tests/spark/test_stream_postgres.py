@@ -169,3 +169,16 @@ def test_a_join_of_two_tables_is_answered_live(spark, dsn, tmp_path, capsys):
                 check_progress(run, capsys)
             work(connection, rng, 20)
         assert el.open(tmp_path / "state").answer("pairs").freshness.deletes > 20
+
+
+def test_no_two_streams_share_the_map_that_spark_writes_into_their_tasks(spark):
+    """Spark adds to the map when a stream starts: one that another stream sends at that time arrives broken."""
+    manager = spark._jsparkSession.sessionState().dataSourceManager()
+    maps = []
+    for table, schema in TABLES.items():
+        options = {"dsn": "host=127.0.0.1 port=1", "table": f"public.{table}"}
+        read_frame(spark, Source(table, "eddyline-postgres", None, schema, options=options, streaming=True))
+        found = manager.lookupDataSource(f"eddyline-postgres-{table}")
+        maps.append(found.dataSourceCls().envVars())
+    identity = spark._jvm.java.lang.System.identityHashCode
+    assert identity(maps[0]) != identity(maps[1])

@@ -63,10 +63,22 @@ def _rows(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _postgres_rows(spark: SparkSession, source: Source) -> DataFrame:
-    spark.dataSource.register(PostgresChanges)
+    changes = _source_of_one_stream(source.stream)
+    spark.dataSource.register(changes)
     declared = as_ddl(parse_schema(source.stream, source.schema))
-    reader = source.reader(spark).format(FORMAT).options(**source.options)
+    reader = source.reader(spark).format(changes.name()).options(**source.options)
     return reader.schema(f"{declared}, `{CHANGE}` STRING").load()
+
+
+def _source_of_one_stream(stream: str) -> type[PostgresChanges]:
+    """Return the data source under a name of its own, so that no two streams share Spark's object for it.
+
+    Spark keeps one map of environment variables for each registered name. It adds to the map when a stream starts, and
+    writes it into the tasks of every stream that uses the name. Two streams that start at the same time can so send
+    half a map, and the task fails with java.io.OptionalDataException.
+    """
+    name = f"{FORMAT}-{stream}"
+    return type("PostgresChanges", (PostgresChanges,), {"name": classmethod(lambda _: name)})
 
 
 def _no_connector(source: Source, error: BaseException) -> str | None:
