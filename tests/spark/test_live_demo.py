@@ -69,7 +69,7 @@ def demo(tmp_path):
 def test_a_person_watches_estimates_follow_the_exact_answers(demo):
     with browser() as opened, httpx.Client(base_url=demo, timeout=30) as client:
         page = Page(opened, demo, height=1000)
-        page.page.wait_for_selector("#queries .truth")
+        page.page.wait_for_selector("#queries .truth", timeout=240_000)
 
         def epoch():
             return client.get("api/v1/freshness").json()["freshness"]["epoch"]
