@@ -5,8 +5,9 @@
 For each budget in MB a fresh process, without Spark, is fed batches of rows that would take `fill` times the budget:
 two streams that join on a key with Zipf frequencies, one of them with a third stream on a second key, a group column of
 1,000 values, two measures. Prints, in CPU seconds, the batch that overflowed first, the median of later batches that
-led to a reduction, the first answers, and a micro-batch of 1,000 changes; in MB, resident memory and its peak (VmRSS
-and VmHWM of /proc/self/status), also by phase.
+led to a reduction, the first answers, a micro-batch of 1,000 changes, the state as bytes, and the sum with a second
+sampled state of other rows; in MB, resident memory and its peak (VmRSS and VmHWM of /proc/self/status), also by phase.
+Resident memory is taken before the second state is made, and the peak of filling that one is not counted.
 """
 
 import argparse
@@ -76,7 +77,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 class Run:
     """One budget in this process."""
 
-    def __init__(self, budget: int, fill: float) -> None:
+    def __init__(self, budget: int, fill: float, seed: int = 0) -> None:
         import eddyline as el  # noqa: PLC0415 - what it takes is measured
 
         made = el.Workload(budget=budget, seed=1)
@@ -87,7 +88,7 @@ class Run:
         self.budget, self.fill = budget, fill
         self.plan = made.plan()
         self.state = self.plan.empty()
-        self.seed = 0
+        self.seed = seed
 
     def _batch(self, name: str, rows: int) -> float:
         self.seed += 1
@@ -139,7 +140,19 @@ class Run:
         gc.collect()
         self.figures["state"] = self.state.nbytes / MB
         self.figures["resident"] = resident()[0]
+        self._note("bytes", [seconds_of(self.state.to_bytes)])
+        other = self._filled_again()
+        forget_peak()
+        self._note("merge", [seconds_of(lambda: self.state + other)])
         return self.figures
+
+    def _filled_again(self) -> object:
+        """Return another sampled state of the same plan, of other rows."""
+        run = Run(self.budget, 0.0, self.seed + 1000)
+        while not run._is_sampled:
+            for name in "abc":
+                run._batch(name, min(BATCH, max(1000, self.budget // 64)))
+        return run.state
 
 
 def measured(megabytes: float, fill: float) -> dict[str, float]:
