@@ -291,7 +291,7 @@ def to_bytes(snapshot: Snapshot) -> bytes:
     header = msgspec.json.encode(
         _Header(snapshot.layout, dict(snapshot.tallies), lengths, snapshot.layout.digest)
     )
-    return codec.pack(codec.KIND_STATE, header, b"".join(sections.values()))
+    return codec.pack(codec.KIND_STATE, header, *sections.values())
 
 
 def from_bytes(data: bytes) -> Snapshot:

@@ -231,9 +231,10 @@ class Dictionary:
         """Return the columns as bytes: the number of rows, the widths, each column, and finally the labels."""
         columns = (*self.elements, *self.totals)
         head = np.array([len(self)], dtype="<i8").tobytes() + bytes(c.itemsize for c in columns)
-        body = b"".join(c.astype(c.dtype.newbyteorder("<"), copy=False).tobytes() for c in columns)
+        little = (np.ascontiguousarray(c, dtype=c.dtype.newbyteorder("<")) for c in columns)
+        body = [c.data for c in little]  # the join below copies each column only once
         labels = [self.labels[key].to_bytes() for key in self.spec.labelled]
-        return head + body + b"".join(len(each).to_bytes(8, "little") + each for each in labels)
+        return b"".join([head, *body, *(len(each).to_bytes(8, "little") + each for each in labels)])
 
     @classmethod
     def from_bytes(cls, spec: DictionarySpec, data: bytes | memoryview) -> "Dictionary":

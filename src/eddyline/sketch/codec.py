@@ -42,11 +42,13 @@ def _digest(data: bytes | memoryview) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def pack(kind: int, header: bytes, body: bytes) -> bytes:
-    """Return the envelope around a header and a body."""
-    head = _HEAD.pack(MAGIC, VERSION, kind, len(header), len(body))
-    content = b"".join((head, header, body))
-    return content + _digest(content)
+def pack(kind: int, header: bytes, *body: bytes) -> bytes:
+    """Return the envelope around a header and a body, which may come in parts: each is copied only once."""
+    head = _HEAD.pack(MAGIC, VERSION, kind, len(header), sum(map(len, body)))
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    for part in (head, header, *body):
+        digest.update(part)
+    return b"".join((head, header, *body, digest.digest()))
 
 
 def intact(data: bytes) -> bool:

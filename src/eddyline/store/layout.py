@@ -182,7 +182,7 @@ def make_epoch(commit: Commit, sections: Mapping[str, Content]) -> Epoch:
 def encode(epoch: Epoch) -> bytes:
     """Return the bytes of an epoch."""
     header = msgspec.json.encode(epoch.commit)
-    return codec.pack(codec.KIND_EPOCH, header, b"".join(epoch.sections.values()))
+    return codec.pack(codec.KIND_EPOCH, header, *epoch.sections.values())
 
 
 def decode(data: bytes, number: int) -> Epoch:
