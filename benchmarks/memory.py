@@ -141,10 +141,13 @@ class Run:
         self.figures["state"] = self.state.nbytes / MB
         self.figures["resident"] = resident()[0]
         self._note("bytes", [seconds_of(self.state.to_bytes)])
+        return self.figures
+
+    def merge(self) -> None:
+        """Measure the sum with a second state; apart from `measure`, because filling that one takes as long again."""
         other = self._filled_again()
         forget_peak()
         self._note("merge", [seconds_of(lambda: self.state + other)])
-        return self.figures
 
     def _filled_again(self) -> object:
         """Return another sampled state of the same plan, of other rows."""
@@ -155,9 +158,9 @@ class Run:
         return run.state
 
 
-def measured(megabytes: float, fill: float) -> dict[str, float]:
-    """Return the figures of one budget, from a fresh process."""
-    command = [sys.executable, __file__, "--one", str(megabytes), "--fill", str(fill)]
+def measured(megabytes: float, fill: float, *, merge: bool = False) -> dict[str, float]:
+    """Return the figures of one budget, from a fresh process; merge: also of the sum of two states."""
+    command = [sys.executable, __file__, "--one", str(megabytes), "--fill", str(fill), *["--merge"] * merge]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
@@ -169,12 +172,17 @@ def main() -> None:
     parser.add_argument("--budgets", default="1,16,64,256", help="in MB")
     parser.add_argument("--fill", type=float, default=2.5, help="budgets of rows that are fed")
     parser.add_argument("--one", type=float, help="one budget, in this process: prints JSON")
+    parser.add_argument("--merge", action="store_true", help="with --one: also add two states")
     arguments = parser.parse_args()
     if arguments.one is not None:
-        print(json.dumps(Run(int(arguments.one * MB), arguments.fill).measure()))
+        run = Run(int(arguments.one * MB), arguments.fill)
+        run.measure()
+        if arguments.merge:
+            run.merge()
+        print(json.dumps(run.figures))
         return
     for budget in map(float, arguments.budgets.split(",")):
-        figures = measured(budget, arguments.fill)
+        figures = measured(budget, arguments.fill, merge=True)
         print(f"{budget:g} MB, aims {3 * budget + 200:.0f} resident and {5 * budget + 200:.0f} peak")
         print("  " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()), flush=True)
 
