@@ -12,6 +12,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import eddyline as el
 from eddyline.errors import PlanError
 from eddyline.plan.partition.histograms import Histogram, equi_depth, literal
 from eddyline.plan.partition.partitioning import (
@@ -250,3 +251,13 @@ def test_what_cannot_be_done_is_refused():
         allocate_space([1.0, 2.0, 3.0], 2)
     with pytest.raises(PlanError, match="at least one part"):
         partition_link(of_values([1], [1]), 0)
+
+
+def test_an_analysis_of_a_query_with_a_number_of_partitions_needs_no_histograms():
+    workload = el.Workload(budget="64 KB", samples=False)
+    workload.stream("f", "k BIGINT").stream("g", "k BIGINT")
+    workload.query("q", "SELECT COUNT(*) FROM f JOIN g ON f.k = g.k", method="hash", partitions=2)
+    state = workload.analysis().empty()
+    for name in "fg":
+        state.update(name, {"k": np.arange(100, dtype=np.int64)})
+    assert workload.plan(statistics=state.statistics()).nbytes <= 64_000

@@ -132,7 +132,7 @@ def analysis_of(
 ) -> tuple[list[WorkloadQuery], set[Demand]]:
     """Return the queries of an analysis, and the exact counters and samples that it keeps."""
     joins = [
-        replace(each, method="skimmed")
+        replace(each, method="skimmed", partitions="off", guarantee=None)
         for each in asked
         if isinstance(each.query, Query) and each.query.links and not is_for_samples_alone(each.query)
     ]
