@@ -58,6 +58,10 @@ SMOKE = {
         "--data-sets 1 --seeds 1",
         {"partitioning": {"BUCKETS": (25, 1024), "PARTITIONS": (1, 2)}},
     ),
+    "reproduce": (
+        "003 --quick",
+        {"reproduce": {"TUPLES": 300}},
+    ),
     "sample_core": (
         "--seeds 1 --budgets 16KB --arrivals stationary,churning",
         {"sample_core": {"ROWS": 3000}},
