@@ -102,3 +102,46 @@ def test_groups_and_other_queries_are_refused(store):
     other = plan({**QUERIES, "orders_kept": "SELECT COUNT(*) FROM orders WHERE customer > 5"}).empty()
     with pytest.raises(PlanError, match="cannot be compared"):
         now.change("orders_kept", other)
+
+
+def test_sql_as_of_an_epoch_or_a_time_is_that_of_the_opened_state(store):
+    state = el.open(store)
+    for clause, moment in (
+        ("VERSION AS OF 4", 4),
+        ("TIMESTAMP AS OF '2026-01-01 02:30'", "2026-01-01 02:30"),
+    ):
+        then = el.open(store, as_of=moment)
+        assert then.origin.freshness.epoch != state.origin.freshness.epoch
+        counted = state.answer(f"SELECT COUNT(*) FROM orders {clause}")
+        wanted = then.answer("SELECT COUNT(*) FROM orders")
+        assert (counted.value, counted.low, counted.high) == (wanted.value, wanted.low, wanted.high)
+        assert counted.freshness.epoch == then.origin.freshness.epoch
+        around = "WITH c AS (SELECT COUNT(*) AS n FROM orders{}) SELECT n * 2 AS twice FROM c"
+        made, by_hand = state.sql(around.format(f" {clause}")), then.sql(around.format(""))
+        assert made.to_pylist() == by_hand.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (
+            "SELECT COUNT(*) FROM orders VERSION AS OF 2 o JOIN visits v ON o.k = v.k",
+            el.UnsupportedQuery,
+            "the same moment",
+        ),
+        (
+            "SELECT COUNT(*) FROM orders TIMESTAMP AS OF current_timestamp()",
+            el.UnsupportedQuery,
+            "the number of an epoch",
+        ),
+        ("SELECT COUNT(*) FROM orders VERSION AS OF 999", el.StoreError, "epoch 999 is not in"),
+    ],
+)
+def test_sql_as_of_what_cannot_be_answered_is_refused(store, text, error, words):
+    with pytest.raises(error, match=words):
+        el.open(store).sql(text)
+
+
+def test_as_of_needs_a_store():
+    with pytest.raises(el.PlanError, match="asks a store"):
+        plan().empty().answer("SELECT COUNT(*) FROM orders VERSION AS OF 1")

@@ -138,12 +138,20 @@ def open_state(store: str | os.PathLike[str], as_of: int | str | datetime | None
     a datetime or "2026-01-31 12:00" (UTC unless it says otherwise), or of an epoch by its number, if the store
     still keeps it.
     """
-    reader = Reader(store)
+    return state_at(Reader(store), as_of)
+
+
+def state_at(reader: Reader, as_of: int | str | datetime | None = None) -> State:
+    """Return the state of a store at a moment: an epoch by its number, also as a string, or a time."""
     if as_of is None:
-        return state_of(reader.latest())
-    if isinstance(as_of, int):
-        return state_of(reader.at(as_of))
-    return state_of(reader.as_of(_seconds(as_of)))
+        epoch = reader.latest()
+    elif isinstance(as_of, int) or (isinstance(as_of, str) and as_of.isdecimal()):
+        epoch = reader.at(int(as_of))
+    else:
+        epoch = reader.as_of(_seconds(as_of))
+    state = state_of(epoch)
+    state.past = lambda moment: state_at(reader, moment)
+    return state
 
 
 def _seconds(moment: str | datetime) -> float:

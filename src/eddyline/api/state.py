@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -49,6 +49,7 @@ from eddyline.sample.packing import return_freed
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import columns_of
+from eddyline.sql.moments import split_moment
 from eddyline.sql.parse import contributors_text
 from eddyline.types import SqlType
 
@@ -62,7 +63,8 @@ UPDATE_ROWS = 1 << 18
 class State:
     """All counters of a plan at one moment; combine states of one plan with + and -.
 
-    ways: how the rows of each stream were read, if `plan.sketch` made the state.
+    ways: how the rows of each stream were read, if `plan.sketch` made the state. past: returns the state of the same
+    store at an epoch or a time; None for a state that is not from a store.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class State:
         self.snapshot = snapshot
         self.origin = origin
         self.ways = dict(ways or {})
+        self.past: Callable[[int | str], State] | None = None
         self._updating = (
             threading.Lock()
         )  # two threads would both start from the same counters, and lose the rows of one
@@ -131,6 +134,16 @@ class State:
         """
         if not isinstance(query, str):
             raise PlanError(f"answer() takes the name of a query or an SQL text, not {query!r}.")
+        bare, moment = split_moment(query)
+        if moment is not None:
+            return self._at(moment).answer(
+                bare,
+                confidence=confidence,
+                method=method,
+                simultaneous=simultaneous,
+                window=window,
+                slide=slide,
+            )
         snapshot, at = self.snapshot, self._confidence(confidence)
         estimate, planned, layout = snapshot.memo.recall(
             ("answer", query, at, method, simultaneous, window, slide),
@@ -156,14 +169,25 @@ class State:
         The aggregates over streams are answered as by `answer`; DuckDB computes the rest, such as WITH, subqueries,
         window functions, joins of grouped results: `pip install "eddyline[sql]"`. Planned queries are tables, too.
         intervals: each aggregate, and each monotone function of one, is followed by its ends, `<name>_low` and
-        `<name>_high`. The schema's metadata has notes, the confidence, and which columns are exact.
+        `<name>_high`. The schema's metadata has notes, the confidence, and which columns are exact. For a state of a
+        store, `FROM orders VERSION AS OF 12` or `TIMESTAMP AS OF '2026-01-31 12:00'` (UTC) asks an epoch it keeps.
         """
+        text, moment = split_moment(text)
+        if moment is not None:
+            return self._at(moment).sql(
+                text, confidence=confidence, simultaneous=simultaneous, intervals=intervals
+            )
         at = self._confidence(confidence)
 
         def ask(part: str) -> Any:
             return self.answer(part, confidence=at, simultaneous=simultaneous)
 
         return Question(self.snapshot, ask, at, datetime.now(UTC)).table(text, intervals=intervals)
+
+    def _at(self, moment: int | str) -> "State":
+        if self.past is None:
+            raise PlanError("AS OF asks a store: open it with el.open(store).")
+        return self.past(moment)
 
     def change(self, query: str, since: "State", *, confidence: float | None = None) -> Estimate:
         """Return how much an answer changed since another state, such as `el.open(store, as_of="2026-01-31")`.

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.query import SCHEMA, groups_table
-from eddyline.api.jobs import open_state, state_of
+from eddyline.api.jobs import open_state, state_at, state_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, StoreError
 from eddyline.plan.size.specs import checked_confidence
@@ -170,11 +170,20 @@ class Follower:
     def _state_at(self, number: int) -> State | None:
         """Return the state of an epoch, None if it was collected meanwhile: the next read finds a newer one."""
         try:
-            return state_of(self.reader.at(number))
+            state = state_at(self.reader, number)
         except EddylineError:
             if self.reader.current() == number:
                 raise
             return None
+        state.past = self._past
+        return state
+
+    def _past(self, moment: int | str) -> State:
+        """Return the state at a moment; errors name the store without its folders."""
+        try:
+            return state_at(self.reader, moment)
+        except EddylineError as error:
+            raise type(error)(self.without_path(str(error))) from error
 
     def _is_another_store(self, before: Sighting, number: int) -> bool:
         """Return whether a store whose files changed is another store, not a later epoch of the one seen before."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import isfinite
 from time import perf_counter
@@ -18,7 +18,7 @@ from starlette.routing import Route
 from eddyline.api.plan import Plan
 from eddyline.api.sql import is_nested, result_to_dict
 from eddyline.api.state import State
-from eddyline.errors import EddylineError, SqlError
+from eddyline.errors import CorruptState, EddylineError, FormatVersion, SqlError, StoreError
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
@@ -207,19 +207,27 @@ class Api:
 
     async def answers(self, request: Request) -> Response:
         """Answer all queries."""
-        how = HowToTell.read(parameters(request, "confidence", "limit"))
+        given = parameters(request, "confidence", "limit", "as_of", "since")
+        how = HowToTell.read(given)
         view = self._view()
+        if "as_of" in given or "since" in given:
+            state, names = self._state(), list(view.answers)
+            return await self._asked(request, lambda: [_at_moment(state, name, given, how) for name in names])
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell_all(how.limit))
         return await self._asked(request, lambda: [self._told(view, query, how) for query in view.answers])
 
     async def answer_by_name(self, request: Request) -> Response:
         """Answer one query of the plan."""
-        how = HowToTell.read(parameters(request, "confidence", "limit"))
+        given = parameters(request, "confidence", "limit", "as_of", "since")
+        how = HowToTell.read(given)
         view, query = self._view(), request.path_params["query"]
         if query not in view.answers:
             known = f"its queries are {', '.join(view.answers)}" if view.answers else "it has none"
             raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
+        if "as_of" in given or "since" in given:
+            state = self._state()
+            return await self._asked(request, lambda: _at_moment(state, query, given, how))
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.tell(query, how.limit))
         return await self._asked(request, lambda: self._told(view, query, how))
@@ -232,18 +240,24 @@ class Api:
 
     async def answer_by_sql(self, request: Request) -> Response:
         """Answer SQL, or a query by its name, from what is kept."""
-        given = parameters(request, "sql", "confidence", "limit", "window", "slide", "simultaneous")
+        given = parameters(
+            request, "sql", "confidence", "limit", "window", "slide", "simultaneous", "as_of", "since"
+        )
         how, together = HowToTell.read(given), boolean(given, "simultaneous")
         if not given.get("sql", "").strip():
             raise Refused(
                 400, "RequestError", "say what to answer: /api/v1/answer?sql=SELECT ..., or a query's name."
             )
         state = self._state()
+        if "since" in given:
+            return await self._asked(
+                request, lambda: _at_moment(state, given["sql"], given, how, refuse=True), len(given["sql"])
+            )
         over = {"window": given.get("window"), "slide": given.get("slide")}
         return await self._asked(
             request,
             lambda: _answer_or_table(
-                state,
+                _moment_of(state, given.get("as_of")),
                 given["sql"],
                 how,
                 {key: value for key, value in over.items() if value},
@@ -295,6 +309,38 @@ class Api:
             problem = self._watcher.view.sighting.problem or "the store is being read: ask again in a moment."
             raise Refused(503, "NotReady", problem, {"retry-after": "1"})
         return state
+
+
+def _moment_of(state: State, as_of: str | None) -> State:
+    """Return the state that the parameter `as_of` or `since` asks for."""
+    if as_of is None:
+        return state
+    if state.past is None:
+        raise Refused(
+            422, "RequestError", "as_of and since ask one store, and this server shows several sites."
+        )
+    try:
+        return state.past(as_of)
+    except (CorruptState, FormatVersion):
+        raise
+    except StoreError as error:  # not a time, or not kept: the request is at fault, not the store
+        raise Refused(422, "StoreError", str(error)) from error
+
+
+def _at_moment(
+    state: State, query: str, given: Mapping[str, str], how: HowToTell, *, refuse: bool = False
+) -> dict[str, object]:
+    """Return an answer as of a moment, or how much it changed since one; or why it cannot be answered."""
+    try:
+        now = _moment_of(state, given.get("as_of"))
+        if "since" not in given:
+            return tell(answered(now, query, confidence=how.confidence), how.limit)
+        then = _moment_of(state, given["since"])
+        return tell(now.change(query, then, confidence=how.confidence), how.limit)
+    except EddylineError as error:
+        if refuse or isinstance(error, StoreError):
+            raise
+        return {"query": query, "refused": str(error)}
 
 
 def _answer_or_table(

@@ -163,6 +163,16 @@ def _parameter(name: str, schema: Json, about: str, *, required: bool = False) -
     return {"name": name, "in": "query", "description": about, "required": required, "schema": schema}
 
 
+_AS_OF = _parameter(
+    "as_of",
+    {"type": "string"},
+    "Answer as of a time (UTC), or of an epoch by its number, that the store still keeps.",
+)
+_SINCE = _parameter(
+    "since",
+    {"type": "string"},
+    "Return how much the number changed since a time (UTC) or an epoch, with its interval.",
+)
 _CONFIDENCE = _parameter(
     "confidence",
     {"type": "number", "minimum": 0.5, "maximum": HIGHEST_CONFIDENCE},
@@ -231,16 +241,31 @@ def document() -> Json:
         "paths": {
             "/queries": _get("The queries of the plan.", _list(_named("Query"))),
             "/answers": _get(
-                "The answers of all queries.", _list(_named("Answer")), _CONFIDENCE, _LIMIT, fails=asked
+                "The answers of all queries.",
+                _list(_named("Answer")),
+                _CONFIDENCE,
+                _LIMIT,
+                _AS_OF,
+                _SINCE,
+                fails=asked,
             ),
             "/answers/{query}": _get(
-                "The answer of one query.", _named("Answer"), _NAME, _CONFIDENCE, _LIMIT, fails=f"404 {asked}"
+                "The answer of one query.",
+                _named("Answer"),
+                _NAME,
+                _CONFIDENCE,
+                _LIMIT,
+                _AS_OF,
+                _SINCE,
+                fails=f"404 {asked}",
             ),
             "/answer": _get(
                 "The answer of an SQL text from what is kept; a table for SQL around aggregates.",
                 {"anyOf": [_named("Answer"), _named("Table")]},
                 _SQL,
                 _CONFIDENCE,
+                _AS_OF,
+                _SINCE,
                 _LIMIT,
                 _WINDOW,
                 _SLIDE,

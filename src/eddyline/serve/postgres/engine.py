@@ -26,7 +26,7 @@ from eddyline.serve.postgres.catalog import Catalog
 from eddyline.serve.postgres.catalog_tables import UserRelation, column_types
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
 from eddyline.serve.postgres.rewriting import column_name, is_catalog, missing
-from eddyline.serve.postgres.settings import INTERVALS, SIMULTANEOUS, Settings
+from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Settings
 from eddyline.serve.postgres.statements import tables_of
 from eddyline.serve.postgres.translate import is_around, question_of, text_around
 from eddyline.sql.arrow_values import to_arrow
@@ -46,6 +46,8 @@ _VOLATILE = re.compile(
 """Makes a query's result depend on more than the state and the settings, or changes a setting."""
 _KEPT_RESULTS, _KEPT_BYTES = 512, 1 << 20
 """Results that are kept until the state changes, and the size limit of each: dashboards repeat their queries."""
+_MOST_PAST = 4
+"""Earlier states that are kept for sessions with eddyline.as_of: chosen; each takes as much memory as the newest."""
 _HIDDEN = "#"
 """The prefix of columns that are computed for notices, and not shown."""
 
@@ -86,6 +88,8 @@ class Engine:
         self._schemas: OrderedDict[str, Schema] = OrderedDict()
         self._results: OrderedDict[Hashable, Result] = OrderedDict()
         self._results_of: Snapshot | None = None
+        self._past: dict[str, State] = {}
+        self._past_of: Snapshot | None = None
         self._turn = threading.Lock()
 
     def recall(self, state: State, key: Hashable) -> Result | None:
@@ -104,6 +108,26 @@ class Engine:
             self._results[key] = result
             while len(self._results) > _KEPT_RESULTS:
                 self._results.popitem(last=False)
+
+    def past(self, as_of: str) -> State:
+        """Return the state at an earlier moment; sessions share the last few, until there is a newer state."""
+        newest = self.newest()
+        if newest.past is None:
+            raise not_supported(f"{AS_OF} asks one store, and this server shows several sites")
+        with self._turn:
+            if self._past_of is not newest.snapshot:
+                self._past_of, self._past = newest.snapshot, {}
+            found = self._past.get(as_of)
+        if found is None:
+            try:
+                found = newest.past(as_of)
+            except EddylineError as error:
+                raise Refusal("22023", str(error)) from error
+            with self._turn:
+                self._past[as_of] = found
+                while len(self._past) > _MOST_PAST:
+                    self._past.pop(next(iter(self._past)))
+        return found
 
     def schema(self, state: State) -> Schema:
         """Return what clients see of a state's plan."""
@@ -158,6 +182,9 @@ class Client:
 
     def state(self) -> State:
         """Return the state that a query sees now."""
+        as_of = self.settings.values[AS_OF]
+        if as_of:
+            return self.engine.past(as_of)
         if not self._in_transaction:
             return self.engine.newest()
         if self._pinned is None:

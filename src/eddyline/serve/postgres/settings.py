@@ -11,6 +11,7 @@ from eddyline.serve.postgres.refusals import Refusal, not_supported, read_only
 SERVER_VERSION = "15.0"
 """The version of PostgreSQL whose catalog and messages we follow; catalog.txt has its columns."""
 CONFIDENCE, INTERVALS, SIMULTANEOUS = "eddyline.confidence", "eddyline.intervals", "eddyline.simultaneous"
+AS_OF = "eddyline.as_of"
 REPORTED = (
     "application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby",
     "integer_datetimes", "IntervalStyle", "is_superuser", "server_encoding", "server_version",
@@ -35,7 +36,7 @@ DEFAULTS = {
     "work_mem": "4MB", "maintenance_work_mem": "64MB", "escape_string_warning": "on",
     "default_text_search_config": "pg_catalog.simple", "max_parallel_workers_per_gather": "0", "xmloption": "content",
     "password_encryption": "scram-sha-256", "ssl": "off", "port": "8322", "wal_level": "replica", "fsync": "on",
-    CONFIDENCE: "", INTERVALS: "off", SIMULTANEOUS: "off",
+    CONFIDENCE: "", INTERVALS: "off", SIMULTANEOUS: "off", AS_OF: "",
 }  # fmt: skip
 """All settings by their names in lower case, as a session begins."""
 _FIXED = frozenset(
@@ -116,7 +117,7 @@ class Settings:
                 raise Refusal("55P02", f'parameter "{name}" cannot be changed')
             return
         if key not in DEFAULTS and ("." not in key or key.startswith("eddyline.")):
-            hint = f"Ours are {CONFIDENCE}, {INTERVALS} and {SIMULTANEOUS}." if "." in key else ""
+            hint = f"Ours are {AS_OF}, {CONFIDENCE}, {INTERVALS} and {SIMULTANEOUS}." if "." in key else ""
             raise Refusal("42704", f'unrecognized configuration parameter "{name}"', hint=hint)
         checked = _CHECKS[key](value) if key in _CHECKS else value
         if local:

@@ -1,0 +1,78 @@
+"""Answers as of an earlier epoch, and changes since one: over HTTP and over PostgreSQL's protocol."""
+
+import psycopg
+import pytest
+
+import eddyline as el
+from tests.serve.conftest import serving
+from tests.serve.postgres import shop
+from tests.serve.waiting import until
+
+
+@pytest.fixture
+def moved(store):
+    """A store with several epochs; the first one that is kept, and the newest."""
+    for _ in range(3):
+        store.move()
+    kept = el.open(store.where).origin.freshness.epoch
+    return store.where, kept - 1, kept
+
+
+def test_http_answers_as_of_an_epoch_and_since_one(moved):
+    where, old, new = moved
+    then, now = el.open(where, as_of=old), el.open(where)
+    with serving(where) as client:
+        until(lambda: client.get("readyz").status_code == 200)
+        for address in ("answers/visits_by_buyers?", "answer?sql=visits_by_buyers&"):
+            told = client.get(f"api/v1/{address}as_of={old}").json()
+            wanted = then.answer("visits_by_buyers")
+            assert (told["value"], told["low"], told["high"]) == (wanted.value, wanted.low, wanted.high)
+            assert told["freshness"]["epoch"] == old
+            changed = client.get(f"api/v1/{address}since={old}").json()
+            difference = now.change("visits_by_buyers", then)
+            assert (changed["value"], changed["low"]) == (difference.value, difference.low)
+            back = client.get(f"api/v1/{address}as_of={old}&since={new}").json()
+            assert back["value"] == -changed["value"]
+        by_sql = client.get(
+            "api/v1/answer", params={"sql": f"SELECT COUNT(*) FROM orders VERSION AS OF {old}"}
+        )
+        assert by_sql.json()["value"] == then.answer("orders_kept").value
+        every = client.get(f"api/v1/answers?as_of={old}").json()
+        assert [each["query"] for each in every] == list(now.snapshot.layout.query_names)
+        groups = next(each for each in every if each["query"] == "by_region")
+        assert len(groups["groups"]) == len(then.answer("by_region"))
+
+
+def test_http_refuses_a_moment_that_is_not_kept_without_naming_folders(moved):
+    where, _, _ = moved
+    with serving(where) as client:
+        until(lambda: client.get("readyz").status_code == 200)
+        for moment in ("999", "1990-01-01", "soon"):
+            refused = client.get("api/v1/answers/money", params={"as_of": moment})
+            assert refused.status_code == 422
+            assert where.rsplit("/", 1)[0] not in refused.text
+
+
+def test_a_session_reads_the_state_as_of_its_setting(moved):
+    where, old, _ = moved
+    state, then = el.open(where), el.open(where, as_of=old)
+    with (
+        shop.serving(state) as server,
+        psycopg.connect(
+            f"host=127.0.0.1 port={server.address[1]} user=me dbname=x", autocommit=True
+        ) as session,
+    ):
+        count = "SELECT COUNT(*) FROM orders"
+        now = session.execute(count).fetchone()
+        session.execute(f"SET eddyline.as_of = {old}")
+        assert session.execute(count).fetchone()[0] == then.answer("orders_kept").value
+        assert session.execute("SELECT * FROM orders_kept").fetchone()[0] == then.answer("orders_kept").value
+        session.execute("RESET eddyline.as_of")
+        assert session.execute(count).fetchone() == now
+        session.execute("SET eddyline.as_of = 'soon'")
+        with pytest.raises(psycopg.Error, match="is not a time"):
+            session.execute(count)
+        session.execute("RESET eddyline.as_of")
+        for clause in ("VERSION AS OF 1", "FOR SYSTEM_TIME AS OF '2026-01-01'"):
+            with pytest.raises(psycopg.Error):  # never answered from the newest state
+                session.execute(f"SELECT * FROM orders_kept {clause}")
