@@ -27,6 +27,7 @@ def main():
     parser.add_argument("--arrival", choices=ARRIVALS, help="workloads whose keys arrive in this order only")
     parser.add_argument("--form", choices=FORMS, help="workloads with queries of this form only")
     parser.add_argument("--save", metavar="DIR", help="where to keep workloads that show a fault")
+    parser.add_argument("--table", metavar="FILE", help="a Markdown file for the coverage of workloads")
     parser.add_argument(
         "--without", choices=[*REVERTS, *OF_WORKLOADS], help="leave a fix out, to see that its lack is found"
     )
@@ -34,7 +35,7 @@ def main():
     seed = given.seed if given.seed is not None else random.randrange(10**9)
     with reverted(given.without) if given.without else nullcontext():
         if given.workloads:
-            return workloads.long_run(given.minutes, seed, given.arrival, given.form, given.save)
+            return workloads.long_run(given.minutes, seed, given.arrival, given.form, given.save, given.table)
         return run(given.minutes, seed)
 
 

@@ -126,6 +126,64 @@ def report(cells, least=30):
     return "\n".join(lines)
 
 
+def page(cells, command, cases, faults, least=10):
+    """The coverage as a Markdown page: by function and arrival, by form and arrival, then all cells of `least` states."""
+    every = with_margins(cells)
+    wrong = short(cells)
+    lines = [
+        "# Coverage in random workloads",
+        "",
+        f"Made by `{command}`: {cases:,} random workloads, {faults} kinds of faults, {len(wrong)} short cells.",
+        "",
+        "Each entry is how often 95% intervals of sampled answers held the exact one, with the 95% Clopper-Pearson",
+        "bound of that share. Intervals of one state fail together, so the bounds count states. A cell is *short* if its",
+        f"upper bound is below {LEAST:.0%}. Answers that are exact, not known or unbounded are not counted.",
+    ]
+    for title, place in (("function", 0), ("form", 1)):
+        lines += ["", f"## By {title} and arrival", "", *_cross_table(every, title, place, least)]
+    full = sorted(k for k, cell in every.items() if "any" not in k and len(cell.shares) >= least)
+    lines += ["", f"## Cells of {least} states and more", ""]
+    lines += [
+        "| function | form | arrival | states | held | missed | coverage | bounds |",
+        "|" + " --- |" * 8,
+    ]
+    for kind in full:
+        cell = every[kind]
+        numbers = (
+            f"{len(cell.shares)} | {cell.total('held')} | {cell.total('missed')} | {_share(cell, ' | ')}"
+        )
+        lines.append(f"| {' | '.join(kind)} | {numbers} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cross_table(every, title, place, least):
+    """The margin of one part of the kind by arrival, as lines of a Markdown table."""
+    arrivals = sorted({kind[2] for kind in every} - {"any"})
+    named = sorted({kind[place] for kind in every} - {"any"})
+    yield f"| {title} | {' | '.join(arrivals)} | all |"
+    yield "|" + " --- |" * (len(arrivals) + 2)
+    for name in [*named, "any"]:
+        row = []
+        for arrival in [*arrivals, "any"]:
+            kind = (name, "any", arrival) if place == 0 else ("any", name, arrival)
+            cell = every.get(kind) or _only(every, kind, place)
+            row.append(_share(cell, ", ") if cell is not None and len(cell.shares) >= least else "")
+        if any(row):
+            yield f"| {'all' if name == 'any' else name} | {' | '.join(row)} |"
+
+
+def _only(every, kind, place):
+    """The one cell that makes up a margin, which then has no entry of its own."""
+    same = [k for k in every if k[place] == kind[place] and (kind[2] in ("any", k[2])) and "any" not in k]
+    return every[same[0]] if len(same) == 1 else None
+
+
+def _share(cell, between):
+    low, high = cell.bounds
+    mark = " (short)" if cell.is_short else ""
+    return f"{cell.coverage:.1%}{between}{low:.0%} to {high:.0%}{mark}"
+
+
 def _line(kind, cell):
     low, high = cell.bounds
     error, width = cell.widths

@@ -14,7 +14,7 @@ from math import isnan
 from pathlib import Path
 
 import eddyline as el
-from tests.fuzz.coverage import Cell, report, short
+from tests.fuzz.coverage import Cell, page, report, short
 from tests.fuzz.workload_cases import random_case
 from tests.fuzz.workload_judge import FaultError, exact_answer, judge_groups, judge_value, largest
 
@@ -236,10 +236,11 @@ def run(seeds, arrival=None, seconds=None):
     return dict(cells)
 
 
-def long_run(minutes, seed, arrival=None, form=None, save=None):
+def long_run(minutes, seed, arrival=None, form=None, save=None, table=None):
     """Run for so many minutes, print every new kind of fault made small, then the report; return 1 if one is wrong.
 
-    save: a directory in which the small cases are kept, as tests/fuzz/found has them.
+    save: a directory in which the small cases are kept, as tests/fuzz/found has them. table: a Markdown file to which
+    the coverage is written.
     """
     cells, faults, end, first = defaultdict(Cell), defaultdict(list), time.monotonic() + 60 * minutes, seed
     while time.monotonic() < end:
@@ -263,4 +264,10 @@ def long_run(minutes, seed, arrival=None, form=None, save=None):
     for (what, kind), seeds in sorted(faults.items(), key=lambda each: -len(each[1])):
         print(f"{len(seeds):5} x {what} ({kind}): seeds {', '.join(map(str, seeds[:5]))}")
     print(f"{seed - first:,} cases from seed {first} on")
+    if table is not None:
+        asked = "".join(
+            f' --{name} "{value}"' for name, value in (("arrival", arrival), ("form", form)) if value
+        )
+        command = f"scripts/fuzz --workloads --minutes {minutes:g} --seed {first}{asked} --table FILE"
+        Path(table).write_text(page(cells, command, seed - first, len(faults)))
     return 1 if faults or short(cells) else 0
