@@ -1,6 +1,7 @@
-"""Commands that show a store as it moves: `serve` in a browser, `watch` in the terminal."""
+"""Commands that show a store as it moves: `serve` in a browser, `mcp` to agents, `watch` in the terminal."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -187,6 +188,20 @@ def server_for(
     token = read_token(token_file, host)
     watcher = Watcher(store, history or default_path(store), exact=exact, follower=follower)
     return server_of(watcher, host, port, token)
+
+
+@app.command()
+@tells_errors
+def mcp(store: StoreOrPipeline) -> None:
+    """Serve a store to an agent over the Model Context Protocol, on standard input and output.
+
+    Three tools: schema, ask (SQL) and explain. The agent's program starts this command; it ends with its input.
+    """
+    from eddyline.serve.mcp import McpServer  # noqa: PLC0415 - only where it is used
+
+    found = store_of(store)
+    Reader(found).current()
+    McpServer(found).run(sys.stdin.buffer, sys.stdout.buffer)
 
 
 @app.command()

@@ -1,0 +1,161 @@
+"""`eddyline mcp`: a client process speaks the protocol over pipes with a real server process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import eddyline as el
+from eddyline.serve.mcp import MOST_LINE, VERSIONS, McpServer
+from tests.data.moving_store import MovingStore, orders, visits
+
+
+class Client:
+    """A client of the protocol: requests with growing ids, one message per line."""
+
+    def __init__(self, store):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "eddyline.cli", "mcp", str(store)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ,
+        )
+        self.number = 0
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def request(self, method, **parameters):
+        self.number += 1
+        self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters})
+        reply = json.loads(self.process.stdout.readline())
+        assert (reply["jsonrpc"], reply["id"]) == ("2.0", self.number)
+        return reply
+
+    def call(self, tool, **arguments):
+        return self.request("tools/call", name=tool, arguments=arguments)["result"]
+
+    def close(self):
+        self.process.stdin.close()
+        code = self.process.wait(timeout=30)
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    moving = MovingStore(tmp_path_factory.mktemp("mcp") / "state")
+    for number in range(6):  # more rows than the budget holds
+        moving.commit("orders", orders(number, 4_000))
+        moving.commit("visits", visits(number, 4_000))
+    yield moving
+    moving.close()
+
+
+def test_a_client_process_is_answered_as_the_store_answers_itself(store):
+    client = Client(store.where)
+    began = client.request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={})
+    assert began["result"]["protocolVersion"] == "2025-06-18"
+    client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    tools = client.request("tools/list")["result"]["tools"]
+    assert [each["name"] for each in tools] == ["schema", "ask", "explain"]
+
+    schema = client.call("schema")["structuredContent"]
+    assert [each["name"] for each in schema["streams"]] == ["orders", "visits"]
+    assert {"name": "customer", "type": "BIGINT"} in schema["streams"][0]["columns"]
+    assert {each["name"] for each in schema["queries"]} == set(store.plan.layout.query_names)
+
+    expected = el.open(store.where)
+    for query in ("money", "SELECT COUNT(DISTINCT customer) FROM orders"):
+        found = client.call("ask", sql=query)
+        answer, told = expected.answer(query), found["structuredContent"]
+        assert (told["value"], told["low"], told["high"]) == (answer.value, answer.low, answer.high)
+        assert told["exact"] == answer.exact
+        assert told["notes"] == list(answer.notes)
+        assert told["freshness"]["epoch"] == 12
+        assert json.loads(found["content"][0]["text"]) == told, "clients of 2024 read the text"
+    wider = client.call("ask", sql="money", confidence=0.999)["structuredContent"]
+    assert wider["confidence"] == 0.999
+
+    groups = client.call("ask", sql="busiest", limit=3)["structuredContent"]
+    assert len(groups["groups"]) == 3
+    assert groups["number_of_groups"] > 3
+    around = client.call("ask", sql="SELECT MAX(n) AS most FROM busiest;")["structuredContent"]
+    assert around["columns"][0]["name"] == "most"
+    assert not around["exact"]
+
+    refused = client.call("ask", sql="SELECT * FROM orders")
+    assert refused["isError"]
+    assert "rows are not kept" in refused["content"][0]["text"]
+    steps = client.call("explain", query="money")["structuredContent"]["steps"]
+    assert steps["query"] == "money"
+    assert "sample" in client.call("explain")["structuredContent"]["text"]
+    assert client.close() == 0
+
+
+def test_an_answer_follows_the_store(tmp_path):
+    moving = MovingStore(tmp_path / "state")
+    server = McpServer(moving.where)
+    request = {"jsonrpc": "2.0", "id": "a", "method": "tools/call"}
+    request["params"] = {"name": "ask", "arguments": {"sql": "orders_kept"}}
+
+    def value():
+        return server.reply(json.dumps(request).encode())["result"]["structuredContent"]["value"]
+
+    assert value() == 0
+    moving.move()
+    moving.close()
+    assert value() == el.open(moving.where).answer("orders_kept").value != 0
+
+
+BAD = {
+    "no JSON": (b"{", -32700),
+    "deeply nested": (b"[" * 200_000, -32700),
+    "no version": (b'{"id": 1, "method": "ping"}', -32600),
+    "an empty batch": (b"[]", -32600),
+    "no method": (b'{"jsonrpc": "2.0", "id": 1}', -32600),
+    "an unknown method": (b'{"jsonrpc": "2.0", "id": 1, "method": "resources/list"}', -32601),
+    "params that are no object": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}', -32602),
+}
+CALLS = {
+    "an unknown tool": {"name": "drop"},
+    "no SQL": {"name": "ask", "arguments": {}},
+    "SQL that is no string": {"name": "ask", "arguments": {"sql": 7}},
+    "too much SQL": {"name": "ask", "arguments": {"sql": "x" * 100_001}},
+    "an unknown argument": {"name": "schema", "arguments": {"table": "orders"}},
+    "a wrong confidence": {"name": "ask", "arguments": {"sql": "money", "confidence": 1}},
+    "a wrong limit": {"name": "ask", "arguments": {"sql": "money", "limit": True}},
+    "arguments that are no object": {"name": "schema", "arguments": [1]},
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_message_gets_a_json_rpc_error(store, name):
+    line, code = BAD[name]
+    assert McpServer(store.where).reply(line)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_bad_call_gets_a_json_rpc_error(store, name):
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": CALLS[name]}
+    assert McpServer(store.where).reply(json.dumps(message).encode())["error"]["code"] == -32602
+
+
+def test_batches_notifications_versions_and_long_lines(store, tmp_path):
+    server = McpServer(store.where)
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    assert server.reply(json.dumps(note).encode()) is None
+    assert server.reply(json.dumps([note]).encode()) is None
+    assert len(server.reply(json.dumps([ping, note, ping]).encode())) == 2
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "1999-01-01"}}
+    assert server.reply(json.dumps(begin).encode())["result"]["protocolVersion"] == VERSIONS[0]
+    sent, replied = tmp_path / "sent", tmp_path / "replied"
+    sent.write_bytes(b"x" * (3 * MOST_LINE) + b"\n\n" + json.dumps(ping).encode() + b"\n")
+    with sent.open("rb") as lines, replied.open("wb") as replies:
+        server.run(lines, replies)
+    first, second = map(json.loads, replied.read_bytes().splitlines())
+    assert (first["error"]["code"], second["result"]) == (-32600, {})
