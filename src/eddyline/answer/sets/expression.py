@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import ceil, floor, hypot
+from math import ceil, floor, hypot, inf
 
 import numpy as np
 
@@ -137,7 +137,8 @@ class SetReading:
     def told(self, query: str, confidence: float, method: str, about: Sequence[str]) -> Estimate:
         """Return this reading as the estimate of a query, in whole numbers."""
         about = (*about, self.note) if self.note else tuple(about)
-        value, low, high = round(self.value), floor(self.low), ceil(self.high)
+        high = ceil(self.high) if self.high < inf else inf
+        value, low = round(self.value), floor(self.low)
         method = "exact" if self.exact else method
         return Estimate(query, value, low, high, confidence, method, exact=self.exact, notes=about)
 
