@@ -74,6 +74,20 @@ def test_counts_and_signs_of_products_over_a_join():
     assert answers(texts) == [exact(text, {"t": T, "u": U}) for text in texts]
 
 
+@pytest.mark.parametrize("source", ["t", "t WHERE a > 1", "t JOIN u ON t.b = u.b"])
+@pytest.mark.parametrize(
+    "constant",
+    ["1", "-1.5", "TRUE", "'x'", "1 + 1", "NULLIF(1, 1)", "NULLIF(1, 2)", "CASE WHEN FALSE THEN 100 END",
+     "CASE WHEN TRUE THEN 100 END", "CASE WHEN FALSE THEN 1 ELSE 2 END", "COALESCE(NULL, 1)"],
+)  # fmt: skip
+def test_count_of_a_constant_is_zero_where_it_is_null(constant, source):
+    texts = [
+        f"SELECT COUNT({constant}) FROM {source}",
+        f"SELECT COUNT({constant}) FILTER (WHERE t.p) FROM {source}",
+    ]
+    assert answers(texts) == [exact(text, {"t": T, "u": U}) for text in texts]
+
+
 def test_constants_in_a_distinct_list_tell_nothing_apart():
     texts = [
         "SELECT COUNT(DISTINCT a, 1) FROM t",

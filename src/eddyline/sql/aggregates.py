@@ -191,7 +191,7 @@ def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     connect the parts.
     """
     infer(argument, sources)
-    if not argument.find(exp.Column, exp.Null):
+    if _is_never_null(argument):
         return Aggregate("count")
     by_relation: dict[int, list[exp.Expr]] = {}
     for part in _strict_parts(argument, sources):
@@ -213,7 +213,7 @@ def _strict_parts(node: exp.Expr, sources: tuple[Source, ...]) -> Iterator[exp.E
     """Yield the parts of an expression that is NULL exactly where one of them is, without literals."""
     node = unparenthesised(node)
     if len(relations_of(node, sources)) < 2:
-        if node.find(exp.Column, exp.Null):
+        if not _is_never_null(node):
             yield node
     elif isinstance(node, exp.Neg):
         yield from _strict_parts(node.this, sources)
@@ -222,6 +222,11 @@ def _strict_parts(node: exp.Expr, sources: tuple[Source, ...]) -> Iterator[exp.E
         yield from _strict_parts(node.right, sources)
     else:
         yield node
+
+
+def _is_never_null(node: exp.Expr) -> bool:
+    """Return whether an expression is made of literals only, without functions that may return NULL for them."""
+    return all(isinstance(part, exp.Literal | exp.Boolean | exp.Neg | exp.Paren) for part in node.walk())
 
 
 def _factors(measure: exp.Expr, sources: tuple[Source, ...]) -> tuple[Factor, ...]:
