@@ -50,6 +50,13 @@ ASKED = {
 }  # fmt: skip
 
 
+def test_a_doubled_quote_in_an_expression_is_one_quote():
+    w = el.Workload(seed=1).stream("t", "name STRING", derive={"own": "name = 'it''s'"})
+    state = w.query("n", "SELECT COUNT_IF(own) FROM t").plan().empty()
+    state.update("t", {"name": ["it's", "its", "its", None]})
+    assert state.answer("n").value == 1
+
+
 @pytest.mark.parametrize("text", ASKED)
 def test_derived_columns_are_those_of_their_expressions(state, text):
     orders = rows()

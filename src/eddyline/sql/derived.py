@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import PlanError
+from eddyline.sql.clauses import spelled_for_parser
 from eddyline.sql.expressions import Source, bare, check_allowed, operand, text
 from eddyline.sql.schema import COLUMN_NAME
 from eddyline.sql.typing import infer
@@ -32,7 +33,9 @@ def derived_columns(
         if name.lower() in (column.name.lower() for column in known):
             raise PlanError(f"{where}: the stream has a column of that name.")
         try:
-            parsed = sqlglot.parse_one(f"SELECT {written} FROM `{stream}`", dialect="spark")
+            parsed = sqlglot.parse_one(
+                f"SELECT {spelled_for_parser(written)} FROM `{stream}`", dialect="spark"
+            )
         except SqlglotError as error:
             raise PlanError(f"{where}: {written!r} cannot be read as an expression of Spark SQL.") from error
         if not isinstance(parsed, exp.Select) or len(parsed.expressions) != 1 or set(parsed.args) - _READ:

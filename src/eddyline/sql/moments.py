@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.sql.clauses import spelled_for_parser
 from eddyline.sql.expressions import fragment
 
 _AS_OF = re.compile(r"\bas\s+of\b", re.IGNORECASE)
@@ -20,7 +21,7 @@ def split_moment(text: str) -> tuple[str, int | str | None]:
     if not isinstance(text, str) or _AS_OF.search(text) is None:
         return text, None
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
     except (SqlglotError, ValueError, RecursionError):
         return text, None  # the parser of queries reports what is wrong with it
     versions = list(tree.find_all(exp.Version))
