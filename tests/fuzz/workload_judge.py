@@ -209,8 +209,9 @@ def _judge(verdict, numbers, exact, value, limits, about, null_is_zero=False):
     if found is None or value is None:
         verdict.unknown += 1
         return
-    slack = 1e-9 * max(abs(found), 1) if isinstance(found, int | float) else 0
-    if not low - slack <= found <= high + slack:
+    slack = 1e-9 * max(abs(found), 1) if isinstance(found, int | float) else None
+    # a sum of decimals would be rounded to 28 digits
+    if not (low <= found <= high if slack is None else low - slack <= found <= high + slack):
         verdict.fault = FaultError("an estimate outside its interval", f"{found} [{low} .. {high}]: {about}")
     elif low < limits[0] - 1e-9:
         verdict.fault = FaultError("an interval below 0", f"{found} [{low} .. {high}]: {about}")

@@ -197,7 +197,8 @@ def _expected_shares(known: np.ndarray, ends: np.ndarray) -> FloatArray:
     for first, last in pairwise(ends.tolist()):
         there = [row[first:last] for row in known if row[first:last].any()]
         if there:
-            product = np.prod(there, axis=0) ** (len(known) / len(there))
+            # deletes may come before their rows: a value with a negative number of rows will have rows
+            product = np.abs(np.prod(there, axis=0)) ** (len(known) / len(there))
             shares[first:last] = product / (float(product.sum()) or 1.0)
     return shares
 
