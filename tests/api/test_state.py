@@ -253,6 +253,12 @@ BAD_UPDATES = {
 }
 
 
+def test_a_table_without_rows_may_have_a_list_of_no_weights():
+    workload = el.Workload(seed=1).stream("t", "a BIGINT").query("n", "SELECT COUNT(*) FROM t")
+    state = workload.plan().empty().update("t", {"a": np.empty(0, np.int64)}, [])
+    assert state.answer("n").value == 0
+
+
 @pytest.mark.parametrize("case", BAD_UPDATES)
 def test_bad_input_is_one_clear_error_and_changes_nothing(plan, tables, case):
     action, error, words = BAD_UPDATES[case]

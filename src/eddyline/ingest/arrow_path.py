@@ -114,7 +114,7 @@ def read_table(
         raise PipelineError(
             f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside."
         )
-    array = np.asarray(weights)
+    array = np.asarray(weights) if len(weights) else np.empty(0, np.int64)  # NumPy reads [] as floats
     if array.shape != (table.num_rows,) or array.dtype.kind not in "iu":
         raise SketchError(
             f"weights must be {table.num_rows} integers, not {array.dtype} of shape {array.shape}."
