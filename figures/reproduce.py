@@ -344,9 +344,7 @@ def multi_joins(seeds: int, *, quick: bool) -> Iterator[Line]:
         errors = mean_errors(lambda seed, draw=draw: of_query(draw(seed)), budget, seeds, MULTI_JOIN)  # type: ignore[misc]
         guess = histogram_estimate(truth, budget // WORD, domain)
         errors["histograms"] = abs(guess / truth.exact() - 1)
-        yield Line(
-            "004", figure, claim, f"{distinct} relations in memory", budget, seeds, errors, differences
-        )
+        yield Line("004", figure, claim, f"data sets: {distinct}", budget, seeds, errors, differences)
     for same in (True, False):
         for parts in (1, 4) if quick else (1, 2, 4, 6):
             budget = 9000 * WORD

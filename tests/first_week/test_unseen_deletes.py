@@ -15,7 +15,7 @@ QUERIES = {
     "by_x": "SELECT x, COUNT(*) AS n FROM s GROUP BY x",
     "others": "SELECT COUNT(*) FROM t",
 }
-NOTE = "rows of stream 's' were deleted whose inserts are not in it. Answers over it are those of no table"
+NOTE = "rows of stream 's' were deleted whose inserts are not in it. Answers match no state that its table ever had"
 
 
 def plan(budget):
