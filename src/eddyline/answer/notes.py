@@ -46,7 +46,8 @@ ROWS_NOT_SEEN = (
 )
 
 _SNAPSHOT = (
-    "Answers match no state that its table ever had: take the rows that its table held at the start as inserts first."
+    "Answers match no state that its table ever had: take the rows that the table held at the start as inserts "
+    "first."
 )
 GROUPS_NOT_SEEN = (
     "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
