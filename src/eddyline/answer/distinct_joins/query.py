@@ -1,5 +1,6 @@
 """Distinct counts over a join: exact while everything fits in memory, then from a synopsis."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -11,14 +12,17 @@ from eddyline.answer.distinct_joins.reading import join_distinct
 from eddyline.answer.distinct_joins.samples import MOST_PAIRS, SketchedSide
 from eddyline.answer.distinct_joins.witnesses import PairCount
 from eddyline.answer.estimate import Estimate
+from eddyline.answer.joins.missing import missing_of, relation_gaps
 from eddyline.answer.joins.sampled import held_join, in_second_stage
+from eddyline.answer.joins.sampled_values import sampled_quantities
 from eddyline.answer.sets.expression import SetReading
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
-from eddyline.plan.decide.facets import flags_of
+from eddyline.plan.decide.facets import PAIRS, flags_of
 from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import Demand, PlannedQuery, PlannedSample
 from eddyline.sample.dictionary import Dictionary
+from eddyline.sample.join import Join
 from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sample.state import SampleState
 from eddyline.sketch.jd_sketch import JdSketchSpec
@@ -125,9 +129,12 @@ def answer_distinct_join(
         return read.told(planned.name, confidence, planned.method, about)
     followed = None
     if planned.shape is not None:
-        followed = count_followed(held_join(snapshot, planned), query, confidence)
+        join = held_join(snapshot, planned)
+        followed = count_followed(join, query, confidence)
         if followed.width == 0.0:
             return Estimate.exactly(planned.name, followed.seen, confidence, about)
+        totals = [snapshot.weighed_total(each) for each in planned.totals.get(PAIRS, ())]
+        followed = replace(followed, high=followed.high + _most_missing(join, query, totals))
     if not planned.quantities and followed is None:
         return Estimate.unknown(planned.name, confidence, "sample", [*about, notes.NO_ROOM_FOR_PAIRS])
     sketched = None
@@ -136,6 +143,20 @@ def answer_distinct_join(
         sketched = join_distinct(left, right, query.form, confidence)
     reading, method = _together(followed, sketched)
     return reading.told(planned.name, confidence, method, about)
+
+
+def _most_missing(join: Join, query: JoinDistinctQuery, totals: list[float]) -> float:
+    """Return how many values may be counted only at rows that exact totals show and the sample does not.
+
+    Every missing row of the join may bring a value of its own; where only the left side is counted, every missing row
+    of that side.
+    """
+    quantity = sampled_quantities(join)[PAIRS]
+    gaps = relation_gaps(quantity, totals)
+    missing = missing_of(quantity, gaps).high
+    if query.form == "semi" and gaps and gaps[0] is not None:
+        return min(missing, max(gaps[0].short, 0.0) * gaps[0].exact)
+    return missing
 
 
 def read_document_pairs(

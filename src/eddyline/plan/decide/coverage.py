@@ -26,7 +26,15 @@ from eddyline.plan.sharing.coalesce import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Query, is_for_samples_alone
+from eddyline.sql.query import (
+    AnyQuery,
+    GroupQuery,
+    JoinDistinctQuery,
+    Key,
+    Query,
+    SetQuery,
+    is_for_samples_alone,
+)
 from eddyline.sql.schema import COLUMN_NAME
 from eddyline.sql.times import depends_on_zone
 from eddyline.types import Column
@@ -153,13 +161,11 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
         return None
     totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
     since_first = layout.by_id.keys() - set(layout.added)
-    if not isinstance(query, Query | GroupQuery) or not all(
-        each in since_first for ids in totals.values() for each in ids
-    ):
+    if isinstance(query, SetQuery) or not all(each in since_first for ids in totals.values() for each in ids):
         totals = {}
     if not totals and reads_emptiness(query):
         return None
-    rest = rest_ids(query, sample) if totals else {}
+    rest = rest_ids(query, sample) if totals and isinstance(query, Query | GroupQuery) else {}
     return PlannedQuery(
         asked.name, query, "skimmed", quantities, sample.id, totals, shape, rest_sketches=rest
     )

@@ -199,8 +199,8 @@ def uses_sample(query: AnyQuery) -> bool:
 
 
 def totals_of(query: AnyQuery) -> set[Demand]:
-    """Return the exact totals of the relations of an aggregate over a join."""
-    quantities = facets_of(query) if isinstance(query, Query | GroupQuery) else {}
+    """Return the exact totals of the relations of an aggregate or a distinct count over a join."""
+    quantities = {} if isinstance(query, SetQuery) else facets_of(query)
     found = {facet.demand() for facets in quantities.values() for facet in facets}
     if isinstance(query, GroupQuery):
         found = found.union(*(totals_of(query.part(detail)) for detail in query.details))

@@ -259,7 +259,7 @@ def _planned(
     totals = {
         name: tuple(facet.demand().id for facet in facets)
         for name, facets in facets_of(asked.query).items()
-        if isinstance(asked.query, Query | GroupQuery)
+        if not isinstance(asked.query, SetQuery)
     }
     ids = {kept.demand: kept.id for kept in sample.sketches}
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
