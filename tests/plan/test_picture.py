@@ -1,10 +1,12 @@
 """Pictures of plans: what they show of sharing, and that they are well-formed."""
 
+import json
 import xml.etree.ElementTree as ET
 
 import pytest
 
 import eddyline as el
+from eddyline.plan.show.sharing import sharing_of
 
 STREAMS = {"follows": "src BIGINT, dst BIGINT", "posts": "author BIGINT, likes INT"}
 QUERIES = {
@@ -52,5 +54,24 @@ def test_svg_is_well_formed_and_names_every_query_and_conflict(plan):
 
 
 def test_other_forms_are_refused(plan):
-    with pytest.raises(el.PlanError, match="text, mermaid, svg"):
+    with pytest.raises(el.PlanError, match="text, json, mermaid, svg"):
         plan.explain("png")
+
+
+def test_text_and_json_show_weights_sizes_and_components(plan):
+    """W / M of each query is its expected squared error; components hold every sketch of a join once."""
+    found = json.loads(plan.explain("json"))
+    sharing, sizes = found["sharing"], {each["id"]: each["counters"] for each in found["synopses"]}
+    reads = {each["name"]: each["reads"].get("count", []) for each in found["queries"]}
+    errors, z = plan.expected_errors(), 1.959964
+    for each in sharing["queries"]:
+        (ids,) = reads[each["query"]]
+        assert each["size"] == min(sizes[name] for name in ids)
+        assert (each["weight"] / each["size"]) ** 0.5 * z == pytest.approx(errors[each["query"]], rel=1e-6)
+        assert f"{each['query']}: W {each['weight']:,.3g}, M {each['size']:,} counters" in plan.explain()
+    held = [name for each in sharing["components"] for name in each["sketches"]]
+    joins = {name for query in ("reach", "paths", "back") for name in reads[query][0]}
+    assert sorted(held) == sorted(joins)
+    assert {name for each in sharing["components"] for name in each["queries"]} == {"reach", "paths", "back"}
+    assert [each["why"] for each in sharing["apart"]] == [each.why for each in sharing_of(plan.layout).apart]
+    assert "component 1: " in plan.explain()

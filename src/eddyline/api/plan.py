@@ -17,7 +17,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import projection_of
 from eddyline.plan.layout import Layout
 from eddyline.plan.layout_check import check_layout
-from eddyline.plan.show.explain import explain
+from eddyline.plan.show.explain import as_json, explain
 from eddyline.plan.show.picture import as_mermaid, as_svg, picture_of
 from eddyline.sketch import codec
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _DIRECT = "parquet"
-ExplainFormat = Literal["text", "mermaid", "svg"]
+ExplainFormat = Literal["text", "json", "mermaid", "svg"]
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -80,10 +80,12 @@ class Plan:
     def explain(self, form: ExplainFormat = "text") -> str:
         """Return what is kept, which queries share it, what a row costs, expected errors, and how rows can be read.
 
-        form: "text" for a terminal, "mermaid" for documents, "svg" for a browser.
+        form: "text" for a terminal, "json" for programs, "mermaid" for documents, "svg" for a browser.
         """
         if form not in get_args(ExplainFormat):
             raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(ExplainFormat))}.")
+        if form == "json":
+            return as_json(self.layout)
         if form != "text":
             picture = picture_of(self.layout)
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)

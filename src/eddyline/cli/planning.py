@@ -33,7 +33,7 @@ from eddyline.plan.size.specs import LARGEST_BUDGET
 def plan(
     pipeline: PipelineFile,
     form: Annotated[
-        str, typer.Option(help="text, mermaid, or svg: a picture of which queries share what.")
+        str, typer.Option(help="text, json, mermaid, or svg: a picture of which queries share what.")
     ] = "text",
     export: Annotated[
         Path | None, typer.Option(help="A file to write the plan to, for el.Plan.from_bytes at other sites.")

@@ -180,8 +180,11 @@ def _quantity(query: Query, method: Method, powers: Powers, decision: Decision) 
         kind = _join_kind(query, method)
     sketches = _relations(query, kind, powers, decision)
     parts = tuple(
-        tuple(_restricted(demand, more) for demand, more in zip(sketches, part, strict=True))
-        for part in decision.parts
+        tuple(
+            _restricted(demand, more, cell if decision.independent else 0)
+            for demand, more in zip(sketches, part, strict=True)
+        )
+        for cell, part in enumerate(decision.parts)
     )
     return QuantityDemands(sketches, parts or (sketches,))
 
@@ -235,8 +238,10 @@ def _domain_bits(keys: Iterable[Key]) -> int:
     return max(_KEY_BITS.get(key.columns[0].type.kind, 64) if len(key.columns) == 1 else 64 for key in keys)
 
 
-def _restricted(demand: Demand, predicates: tuple[str, ...]) -> Demand:
-    return replace(demand, predicates=tuple(sorted({*demand.predicates, *predicates})))
+def _restricted(demand: Demand, predicates: tuple[str, ...], cell: int) -> Demand:
+    """Return a demand for the rows of one cell of a partitioned join, hashed as that cell is."""
+    places = tuple(replace(place, cell=cell) for place in demand.places)
+    return replace(demand, predicates=tuple(sorted({*demand.predicates, *predicates})), places=places)
 
 
 def _relations(query: Query, kind: SynopsisKind, powers: Powers, decision: Decision) -> tuple[Demand, ...]:

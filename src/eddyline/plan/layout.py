@@ -106,11 +106,15 @@ class Measure(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A key's place in a link: its hash slot, and which member it is of how many that meet there."""
+    """A key's place in a link: its hash slot, and which member it is of how many that meet there.
+
+    cell: the part of a partitioned join whose hash functions it takes; those of different cells are independent.
+    """
 
     slot: int = 0
     member: int = 0
     members: int = 2
+    cell: int = 0
 
 
 SynopsisKind = Literal[
@@ -154,6 +158,9 @@ class Demand(msgspec.Struct, frozen=True, order=True):
         content = msgspec.to_builtins(self)
         if not self.domain_bits:
             del content["domain_bits"]  # earlier versions did not have it: their ids stay the same
+        for place in content["places"]:
+            if not place["cell"]:
+                del place["cell"]  # for the same reason
         return f"{self.stream}-{hashlib.blake2b(msgspec.json.encode(content), digest_size=4).hexdigest()}"
 
 
@@ -338,13 +345,14 @@ class Decision(msgspec.Struct, frozen=True):
 
     hash_slots: one for each link. parts: for each part of a partitioned join, the predicates of each relation that
     select it; shares: the part's share of the words of a relation; gain: how many times less memory the parts are
-    expected to need.
+    expected to need; independent: each part has hash functions of its own, which earlier versions did not give it.
     """
 
     hash_slots: tuple[int, ...] = ()
     parts: tuple[tuple[tuple[str, ...], ...], ...] = ()
     shares: tuple[float, ...] = (1.0,)
     gain: float = 1.0
+    independent: bool = False
 
 
 class Guaranteed(msgspec.Struct, frozen=True):
@@ -369,7 +377,8 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     aggregates that need the single values of a group reads them. ad_hoc: nothing is kept for it; it was added to a
     running plan, and is answered from what a sample holds for others, as if it had not been planned. rest_sketches:
     for each quantity of groups of one stream, the sketch of rows whose group is not followed, in which heavy groups
-    are found. guarantee: the one that its sketches are sized for.
+    are found. guarantee: the one that its sketches are sized for. sketch_weight: W of its sketches, times the
+    query's weight; None without sketches, or in plans of earlier versions.
     """
 
     name: str
@@ -385,6 +394,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     ad_hoc: bool = False
     rest_sketches: dict[str, str] = {}
     guarantee: Guaranteed | None = None
+    sketch_weight: float | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -430,7 +440,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     timezone: the zone in which expressions read years, days and hours from timestamps; None if no expression does,
     so that plans made in different places stay equal. error: the requested relative error, if any. budget: the
     bytes that the plan was made for, None if an earlier version made it. added: synopses that were added to a
-    running plan; they lack earlier rows, so they are not combined with older ones.
+    running plan; they lack earlier rows, so they are not combined with older ones. objective: which expected error
+    is least, the average or the largest.
     """
 
     seed: int
@@ -444,6 +455,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     error: float | None = None
     budget: int | None = None
     added: tuple[str, ...] = ()
+    objective: str = "average"
 
     @property
     def nbytes(self) -> int:
@@ -509,6 +521,8 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
 UNHASHED = ("budget", "added")
 """Fields of a layout that its hash leaves out: what is kept does not depend on them."""
+_EXPLAINING = ("sketch_weight", "objective")
+"""Fields that only explain a plan, in its windows, too."""
 _CAME_LATER: dict[str, object] = {
     "derived": [],
     "details": [],
@@ -528,6 +542,8 @@ _CAME_LATER: dict[str, object] = {
     "domain_bits": 0,
     "guarantee": None,
     "apart": False,
+    "cell": 0,
+    "independent": False,
 }
 """Fields that stores of format 3 did not have at first, and their values if nothing uses them."""
 
@@ -538,11 +554,11 @@ def layout_hash(content: object) -> str:
 
 
 def as_first_written(content: object) -> object:
-    """Return a layout without later fields that are not used, so that older stores have the same hash."""
+    """Return a layout without fields that explain, and without unused later ones: older stores hash the same."""
     if isinstance(content, dict):
         return {
             name: as_first_written(value)
             for name, value in content.items()
-            if name not in _CAME_LATER or value != _CAME_LATER[name]
+            if name not in _EXPLAINING and (name not in _CAME_LATER or value != _CAME_LATER[name])
         }
     return [as_first_written(each) for each in content] if isinstance(content, list) else content

@@ -85,8 +85,8 @@ class RowEstimates:
 def sum_of(parts: Sequence[RowEstimates]) -> RowEstimates:
     """Return the reading of a sum whose parts hold different keys.
 
-    All parts use the same hash functions, so their noise is slightly correlated: the sum of their variances was too
-    small by 1% to 18% in simulations. Intervals use at least 1.5 times it, and the measured spread of the rows.
+    Each part has hash functions of its own, so that variances add up. In plans of earlier versions all parts have
+    the same ones, and the sum of their variances is too small by 1% to 18% in simulations.
     """
     if len(parts) == 1:
         return parts[0]

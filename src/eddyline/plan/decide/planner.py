@@ -57,10 +57,13 @@ def make_layout(
         for each in decided
     }
     planned = tuple(
-        replace(planned_query(each, expected[each.asked.name]), guarantee=guarantees.get(each.asked.name))
+        replace(
+            planned_query(each, expected[each.asked.name], weight=weights[each.asked.name]),
+            guarantee=guarantees.get(each.asked.name),
+        )
         for each in decided
     )
-    return Layout(settings.seed, settings.confidence, by_name, kept, planned)
+    return Layout(settings.seed, settings.confidence, by_name, kept, planned, objective=known.objective)
 
 
 def _sampled_layout(
@@ -91,7 +94,9 @@ def _sampled_layout(
     planned |= {each.name: each for each, _ in filled}
     ordered = tuple(planned[each.name] for each in queries if not is_exploring(each))
     made = tuple(sample.planned for sample in samples)
-    return Layout(settings.seed, settings.confidence, streams, kept, ordered, samples=made)
+    return Layout(
+        settings.seed, settings.confidence, streams, kept, ordered, samples=made, objective=known.objective
+    )
 
 
 def _filled(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from eddyline.plan.decide.facets import facets_of
 from eddyline.plan.decide.rest_sketches import rest_ids, rest_sketches
 from eddyline.plan.demands import DEFAULT_METHOD, DecidedQuery, WorkloadQuery, is_planned_for
 from eddyline.plan.layout import Decision, KeptSynopsis, Layout, PlannedQuery, PlannedSample
-from eddyline.plan.partition.partitioning import Parts, parts_of
+from eddyline.plan.partition.partitioning import parts_of
 from eddyline.plan.sharing.coalesce import Objective, chosen_slots
 from eddyline.plan.size.allocation import kept_for, planned_query
 from eddyline.plan.size.expected import expected_of_sketches, guessed_of_sample, query_weights, sketch_weight
@@ -45,13 +46,59 @@ def decide(
         query for vertex in graph.members for query in graph.users(vertex) if len(graph.users(vertex)) > 1
     }
     words = settings.budget // 8 // max(sum(_relations(each) for each in asked), 1)
+    optional: dict[str, Decision] = {}
     for each in fresh:
         made[each.name] = Decision()
         if isinstance(each.query, Query) and each.query.links:
-            shared = each.name in sharing and each.partitions == "auto"
-            parts = Parts() if shared else parts_of(each, statistics, words)
-            made[each.name] = Decision(slots[each.name], parts.predicates, parts.shares, parts.gain)
+            made[each.name] = Decision(slots[each.name])
+            parts = parts_of(each, statistics, words)
+            if parts.predicates:
+                divided = Decision(
+                    slots[each.name], parts.predicates, parts.shares, parts.gain, independent=True
+                )
+                given = each.name not in sharing or each.partitions != "auto"
+                (made if given else optional)[each.name] = divided
+    if optional:
+        made = _divided(asked, made, optional, weights, settings, statistics, objective)
     return [DecidedQuery(each, made[each.name]) for each in asked]
+
+
+def _divided(
+    asked: Sequence[WorkloadQuery],
+    whole: Mapping[str, Decision],
+    optional: Mapping[str, Decision],
+    weights: Mapping[str, float],
+    settings: PlanSettings,
+    statistics: Statistics,
+    objective: Objective,
+) -> dict[str, Decision]:
+    """Return decisions in which queries that share sketches are divided, where that lowers the workload's error.
+
+    A divided query no longer shares with queries that stay whole. So each is tried, the largest expected gain first,
+    with the memory divided again.
+    """
+
+    def error(made: Mapping[str, Decision]) -> float:
+        decided = [DecidedQuery(each, made[each.name]) for each in asked]
+        try:
+            kept = kept_for(decided, weights, set(), settings, None, objective)
+        except OverBudget:
+            return inf
+        sizes = {each.id: each.size for each in kept}
+        found = [
+            each.asked.weight
+            * (expected_of_sketches(each, weights[each.asked.name], sizes, statistics, 0.95) or 0.0) ** 2
+            for each in decided
+        ]
+        return sum(found) if objective == "average" else max(found)
+
+    best, least = dict(whole), error(whole)
+    for name in sorted(optional, key=lambda name: (-optional[name].gain, name)):
+        trial = best | {name: optional[name]}
+        reached = error(trial)
+        if reached < least:
+            best, least = trial, reached
+    return best
 
 
 def _relations(asked: WorkloadQuery) -> int:
@@ -278,7 +325,9 @@ def _planned(
             details=details,
             rest_sketches=rest_ids(asked.query, sample),
         )
-    return replace(planned_query(decided, expected, ids), sample=sample.id, totals=totals, shape=shape)
+    weight = sketch_weight(asked, statistics, settings.max_distinct)
+    made = planned_query(decided, expected, ids, weight)
+    return replace(made, sample=sample.id, totals=totals, shape=shape)
 
 
 def _expected(
@@ -351,7 +400,7 @@ def _sketches(
             weights = query_weights(some, known, limited)
             decided = [
                 each
-                if isinstance(each.asked.partitions, int)
+                if _names_its_method(each.asked)
                 else DecidedQuery(each.asked, Decision(each.decision.hash_slots))
                 for each in decide(some, weights, limited, known.statistics, known.objective)
             ]

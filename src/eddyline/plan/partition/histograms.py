@@ -150,7 +150,7 @@ def _fractions(texts: list[str]) -> list[float]:
 # Ranges of key values, and the SQL predicate that a row's key lies in some of them.
 
 
-LiteralType = Literal["", "DATE", "TIMESTAMP"]
+LiteralType = Literal["", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"]
 
 
 class ValueRange(msgspec.Struct, frozen=True):
@@ -204,7 +204,12 @@ def ranges_predicate(ranges: Sequence[ValueRange], column: str, typed: LiteralTy
 
 
 def literal(value: Value, typed: LiteralType = "") -> str:
-    """Return a value as Spark SQL writes it: in strings, backslashes and quotes are escaped."""
+    """Return a value as Spark SQL writes it: in strings, backslashes and quotes are escaped.
+
+    A bound of a TIMESTAMP column is in UTC if it names no zone: it then does not depend on a session's time zone.
+    """
     if isinstance(value, str):
+        if typed == "TIMESTAMP" and datetime.fromisoformat(value).tzinfo is None:
+            value += "Z"
         return f"{typed} '".lstrip() + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return repr(value)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod, sqrt
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -368,9 +367,16 @@ def _shares(roots: np.ndarray) -> tuple[float, ...]:
     return tuple((raised / raised.sum()).tolist())
 
 
-def _literal_type(column: Expression) -> Literal["", "DATE"]:
-    """Return the type with which a bound of the column is written: dates are not strings."""
-    return "DATE" if column.type.kind == "date" else ""
+_TYPED: dict[str, LiteralType] = {
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP_NTZ",
+}
+
+
+def _literal_type(column: Expression) -> LiteralType:
+    """Return the type with which a bound of the column is written: dates and timestamps are not strings."""
+    return _TYPED.get(column.type.kind, "")
 
 
 def partitioning_of(

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from msgspec.structs import replace
 
 from eddyline.plan.demands import WorkloadQuery, links_of
-from eddyline.plan.layout import Demand, Place
+from eddyline.plan.layout import Demand
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.gain import AverageGain, LargestGain
 from eddyline.plan.sharing.join_graph import JoinGraph, LinkClasses, VertexId, hash_slots
@@ -184,7 +184,7 @@ def vertices(asked: WorkloadQuery) -> tuple[graphs.Vertex, ...]:
 
 def without_slots(demand: Demand) -> Demand:
     """Return what a demand needs regardless of the hash slots: relations of equal demands may share a sketch."""
-    places = tuple(Place(0, place.member, place.members) for place in demand.places)
+    places = tuple(replace(place, slot=0) for place in demand.places)
     return replace(demand, places=places)
 
 

@@ -19,7 +19,7 @@ from eddyline.plan.layout import (
     SketchedQuantity,
     WindowGroup,
 )
-from eddyline.plan.show.picture import could_not_share, holds_of, readers_of
+from eddyline.plan.show.sharing import Sharing, holds_of, readers_of, sharing_of
 from eddyline.plan.statistics import held_of
 from eddyline.sample.spec import DictionarySpec
 from eddyline.sketch.counters import TotalSpec
@@ -135,13 +135,81 @@ def explain(
         for group in layout.windows
         for planned in group.layout.queries
     ]
-    for apart in could_not_share(layout):
-        lines.append(f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}")
+    sharing = sharing_of(layout)
+    lines += [
+        f"  {' and '.join(apart.ids)} hold the same and are two: {apart.why}" for apart in sharing.apart
+    ]
+    if not pane and any(
+        each.sample is None or each.method != DEFAULT_METHOD for each in layout.queries if each.quantities
+    ):
+        lines += _weights(sharing)
     for group in layout.windows:
         panes = f"{group.window.panes + 1} panes, {group.nbytes:,} bytes"
         lines.append(f"\nwindow of {_window(group)} ({group.id}): {panes}; each pane:")
         lines += [f"  {line}".rstrip() for line in explain(group.layout, pane=True).splitlines()]
     return "\n".join(lines)
+
+
+def _weights(sharing: Sharing) -> Iterator[str]:
+    """Yield how the memory of join sketches was divided: W and M of each query, and components of one size."""
+    if not sharing.queries:
+        return
+    least = "sum" if sharing.objective == "average" else "largest"
+    yield f"\nsketches of joins: sizes M for the least {least} of W / M, weight times expected squared error"
+    for each in sharing.queries:
+        yield f"  {each.query}: W {each.weight:,.3g}, M {each.size:,} counters, W / M {each.weight / each.size:.2g}"
+    for number, own in enumerate(sharing.components, 1):
+        yield (
+            f"  component {number}: {', '.join(own.sketches)}: one size, {own.size:,.0f} counters before rounding, "
+            f"by {', '.join(own.queries)} (W {own.weight:,.3g} together)"
+        )
+
+
+def as_json(layout: Layout) -> str:
+    """Return a plan as JSON: its synopses, its queries with their decisions, and how sketches were shared."""
+    readers = readers_of(layout)
+    synopses = [
+        {
+            "id": kept.id,
+            "stream": kept.stream,
+            "holds": holds_of(kept),
+            "shape": _shape(kept),
+            "counters": kept.size,
+            "nbytes": kept.nbytes,
+            "readers": readers.get(kept.id, []),
+        }
+        for kept in layout.by_id.values()
+    ]
+    queries = [
+        {
+            "name": each.name,
+            "sql": " ".join(each.query.text.split()),
+            "method": each.method,
+            "sample": each.sample,
+            "reads": {name: list(quantity.sketches) for name, quantity in each.quantities.items()},
+            "hash_slots": each.decision.hash_slots,
+            "cells": [
+                {"share": share, "predicates": cell}
+                for share, cell in zip(
+                    each.decision.shares, each.decision.parts, strict=bool(each.decision.parts)
+                )
+            ],
+            "gain": each.decision.gain,
+            "expected_error": each.expected_error,
+            "guarantee": each.guarantee,
+        }
+        for each in layout.queries
+    ]
+    found = {
+        "plan": layout.digest,
+        "nbytes": layout.nbytes,
+        "synopses": synopses,
+        "samples": [{"id": each.id, "nbytes": each.spec.budget} for each in layout.samples],
+        "queries": queries,
+        "sharing": sharing_of(layout),
+        "windows": {group.id: msgspec.json.decode(as_json(group.layout)) for group in layout.windows},
+    }
+    return msgspec.json.encode(found).decode()
 
 
 def _window(group: WindowGroup) -> str:
@@ -176,9 +244,18 @@ def _query(planned: PlannedQuery, columns: Sequence[Column], *, pane: bool) -> I
         yield from (f"  {line}" for line in sureness_of(planned))
     parts = max((len(quantity.sketches) for quantity in planned.quantities.values()), default=1)
     if parts > 1:
-        gain = planned.decision.gain
-        told = f", expected to need {gain:.1f} times less memory for the same error" if gain > 1 else ""
-        yield f"  partitioned into {parts} parts by the histograms of its keys{told}"
+        yield from _cells(planned)
+
+
+def _cells(planned: PlannedQuery) -> Iterator[str]:
+    """Yield the cells of a partitioned join, their shares of each relation's words, and the expected gain."""
+    decision = planned.decision
+    gain = decision.gain
+    told = f", expected to need {gain:.1f} times less memory for the same error" if gain > 1 else ""
+    yield f"  partitioned into {len(decision.parts)} parts by the histograms of its keys{told}"
+    for number, (cell, share) in enumerate(zip(decision.parts, decision.shares, strict=True), 1):
+        where = "; ".join(dict.fromkeys(" AND ".join(each).replace("`", "") for each in cell if each))
+        yield f"    part {number}, {share:.0%} of the words: {where}"
 
 
 def sureness_of(planned: PlannedQuery) -> Iterator[str]:

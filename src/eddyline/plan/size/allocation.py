@@ -363,9 +363,15 @@ def _members(quantity: QuantityDemands, index: int, query: DecidedQuery) -> list
 
 
 def planned_query(
-    decided: DecidedQuery, expected_error: float | None, ids: Mapping[Demand, str] | None = None
+    decided: DecidedQuery,
+    expected_error: float | None,
+    ids: Mapping[Demand, str] | None = None,
+    weight: float | None = None,
 ) -> PlannedQuery:
-    """Return a query with the ids of the synopses that it reads; ids: those that differ from the demands' ids."""
+    """Return a query with the ids of the synopses that it reads; ids: those that differ from the demands' ids.
+
+    weight: W of its sketches.
+    """
     names, asked = ids or {}, decided.asked
     quantities = {
         name: SketchedQuantity(
@@ -380,6 +386,7 @@ def planned_query(
         quantities,
         decision=decided.decision,
         expected_error=expected_error,
+        sketch_weight=None if weight is None else asked.weight * weight,
     )
 
 

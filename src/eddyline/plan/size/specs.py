@@ -202,9 +202,10 @@ def _functions(key: int, place: Place, settings: PlanSettings) -> Iterator[tuple
     is 1 if all keys are equal, and has mean 0 otherwise.
     """
     first, last = max(place.member - 1, 0), min(place.member, place.members - 2)
-    yield derive_seed(settings.seed, "edge", place.slot), Use(key, bucket=True, sign=first == 0)
+    seed = derive_seed(settings.seed, "cell", place.cell) if place.cell else settings.seed
+    yield derive_seed(seed, "edge", place.slot), Use(key, bucket=True, sign=first == 0)
     for sign in range(max(first, 1), last + 1):
-        yield derive_seed(settings.seed, "edge", place.slot, sign), Use(key, bucket=False)
+        yield derive_seed(seed, "edge", place.slot, sign), Use(key, bucket=False)
 
 
 def _uses(functions: list[tuple[int, Use]]) -> tuple[Use, ...]:
