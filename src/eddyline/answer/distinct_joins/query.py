@@ -18,7 +18,7 @@ from eddyline.answer.joins.sampled_values import sampled_quantities
 from eddyline.answer.sets.expression import SetReading
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
-from eddyline.plan.decide.facets import PAIRS, flags_of
+from eddyline.plan.decide.facets import EVERY_ROW, PAIRS, flags_of
 from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import Demand, PlannedQuery, PlannedSample
 from eddyline.sample.dictionary import Dictionary
@@ -133,8 +133,7 @@ def answer_distinct_join(
         followed = count_followed(join, query, confidence)
         if followed.width == 0.0:
             return Estimate.exactly(planned.name, followed.seen, confidence, about)
-        totals = [snapshot.weighed_total(each) for each in planned.totals.get(PAIRS, ())]
-        followed = replace(followed, high=followed.high + _most_missing(join, query, totals))
+        followed = replace(followed, high=followed.high + _most_missing(snapshot, planned, join, query))
     if not planned.quantities and followed is None:
         return Estimate.unknown(planned.name, confidence, "sample", [*about, notes.NO_ROOM_FOR_PAIRS])
     sketched = None
@@ -145,15 +144,19 @@ def answer_distinct_join(
     return reading.told(planned.name, confidence, method, about)
 
 
-def _most_missing(join: Join, query: JoinDistinctQuery, totals: list[float]) -> float:
+def _most_missing(snapshot: Snapshot, planned: PlannedQuery, join: Join, query: JoinDistinctQuery) -> float:
     """Return how many values may be counted only at rows that exact totals show and the sample does not.
 
     Every missing row of the join may bring a value of its own; where only the left side is counted, every missing row
-    of that side.
+    of that side. The totals of an ad hoc query are those of all rows that could join, whatever its predicates.
     """
-    quantity = sampled_quantities(join)[PAIRS]
-    gaps = relation_gaps(quantity, totals)
-    missing = missing_of(quantity, gaps).high
+    counted = join.shape.quantities[PAIRS]
+    ad_hoc = EVERY_ROW in planned.totals
+    read = {PAIRS: counted} | ({EVERY_ROW: counted.of_every_row()} if ad_hoc else {})
+    quantities, known = sampled_quantities(join.only(read)), EVERY_ROW if ad_hoc else PAIRS
+    totals = [snapshot.weighed_total(each) for each in planned.totals.get(known, ())]
+    gaps = relation_gaps(quantities[known], totals)
+    missing = missing_of(quantities[PAIRS], gaps, of_rows=ad_hoc).high
     if query.form == "semi" and gaps and gaps[0] is not None:
         return min(missing, max(gaps[0].short, 0.0) * gaps[0].exact)
     return missing

@@ -6,7 +6,7 @@ may follow more links than the query joins on. It then holds an element only if 
 they become extra links of the query that no other relation shares. An aggregate of one stream has only such links.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.decide.elements import exact_elements, explored_class, kept_elements
-from eddyline.plan.decide.facets import EVERY_ROW, ROWS, Facet, guards_of, unplanned_facets
+from eddyline.plan.decide.facets import EVERY_ROW, PAIRS, ROWS, Facet, guards_of, unplanned_facets
 from eddyline.plan.decide.shapes import (
     classes_of,
     code_tells,
@@ -120,17 +120,20 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
         )
     linked = _with_all_links(quantities, [sample.kept[source].links for source in found])
     classes |= {(stream, loosened(key)): link for (stream, key), link in classes.items()} | classes
-    made = _derived(sample, asked, linked, found, classes, timezone)
+    whole_streams = {facet.stream for facet in every_row}
+    made = _derived(sample, asked, linked, found, classes, timezone, whole_streams)
     totals = tuple(facet.demand().id for facet in every_row)
     since_first = layout.by_id.keys() - set(layout.added)
     return replace(made, totals={EVERY_ROW: totals} if totals and since_first >= set(totals) else {})
 
 
 def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) -> tuple[Facet, ...]:
-    """Return what the relations of a grouped join read from all their rows that could join."""
-    if not isinstance(query, GroupQuery) or not query.links:
-        return ()
-    return tuple(changed(facet, flags=(), measure=None, groups=()) for facet in quantities[ROWS])
+    """Return what the relations of a grouped join or a distinct count read from all their rows that could join."""
+    if isinstance(query, JoinDistinctQuery):
+        rows = quantities[PAIRS]
+    else:
+        rows = quantities[ROWS] if isinstance(query, GroupQuery) and query.links else ()
+    return tuple(changed(facet, flags=(), measure=None, groups=()) for facet in rows)
 
 
 def _with_all_links(
@@ -165,11 +168,15 @@ def _derived(
     sources: Sequence[int],
     classes: Mapping[tuple[str, Key], int],
     timezone: str | None,
+    whole_streams: Collection[str],
 ) -> AdHocQuery:
-    """Return the query with the dictionaries that it derives from those that its relations read."""
+    """Return the query with the dictionaries that it derives from those that its relations read.
+
+    whole_streams: those of which all rows stay, whatever the predicates, because their exact number is compared.
+    """
     everything = [facet for facets in quantities.values() for facet in facets]
     guards = guards_of(everything)
-    exact, kept = exact_elements(everything, (), guards), kept_elements(everything, guards)
+    exact, kept = exact_elements(everything, (), guards), kept_elements(everything, guards, whole_streams)
     first = next(iter(quantities.values()))
     read = {(f.stream, frozenset(f.keys)): source for f, source in zip(first, sources, strict=True)}
     shape = shape_of(asked, quantities, classes, exact, kept)
