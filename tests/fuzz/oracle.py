@@ -2,12 +2,16 @@
 
 import logging
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tests.oracles.duckdb_sql import database
 
 logging.getLogger("SQLQueryContextLogger").disabled = True
 logging.getLogger("DataFrameQueryContextLogger").disabled = True
+
+_FAILURES = (PySparkException, Py4JError)
+"""How Spark fails on a query. An exception of its own optimizer reaches Python as a Py4JError."""
 
 
 def refused_by_spark(spark, text):
@@ -33,7 +37,7 @@ def rows_of(spark, view, expressions):
     )
     try:
         rows = spark.sql(f"SELECT {listed} FROM {view}").collect()
-    except PySparkException:
+    except _FAILURES:
         if len(names) == 1:
             return {}
         halves = names[: len(names) // 2], names[len(names) // 2 :]
@@ -65,7 +69,7 @@ def answers_of(spark, texts):
             .collect()[0]
             .asDict()
         )
-    except PySparkException:
+    except _FAILURES:
         names = list(texts)
         halves = (names[: len(names) // 2], names[len(names) // 2 :]) if len(names) > 1 else ()
         return {
