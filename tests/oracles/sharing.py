@@ -11,8 +11,11 @@ from eddyline.plan.sharing.join_graph import End, Query, Vertex
 from eddyline.plan.sharing.space import final_components, largest_weights, numbered
 
 
-def least_average_error(graph, budget):
-    """The least sum of weight / size by a general solver over vertex sizes and query sizes, as shares of the budget."""
+def least_average_error(graph, budget, power=1.0, floors=None):
+    """The least sum of weight / size ** power by a general solver over vertex and query sizes, as shares of the budget.
+
+    floors: the least size of each vertex.
+    """
     vertices, queries = list(graph.members), list(graph.queries)
     costs = np.array([graph.cost(vertex) for vertex in vertices])
     weights = np.array([graph.queries[query].weight for query in queries])
@@ -22,14 +25,17 @@ def least_average_error(graph, budget):
         above[row, vertex], above[row, query] = 1, -1
     spent = np.concatenate([costs, np.zeros(len(queries))])
     start = np.full(len(spent), 1 / costs.sum())
+    least = np.array([(floors or {}).get(vertex, 0.0) / budget for vertex in vertices])
+    start[: len(vertices)] = np.maximum(start[: len(vertices)], least)
     start[len(vertices) :] *= 0.9
     solved = minimize(
-        lambda x: float((weights / x[len(vertices) :]).sum()) / weights.sum(),
+        lambda x: float((weights / x[len(vertices) :] ** power).sum()) / weights.sum(),
         start,
         jac=lambda x: (
-            np.concatenate([np.zeros(len(vertices)), -weights / x[len(vertices) :] ** 2]) / weights.sum()
+            np.concatenate([np.zeros(len(vertices)), -power * weights / x[len(vertices) :] ** (power + 1)])
+            / weights.sum()
         ),
-        bounds=[(1e-4 / costs.sum(), None)] * len(start),
+        bounds=[(max(each, 1e-4 / costs.sum()), None) for each in (*least, *np.zeros(len(queries)))],
         constraints=[
             {"type": "ineq", "fun": lambda x: 1 - spent @ x, "jac": lambda x: -spent},
             {"type": "ineq", "fun": lambda x: above @ x, "jac": lambda x: above},
@@ -37,7 +43,7 @@ def least_average_error(graph, budget):
         method="SLSQP",
         options={"maxiter": 2000, "ftol": 1e-10},
     )
-    return solved.fun * weights.sum() / budget
+    return solved.fun * weights.sum() / budget**power
 
 
 def well_formed(graph):

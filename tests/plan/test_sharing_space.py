@@ -1,13 +1,14 @@
 """ComputeSpace and the maximum-error allocation against a general solver and the document's example."""
 
 from itertools import combinations
-from math import fsum
+from math import exp, fsum
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eddyline import Workload
 from eddyline.errors import PlanError
 from eddyline.plan.sharing.flow_graph import (
     FlowGraph,
@@ -80,6 +81,62 @@ def test_average_error_is_the_optimum_of_a_general_solver(seed):
     weights = tuple(np.random.default_rng(seed).uniform(0.2, 10, 12)) if seed % 4 < 2 else (1.0, 3.0, 9.0)
     graph = random_graph(seed, costs=costs, weights=weights)
     assert compute_space(graph, 50.0).error == pytest.approx(naive.least_average_error(graph, 50.0), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("power", [0.5, 2.0])
+def test_other_error_functions_reach_the_optimum_of_a_general_solver(seed, power):
+    graph = random_graph(seed, costs=[(1.0,), (1.0, 2.5, 0.3)][seed % 2])
+    found = compute_space(graph, 50.0, lambda size: size**-power)
+    assert fsum(graph.cost(v) * size for v, size in found.sizes.items()) == pytest.approx(50.0)
+    # the solver stops with constraints violated by up to 1e-4; the next test has the condition of the optimum
+    assert found.error == pytest.approx(naive.least_average_error(graph, 50.0, power), rel=2e-3)
+    assert [own.vertices for own in found.components] == [
+        own.vertices for own in compute_space(graph, 50.0).components
+    ]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_inverse_as_a_function_is_the_closed_form(seed):
+    graph = random_graph(seed, costs=(1.0, 2.5, 0.3))
+    assert compute_space(graph, 50.0, lambda size: 1 / size).sizes == pytest.approx(
+        compute_space(graph, 50.0).sizes
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_word_more_is_worth_the_same_in_all_components(seed):
+    """The condition of the optimum, for an error function that is not a power."""
+    graph = random_graph(seed, costs=(1.0, 2.5, 0.3))
+    found = compute_space(graph, 50.0, lambda size: exp(-size / 10) + 1 / size)
+    sized = [(own, found.sizes[own.vertices[0]]) for own in found.components]
+    slopes = [own.weight / own.cost * (exp(-size / 10) / 10 + size**-2) for own, size in sized]
+    assert slopes == pytest.approx([slopes[0]] * len(slopes), rel=1e-5)
+    assert fsum(own.cost * size for own, size in sized) == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize(
+    "phi", [lambda _: 1.0, lambda size: size, lambda size: -size, lambda size: 1e12 - size, lambda _: 1 / 0]
+)
+def test_functions_that_are_not_convex_and_decreasing_are_refused(phi):
+    with pytest.raises(PlanError, match="the error function"):
+        Workload(objective=phi)
+
+
+def test_a_workload_is_planned_by_its_own_error_function():
+    """With phi steeper than 1 / M, light queries lose less; the plan says which error is least."""
+    plans = {}
+    for name, objective in (("average", "average"), ("same", lambda m: 1 / m), ("steep", lambda m: m**-4.0)):
+        made = Workload(budget="400 KB", samples=False, objective=objective)
+        made.stream("r", "a INT, b INT").stream("s", "a INT, b INT")
+        made.query("heavy", "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a", weight=100)
+        made.query("light", "SELECT COUNT(*) FROM r JOIN s ON r.b = s.b")
+        plans[name] = made.plan()
+    sizes = {name: [each.size for each in plan.layout.kept if each.size > 1] for name, plan in plans.items()}
+    assert sizes["average"] == sizes["same"]
+    assert max(sizes["steep"]) / min(sizes["steep"]) < 3 < max(sizes["average"]) / min(sizes["average"])
+    assert "W phi(M), phi as given" in plans["steep"].explain()
+    assert plans["average"].layout.digest == plans["same"].layout.digest
 
 
 @settings(max_examples=100, deadline=None)

@@ -64,7 +64,7 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.files import FILE_FORMATS
 from eddyline.plan.demands import DEFAULT_METHOD, Method, Partitions
 from eddyline.plan.layout import Layout
-from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.sharing.coalesce import ObjectiveName
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import HashFamily
 
@@ -103,7 +103,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: float | None = None
     confidence: float = 0.95
     seed: int = 0
-    objective: Objective = "average"
+    objective: ObjectiveName = "average"
     timezone: str | None = None
     samples: bool = True
     method: Method = DEFAULT_METHOD

@@ -29,7 +29,8 @@ from eddyline.plan.demands import (
     methods_of,
 )
 from eddyline.plan.layout import Demand, Layout, Stream, Window
-from eddyline.plan.sharing.coalesce import Objective
+from eddyline.plan.sharing.coalesce import Objective, ObjectiveName
+from eddyline.plan.sharing.space import checked_error_function
 from eddyline.plan.size.guarantee import checked_guarantee
 from eddyline.plan.size.specs import (
     MOST_DISTINCT,
@@ -69,11 +70,13 @@ LARGEST_GUARANTEE = 1 << 50
 class Workload:
     """Streams, queries, and a budget in bytes or an error to reach.
 
-    samples: False plans sketches only: purely linear. method: of every query that does not name its own; "document"
-    plans the documents' own synopses and estimators. guarantee: (epsilon, delta), by which the documents' theorems
-    size every query; it needs a method that has one, and implies samples=False and hash="poly4". timezone: the zone
-    of years, days and hours of timestamps, such as "Europe/Berlin". By default the zone of the active Spark session
-    when the plan is made, or of the machine.
+    objective: which expected error of join sketches is least: the weighted "average" of the squared errors, the
+    "largest" of them, or the sum over queries of W * phi(M) for a convex function phi of the counters M of a query's
+    smallest sketch, such as lambda words: words ** -0.5. samples: False plans sketches only: purely linear. method: of
+    every query that does not name its own; "document" plans the documents' own synopses and estimators. guarantee:
+    (epsilon, delta), by which the documents' theorems size every query; it needs a method that has one, and implies
+    samples=False and hash="poly4". timezone: the zone of years, days and hours of timestamps, such as
+    "Europe/Berlin". By default the zone of the active Spark session when the plan is made, or of the machine.
 
     >>> w = Workload(budget="64 KB", seed=7)
     >>> w.stream("orders", "o_orderkey BIGINT, o_custkey BIGINT").query("n", "SELECT COUNT(*) FROM orders")
@@ -106,8 +109,12 @@ class Workload:
             raise PlanError(f"hash={hash!r} is not one of {', '.join(HASH_FAMILIES)}.")
         if method not in METHODS:
             raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
-        if objective not in get_args(Objective):
-            raise PlanError(f"objective={objective!r} is not one of {', '.join(get_args(Objective))}.")
+        if callable(objective):
+            checked_error_function(objective)
+        elif objective not in get_args(ObjectiveName):
+            raise PlanError(
+                f"objective={objective!r} is not one of {', '.join(get_args(ObjectiveName))}, and not a function."
+            )
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
         self._settings = PlanSettings(size, int(seed), confidence, hash, max_distinct, samples)
         self._method = method

@@ -434,6 +434,10 @@ class WindowGroup(msgspec.Struct, frozen=True):
         return 8 + (self.window.panes + 1) * (8 + self.layout.counter_bytes) + samples
 
 
+OWN_ERROR_FUNCTION = "own function"
+"""The objective of a plan whose error function was given; the function itself is not kept."""
+
+
 class Layout(msgspec.Struct, frozen=True, dict=True):
     """Everything that a plan keeps: synopses that are updated from the first row on, and stream samples.
 
@@ -441,7 +445,7 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     so that plans made in different places stay equal. error: the requested relative error, if any. budget: the
     bytes that the plan was made for, None if an earlier version made it. added: synopses that were added to a
     running plan; they lack earlier rows, so they are not combined with older ones. objective: which expected error
-    is least, the average or the largest.
+    is least: the average, the largest, or by a function that was given.
     """
 
     seed: int

@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
-from eddyline.plan.layout import Demand
+from eddyline.plan.layout import OWN_ERROR_FUNCTION, Demand
 from eddyline.plan.partition.histograms import Histogram
 from eddyline.plan.sharing.coalesce import Objective
 from eddyline.sql.query import AnyQuery, Key
@@ -114,3 +114,8 @@ class PlanningInputs(msgspec.Struct, frozen=True):
     statistics: Statistics = Statistics()
     objective: Objective = "average"
     held: dict[str, int] = {}
+
+    @property
+    def objective_name(self) -> str:
+        """Which error is least, as a plan records it."""
+        return OWN_ERROR_FUNCTION if callable(self.objective) else self.objective

@@ -63,7 +63,7 @@ def make_layout(
         )
         for each in decided
     )
-    return Layout(settings.seed, settings.confidence, by_name, kept, planned, objective=known.objective)
+    return Layout(settings.seed, settings.confidence, by_name, kept, planned, objective=known.objective_name)
 
 
 def _sampled_layout(
@@ -95,7 +95,13 @@ def _sampled_layout(
     ordered = tuple(planned[each.name] for each in queries if not is_exploring(each))
     made = tuple(sample.planned for sample in samples)
     return Layout(
-        settings.seed, settings.confidence, streams, kept, ordered, samples=made, objective=known.objective
+        settings.seed,
+        settings.confidence,
+        streams,
+        kept,
+        ordered,
+        samples=made,
+        objective=known.objective_name,
     )
 
 

@@ -85,12 +85,15 @@ def _divided(
         except OverBudget:
             return inf
         sizes = {each.id: each.size for each in kept}
-        found = [
-            each.asked.weight
-            * (expected_of_sketches(each, weights[each.asked.name], sizes, statistics, 0.95) or 0.0) ** 2
-            for each in decided
-        ]
-        return sum(found) if objective == "average" else max(found)
+        found = []
+        for each in decided:
+            weight = weights[each.asked.name]
+            relative = expected_of_sketches(each, weight, sizes, statistics, 0.95) or 0.0
+            if callable(objective) and relative:
+                found.append(each.asked.weight * weight * objective(weight / relative**2))
+            else:
+                found.append(each.asked.weight * relative**2)
+        return max(found) if objective == "largest" else sum(found)
 
     best, least = dict(whole), error(whole)
     for name in sorted(optional, key=lambda name: (-optional[name].gain, name)):

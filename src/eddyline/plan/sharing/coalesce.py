@@ -11,13 +11,15 @@ from eddyline.plan.layout import Demand
 from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.gain import AverageGain, LargestGain
 from eddyline.plan.sharing.join_graph import JoinGraph, LinkClasses, VertexId, hash_slots
-from eddyline.plan.sharing.space import Allocation, compute_space, minimise_largest_error
+from eddyline.plan.sharing.space import Allocation, ErrorFunction, compute_space, minimise_largest_error
 from eddyline.sql.query import Query
 
 # The greedy algorithm runs without trying every pair at every step.
 
 
-Objective = Literal["average", "largest"]
+ObjectiveName = Literal["average", "largest"]
+Objective = ObjectiveName | ErrorFunction
+"""Which error over the workload is least; with a function phi, the sum over queries of weight * phi(smallest size)."""
 Pair = tuple[int, int]
 ANY = -1
 """Replaces the other vertex in the entry of a vertex; it comes before all pairs of the same value."""
@@ -25,7 +27,9 @@ ANY = -1
 
 def allocate(graph: JoinGraph, budget: float, objective: Objective) -> Allocation:
     """Return the sizes of a graph's sketches that minimize the average or the largest error."""
-    return compute_space(graph, budget) if objective == "average" else minimise_largest_error(graph, budget)
+    if objective == "largest":
+        return minimise_largest_error(graph, budget)
+    return compute_space(graph, budget, objective if callable(objective) else None)
 
 
 def coalesce_join_graphs(
@@ -38,7 +42,8 @@ def coalesce_join_graphs(
     the steps end when no pair is left that may coalesce. Which pairs coalesce does not depend on the budget.
 
     Paper: sharing, CoalesceJoinGraphs.
-    Deviation: pairs are tried in the order of an upper bound of their gain; the result is the same.
+    Deviation: pairs are tried in the order of an upper bound of their gain; the result is the same. With an error
+    function of one's own, pairs coalesce as for 1 / size, and the sizes are those of the function.
     """
     for one, other in coalescing_steps(graph, objective):
         graph = graph.coalesced(one, other)
@@ -48,7 +53,7 @@ def coalesce_join_graphs(
 def coalescing_steps(graph: JoinGraph, objective: Objective) -> Iterator[tuple[VertexId, VertexId]]:
     """Yield the pairs of vertices that become one, best first, each under the id of the first in the pair."""
     vertices = list(graph.members)
-    gain = AverageGain(graph) if objective == "average" else LargestGain(graph)
+    gain = LargestGain(graph) if objective == "largest" else AverageGain(graph)
     for one, other in _Greedy(graph, gain).steps():
         yield vertices[one], vertices[other]
 

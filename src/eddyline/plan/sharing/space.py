@@ -1,7 +1,8 @@
 """How many words each sketch gets, so that the average or the largest error over a workload is least."""
 
-from collections.abc import Iterator, Sequence
-from math import fsum, sqrt
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from math import fsum, isfinite, sqrt
 
 import msgspec
 
@@ -11,6 +12,15 @@ from eddyline.plan.sharing.join_graph import JoinGraph, VertexId
 
 # For the least average error, the optimum splits into components within which all sketches have one size.
 # They are found by maximum flows; their sizes then follow in closed form.
+
+
+ErrorFunction = Callable[[float], float]
+"""How the squared error of a query falls with the size of its smallest sketch, but for the query's weight: positive,
+strictly decreasing and strictly convex. Paper: sharing, Φ."""
+_HALVINGS = 60  # of the logarithm of an interval: accurate to about 1e-16 of it
+_STEP = 1e-4  # relative: the error of a slope is about its square
+_SMALLEST = 1e-9  # the least share of the budget that a component may get
+_POWERS = 40  # powers of two at which an error function is checked: up to 4 TB of words
 
 
 class EqualComponent(msgspec.Struct, frozen=True):
@@ -46,8 +56,10 @@ class FinalComponent(msgspec.Struct, frozen=True):
     flow: MaxFlow
 
 
-def compute_space(graph: JoinGraph, budget: float) -> Allocation:
-    """Return the sizes that minimize the sum over queries of weight / smallest size, within a budget of words.
+def compute_space(graph: JoinGraph, budget: float, phi: ErrorFunction | None = None) -> Allocation:
+    """Return the sizes that minimize the sum over queries of weight * phi(smallest size), within a budget of words.
+
+    phi: 1 / size if it is not given. Which sketches have one size does not depend on it.
 
     Paper: sharing, ComputeSpace.
     """
@@ -65,7 +77,7 @@ def compute_space(graph: JoinGraph, budget: float) -> Allocation:
         )
         for own, users in final
     ]
-    return compute_memory_and_error(components, budget)
+    return compute_memory_and_error(components, budget, phi)
 
 
 def numbered(graph: JoinGraph) -> FlowGraph:
@@ -133,21 +145,76 @@ def find_connected_components(graph: FlowGraph) -> Iterator[FlowGraph]:
         )
 
 
-def compute_memory_and_error(components: Sequence[EqualComponent], budget: float) -> Allocation:
-    """Return the sizes of known components: proportional to sqrt(weight / cost), the budget spent in full.
+def compute_memory_and_error(
+    components: Sequence[EqualComponent], budget: float, phi: ErrorFunction | None = None
+) -> Allocation:
+    """Return the sizes of known components, the budget spent in full.
 
-    Paper: sharing, ComputeMemory&Error, with Φ(M) = 1 / M.
+    For phi(size) = 1 / size they are proportional to sqrt(weight / cost). For another one, weight / cost * phi' is
+    the same in all components.
+
+    Paper: sharing, ComputeMemory&Error.
     """
     if not budget > 0:
         raise PlanError(f"the budget is {budget} words: it must be positive.")
-    scale = budget / fsum(sqrt(component.weight * component.cost) for component in components)
-    own_sizes = [(component, scale * sqrt(component.weight / component.cost)) for component in components]
+    if phi is None:
+        scale = budget / fsum(sqrt(component.weight * component.cost) for component in components)
+        own = [scale * sqrt(component.weight / component.cost) for component in components]
+        error = fsum(component.weight / size for component, size in zip(components, own, strict=True))
+    else:
+        own = _sizes_by(phi, components, budget)
+        error = fsum(component.weight * phi(size) for component, size in zip(components, own, strict=True))
+    own_sizes = list(zip(components, own, strict=True))
     sizes = {vertex: size for component, size in own_sizes for vertex in component.vertices}
     query_sizes = {query: size for component, size in own_sizes for query in component.queries}
-    error = fsum(component.weight / size for component, size in own_sizes)
     return Allocation(
         dict(sorted(sizes.items())), dict(sorted(query_sizes.items())), error, tuple(components)
     )
+
+
+def _sizes_by(phi: ErrorFunction, components: Sequence[EqualComponent], budget: float) -> list[float]:
+    """Return the sizes at which weight / cost * phi' is the same in all components and the budget is spent."""
+    shapes = [(component.weight / component.cost, budget / component.cost) for component in components]
+
+    def fall(size: float) -> float:
+        return (phi(size * (1 - _STEP)) - phi(size * (1 + _STEP))) / (2 * _STEP * size)
+
+    def sizes_at(price: float) -> list[float]:
+        """Return the sizes at which the next word lowers the error by a price."""
+        return [_crossing(fall, price / ratio, largest * _SMALLEST, largest) for ratio, largest in shapes]
+
+    def spent(price: float) -> float:
+        return fsum(
+            component.cost * size for component, size in zip(components, sizes_at(price), strict=True)
+        )
+
+    low = min(ratio * fall(largest) for ratio, largest in shapes)
+    high = max(ratio * fall(largest / len(shapes)) for ratio, largest in shapes)
+    price = _crossing(spent, budget, low, high)
+    return [size * budget / spent(price) for size in sizes_at(price)]
+
+
+def _crossing(falling: Callable[[float], float], value: float, low: float, high: float) -> float:
+    """Return where a falling function has a value; an end of the interval if it has it nowhere inside."""
+    for _ in range(_HALVINGS):
+        middle = sqrt(low * high)
+        low, high = (middle, high) if falling(middle) > value else (low, middle)
+    return sqrt(low * high)
+
+
+def checked_error_function(phi: ErrorFunction) -> None:
+    """Raise PlanError unless a function is positive, strictly decreasing and strictly convex at the powers of two."""
+    try:
+        found = [float(phi(2.0**power)) for power in range(_POWERS)]
+    except Exception as error:
+        raise PlanError(f"the error function cannot be evaluated at a number of words: {error}.") from error
+    falls = [(one - other) / 2.0**power for power, (one, other) in enumerate(pairwise(found))]
+    positive = all(isfinite(each) and each > 0 for each in (*found, *falls))
+    if not positive or any(one <= other for one, other in pairwise(falls)):
+        raise PlanError(
+            "the error function is not positive, strictly decreasing and strictly convex in the number of words: "
+            "give one such as lambda words: words ** -0.5."
+        )
 
 
 # How many words each sketch gets when the largest error over a workload is to be least.

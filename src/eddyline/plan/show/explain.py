@@ -154,8 +154,9 @@ def _weights(sharing: Sharing) -> Iterator[str]:
     """Yield how the memory of join sketches was divided: W and M of each query, and components of one size."""
     if not sharing.queries:
         return
-    least = "sum" if sharing.objective == "average" else "largest"
-    yield f"\nsketches of joins: sizes M for the least {least} of W / M, weight times expected squared error"
+    squared = "W / M, weight times expected squared error"
+    least = {"average": f"sum of {squared}", "largest": f"largest of {squared}"}
+    yield f"\nsketches of joins: sizes M for the least {least.get(sharing.objective, 'sum of W phi(M), phi as given')}"
     for each in sharing.queries:
         yield f"  {each.query}: W {each.weight:,.3g}, M {each.size:,} counters, W / M {each.weight / each.size:.2g}"
     for number, own in enumerate(sharing.components, 1):

@@ -1,6 +1,7 @@
 """What the queries of a plan share: weights, sizes, components of equal size, and sketches that could not be one."""
 
 from itertools import combinations
+from statistics import fmean
 
 import msgspec
 
@@ -43,7 +44,8 @@ class Weighed(msgspec.Struct, frozen=True):
 class Component(msgspec.Struct, frozen=True):
     """Sketches that have one size in the optimum, the queries that decide it, and the size, in counters.
 
-    The size is the optimum of the shared graph before floors and rounding. Paper: sharing, ≡-component.
+    The size is the optimum of the shared graph before floors and rounding; for an error function that was given, the
+    mean of the sizes in the plan. Paper: sharing, ≡-component.
     """
 
     sketches: tuple[str, ...]
@@ -84,7 +86,7 @@ def _components(layout: Layout) -> tuple[Component, ...]:
     """Return the components of equal size, if the average error is least and all weights are known."""
     graph, ids = _shared_graph(layout)
     known = all(each.sketch_weight is not None for each in layout.queries if each.name in graph.queries)
-    if layout.objective != "average" or not graph.queries or not known:
+    if layout.objective == "largest" or not graph.queries or not known:
         return ()
     budget = sum(layout.by_id[name].size for name in ids.values())
     found = compute_space(graph, budget)
@@ -93,7 +95,9 @@ def _components(layout: Layout) -> tuple[Component, ...]:
             tuple(ids[vertex] for vertex in each.vertices),
             each.queries,
             each.weight,
-            found.sizes[each.vertices[0]],
+            found.sizes[each.vertices[0]]
+            if layout.objective == "average"
+            else fmean(layout.by_id[ids[vertex]].size for vertex in each.vertices),
         )
         for each in found.components
     )

@@ -1,7 +1,7 @@
 """Words for every synopsis of a workload, so that the average or the largest error is least."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -41,6 +41,7 @@ from eddyline.sketch.synopsis import Spec
 _ROUNDS = 60  # halvings of the bound's logarithm: accurate to about 1e-12 of it
 _LOWER = 1e-6  # how much lower a bound is tried for a single query
 _LOWEST, _HIGHEST = 1e-18, 1e18
+_ROUNDING = 1e-9  # relative: sizes closer than this are equal
 
 Steps = Callable[[Demand], Sequence[int] | None]
 """The sizes in which a synopsis comes, ascending; None if any size is possible."""
@@ -153,10 +154,10 @@ def _total(sizes: Mapping[Demand, float]) -> float:
 # Words for every synopsis of a workload, so that the average or the largest error is least.
 #
 # Exact counters and requested samples take what they need. Everything else takes part in one optimization
-# (Paper: sharing, ComputeSpace; the largest error has its own, in `largest_error`): a relation of a query is
-# a vertex, and its sketch, or the sketches of its parts, are the vertex's words. Sizes are then raised to
-# the least that each kind needs, and kinds that come in steps leave what they do not use to the join
-# sketches.
+# (Paper: sharing, ComputeSpace; the largest error has its own, above): a relation of a query is a vertex, and
+# its sketch, or the sketches of its parts, are the vertex's words. What would be smaller than its kind can be
+# gets the least, and the rest is optimized again without it; kinds that come in steps leave what they do not
+# use to the join sketches.
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -201,8 +202,14 @@ def share_words(
     if objective == "largest":
         wide = [_with_hints(reader) for reader in readers]
         return dict(own) | minimise_errors_in_turn(wide, least, left, lambda demand: _steps(demand, settings))
-    shares = _raised(_ideal(readers, left, objective, set(least)), least, left)
-    return dict(own) | _stepped(shares, least, left, settings)
+    shares = _optimum(readers, least, left, objective)
+    stepped = _stepped(
+        {demand: shares[demand] for demand in least if demand.kind in STEPPED}, least, settings
+    )
+    rest = {demand: size for demand, size in least.items() if demand not in stepped}
+    if stepped and rest:
+        shares = _optimum(readers, rest, left - sum(stepped.values()), objective)
+    return dict(own) | stepped | {demand: int(shares[demand]) for demand in rest}
 
 
 def _with_hints(reader: Reader) -> Reader:
@@ -226,25 +233,62 @@ def _steps(demand: Demand, settings: PlanSettings) -> tuple[int, ...] | None:
     )
 
 
-def _ideal(
-    readers: Sequence[Reader], words: int, objective: Objective, wanted: set[Demand]
+def _optimum(
+    readers: Sequence[Reader], least: Mapping[Demand, int], words: int, objective: Objective
 ) -> dict[Demand, float]:
-    """Return the sizes of the optimum, in words."""
+    """Return the sizes that minimize the error with none below its least, at most `words` in all.
+
+    What the optimum would make smaller than its least gets the least, and the rest is optimized again. Next to such
+    a demand no size is of use beyond what the queries read of both; it is fixed there, too. The error is 0.1% above a
+    general solver's on average, 5% at most, over 60 random workloads: `tests/plan/test_allocation.py`.
+    """
+    fixed: dict[Demand, float] = {}
+    while True:
+        free = {demand: None for demand in least if demand not in fixed}
+        found = fixed | (_ideal(readers, words - sum(fixed.values()), objective, free) if free else {})
+        small = {demand: float(least[demand]) for demand in free if found[demand] < least[demand]}
+        if not small:
+            useful = _useful_sizes(readers, found) if fixed else found
+            small = {
+                demand: max(useful[demand], float(least[demand]))
+                for demand in free
+                if useful[demand] < found[demand] * (1 - _ROUNDING)
+            }
+        if not small:
+            return found
+        fixed |= small
+
+
+def _useful_sizes(readers: Sequence[Reader], sizes: Mapping[Demand, float]) -> dict[Demand, float]:
+    """Return the size of each demand beyond which no query's smallest bundle grows."""
+    useful = dict.fromkeys(sizes, 0.0)
+    for reader in readers:
+        members = [each for bundle in reader.bundles for each in bundle.members if each[0] in sizes]
+        smallest = min((sizes[demand] / share for demand, share in members), default=0.0)
+        for demand, share in members:
+            useful[demand] = max(useful[demand], share * smallest)
+    return useful
+
+
+def _ideal(
+    readers: Sequence[Reader], words: float, objective: Objective, wanted: Collection[Demand]
+) -> dict[Demand, float]:
+    """Return the sizes of the optimum, in words, without regard to the least."""
     queries: list[graphs.Query] = []
     held: dict[graphs.VertexId, Bundle] = {}
     for reader in readers:
-        bundles = tuple(bundle for bundle in reader.bundles if any(d in wanted for d, _ in bundle.members))
+        own = (tuple(each for each in bundle.members if each[0] in wanted) for bundle in reader.bundles)
+        bundles = tuple(Bundle(members) for members in own if members)
         if bundles:
             made = tuple(graphs.Vertex(bundle, cost=bundle.cost) for bundle in bundles)
             queries.append(graphs.Query(reader.name, reader.weight, made))
             held |= {(reader.name, place): bundle for place, bundle in enumerate(bundles)}
     graph = _coalesced(graphs.JoinGraph.separate(queries), held)
-    sizes = allocate(graph, float(words), objective).sizes
+    sizes = allocate(graph, words, objective).sizes
     shares: dict[Demand, float] = {}
     for vertex, size in sizes.items():
         for demand, share in held[vertex].members:
-            if demand in wanted:
-                shares[demand] = max(shares.get(demand, 0.0), size * share)
+            shares[demand] = max(shares.get(demand, 0.0), size * share)
     return shares
 
 
@@ -256,32 +300,16 @@ def _coalesced(graph: graphs.JoinGraph, held: Mapping[graphs.VertexId, Bundle]) 
     return graphs.JoinGraph(graph.queries, {group[0]: tuple(group) for group in groups.values()})
 
 
-def _raised(ideal: Mapping[Demand, float], least: Mapping[Demand, int], words: int) -> dict[Demand, float]:
-    """Return the sizes with none below its least; the words for that are taken from the others' excess."""
-    excess = {demand: max(ideal[demand] - least[demand], 0.0) for demand in least}
-    spare = words - sum(least.values())
-    scale = min(spare / sum(excess.values()), 1.0) if any(excess.values()) else 0.0
-    return {demand: least[demand] + scale * excess[demand] for demand in least}
-
-
 def _stepped(
-    shares: Mapping[Demand, float], least: Mapping[Demand, int], words: int, settings: PlanSettings
+    shares: Mapping[Demand, float], least: Mapping[Demand, int], settings: PlanSettings
 ) -> dict[Demand, int]:
-    """Return whole sizes: kinds in steps all get one size, and leave the rest to the others in proportion."""
+    """Return whole sizes of kinds in steps: those of one kind all get one size, at most their mean share."""
     done: dict[Demand, int] = {}
-    families = dict.fromkeys((d.kind, d.domain_bits) for d in shares if d.kind in STEPPED)
-    for family in sorted(families, key=lambda each: STEPPED.index(each[0])):
+    for family in dict.fromkeys((demand.kind, demand.domain_bits) for demand in shares):
         group = [demand for demand in shares if (demand.kind, demand.domain_bits) == family]
-        if group:
-            each = max(int(sum(shares[demand] for demand in group)) // len(group), least[group[0]])
-            done |= dict.fromkeys(group, spec_for(group[0], each, settings).words)
-    rest = {demand: share for demand, share in shares.items() if demand not in done}
-    spare = words - sum(done.values())
-    scale = spare / sum(rest.values()) if rest else 0.0
-    if scale >= 1:
-        return done | {demand: int(share * scale) for demand, share in rest.items()}
-    raised = _raised(rest, {d: least[d] for d in rest}, spare)
-    return done | {demand: int(share) for demand, share in raised.items()}
+        each = max(int(sum(shares[demand] for demand in group)) // len(group), least[group[0]])
+        done |= dict.fromkeys(group, spec_for(group[0], each, settings).words)
+    return done
 
 
 # The synopses of queries: what is kept under the decisions for them, each with its words of the budget.
