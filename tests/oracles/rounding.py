@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from math import fsum, sqrt
+from math import fsum, inf, sqrt
 from typing import NamedTuple
 
 import msgspec
@@ -182,3 +182,29 @@ def _rise(
 def _next(size: int, allowed: Sequence[int]) -> int:
     """Return the allowed size after one, or the same at the end."""
     return allowed[min(bisect_right(allowed, size), len(allowed) - 1)]
+
+
+# The document's own rounding, word by word, for vertices that cost one word for each unit of size.
+
+
+def literal_average(graph: JoinGraph, budget: float) -> float:
+    """Return the average error after rounding every size of the optimum down. Paper: sharing, paragraph 0081."""
+    sizes = {vertex: int(size) for vertex, size in compute_space(graph, budget).sizes.items()}
+    smallest = {query: min(sizes[vertex] for vertex in own) for query, own in graph.parts()}
+    return fsum(graph.queries[query].weight / size if size else inf for query, size in smallest.items())
+
+
+def literal_largest(graph: JoinGraph, budget: float) -> float:
+    """Return the largest error after rounding down and spending the rest. Paper: sharing, paragraph 0083.
+
+    Sizes are proportional to the largest weight of each vertex, rounded down; of the words that are left, the
+    vertices with the smallest ratio of size to weight get one each.
+    """
+    weights = largest_weights(graph)
+    scale = budget / fsum(weights.values())
+    sizes = {vertex: int(scale * weight) for vertex, weight in weights.items()}
+    left = int(budget) - sum(sizes.values())
+    for vertex in sorted(sizes, key=lambda each: (sizes[each] / weights[each], each))[:left]:
+        sizes[vertex] += 1
+    smallest = {query: min(sizes[vertex] for vertex in own) for query, own in graph.parts()}
+    return max(graph.queries[query].weight / size if size else inf for query, size in smallest.items())

@@ -11,7 +11,7 @@ from eddyline.errors import PlanError
 from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs
 from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
 from tests.oracles import sharing as naive
-from tests.oracles.rounding import round_average, round_largest
+from tests.oracles.rounding import literal_average, literal_largest, round_average, round_largest
 
 ROUNDINGS = {"average": round_average, "largest": round_largest}
 seeds = st.integers(0, 2**32 - 1)
@@ -143,3 +143,28 @@ def test_budget_is_kept_to_the_last_bit(objective, costs, budget):
     assert sum(Fraction(graph.cost(vertex)) * size for vertex, size in whole.sizes.items()) <= Fraction(
         budget
     )
+
+
+LITERAL = {"average": literal_average, "largest": literal_largest}
+
+
+@pytest.mark.parametrize(
+    ("objective", "words", "literal", "ours"),
+    [
+        ("average", 10, 1.050, 1.003),
+        ("average", 40, 1.012, 1.000),
+        ("largest", 10, 1.044, 1.043),
+        ("largest", 40, 1.008, 1.008),
+    ],
+)
+def test_the_documents_rounding_next_to_ours(objective, words, literal, ours):
+    """The error after rounding over that before, at few words a sketch; the table of docs/internals/workloads.md."""
+    found = []
+    for seed in range(100):
+        graph = shared_graph(seed, 5, weights=(1.0, 2.0, 3.0))
+        budget = float(words * len(graph.members))
+        best = allocate(graph, budget, objective).error
+        whole = ROUNDINGS[objective](graph, budget, range(1, 10_000))
+        found.append((LITERAL[objective](graph, budget) / best, whole.error / best))
+    assert all(other <= own * (1 + 1e-9) for own, other in found)
+    assert np.mean(found, axis=0) == pytest.approx([literal, ours], abs=0.001)
