@@ -82,7 +82,9 @@ def test_sql_that_nobody_planned_is_answered_from_what_is_kept(store, client):
         ),
         ("answer?sql=x&simultaneous=perhaps", 400, "RequestError", "neither true nor false"),
         ("answers/nosuch", 404, "RequestError", "its queries are"),
-        ("plan?form=png", 400, "RequestError", "json, text, mermaid, svg"),
+        ("plan?form=png", 400, "RequestError", "json, full, text, mermaid, svg"),
+        ("explain/nosuch", 404, "RequestError", "its queries are"),
+        ("explain/money?form=svg", 400, "RequestError", "is not one of json, text"),
         ("nowhere", 404, "RequestError", "/api/v1/openapi.json"),
     ],
 )
@@ -110,6 +112,17 @@ def test_plan_in_all_forms_and_its_memory_adds_up(store, client):
     queries = {query["name"]: query for query in client.get("api/v1/queries").json()}
     assert {name: query["sql"] for name, query in queries.items()} == QUERIES
     assert queries["money"]["streams"] == ["orders", "visits"]
+
+
+def test_how_a_query_was_answered_and_how_sketches_were_shared(store, client):
+    state = el.open(store.where)
+    told = client.get("api/v1/explain/money").raise_for_status()
+    assert told.json() == json.loads(state.explain("money", form="json"))
+    assert told.headers["content-type"] == "application/json"
+    assert client.get("api/v1/explain/money?form=text").text == state.explain("money")
+    full = client.get("api/v1/plan?form=full").raise_for_status().json()
+    assert full == json.loads(store.plan.explain("json"))
+    assert {"queries", "components", "apart"} <= full["sharing"].keys()
 
 
 def test_metrics_are_read_by_prometheus_parser_and_tell_the_estimates(store, client):

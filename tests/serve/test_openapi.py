@@ -15,6 +15,7 @@ ADDRESSES = [
     "/answer",
     "/history",
     "/plan",
+    "/explain/{query}",
     "/freshness",
     "/openapi.json",
 ]

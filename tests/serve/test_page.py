@@ -98,6 +98,14 @@ def test_a_question_is_answered_from_the_keyboard_and_a_refusal_says_why(chromiu
     assert page.is_clean(), (page.errors, page.elsewhere)
 
 
+def test_a_card_unfolds_how_its_query_is_answered(chromium, moving, address):
+    page = opened(chromium, address)
+    card = page.page.locator("article.card", has=page.page.locator("h3", has_text="money"))
+    card.locator("summary").click()
+    card.locator("pre", has_text="read by").wait_for()
+    assert "method: skimmed" in card.locator("pre").inner_text()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_is_accessible_in_both_schemes_and_on_a_phone(chromium, address, scheme, width):

@@ -162,7 +162,12 @@ class Asking:
 
 _JSON = "application/json"
 _MANY_CELLS = 2_000  # from here on answers are written outside the event loop
-_FORMS = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
+_FORMS = {
+    "full": _JSON,
+    "text": "text/plain; charset=utf-8",
+    "mermaid": "text/plain; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 
 
 class Api:
@@ -181,6 +186,7 @@ class Api:
             Route("/answers", self.answers),
             Route("/answers/{query}", self.answer_by_name),
             Route("/answer", self.answer_by_sql),
+            Route("/explain/{query}", self.explain),
             Route("/history", self.history),
             Route("/plan", self.plan),
             Route("/freshness", self.freshness),
@@ -222,9 +228,7 @@ class Api:
         given = parameters(request, "confidence", "limit", "as_of", "since")
         how = HowToTell.read(given)
         view, query = self._view(), request.path_params["query"]
-        if query not in view.answers:
-            known = f"its queries are {', '.join(view.answers)}" if view.answers else "it has none"
-            raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
+        self._check_name(view, query)
         if "as_of" in given or "since" in given:
             state = self._state()
             return await self._asked(request, lambda: _at_moment(state, query, given, how))
@@ -272,14 +276,26 @@ class Api:
         return Response(self._watcher.history_json(), media_type=_JSON)
 
     async def plan(self, request: Request) -> Response:
-        """Return what is kept: as text, as a picture, or as the memory that each part holds."""
+        """Return what is kept: as the memory that each part holds, in full, as text, or as a picture."""
         form = parameters(request, "form", "digest").get("form", "json")
         layout = self._state().snapshot.layout
         if form == "json":
             return _json(_plan(layout))
         if form not in _FORMS:
             raise Refused(400, "RequestError", f"form={form!r} is not one of json, {', '.join(_FORMS)}.")
-        return Response(Plan(layout).explain(form), media_type=_FORMS[form])  # type: ignore[arg-type]
+        named = "json" if form == "full" else form
+        return Response(Plan(layout).explain(named), media_type=_FORMS[form])  # type: ignore[arg-type]
+
+    async def explain(self, request: Request) -> Response:
+        """Return how one query was answered: what was decided for it, and what its synopses show at each step."""
+        form = parameters(request, "form").get("form", "json")
+        state, query = self._state(), request.path_params["query"]
+        if form not in ("json", "text"):
+            raise Refused(400, "RequestError", f"form={form!r} is not one of json, text.")
+        self._check_name(self._view(), query)
+        client = request.client.host if request.client else ""
+        found = await self._asking.ask(lambda: state.explain(query, form=form), client)  # type: ignore[arg-type]
+        return Response(found, media_type=_JSON if form == "json" else _FORMS["text"])
 
     async def freshness(self, request: Request) -> Response:
         """Return how far the streams have come, whether a run writes the store, and what is wrong with it."""
@@ -298,6 +314,11 @@ class Api:
         client = request.client.host if request.client else ""
         answer = await self._asking.ask(lambda: msgspec.json.encode(question()), client, length)
         return Response(answer, media_type=_JSON)
+
+    def _check_name(self, view: View, query: str) -> None:
+        if query not in view.answers:
+            known = f"its queries are {', '.join(view.answers)}" if view.answers else "it has none"
+            raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
 
     def _view(self) -> View:
         self._state()

@@ -189,7 +189,10 @@ _SLIDE = _parameter("slide", _TEXT, "Of a text: by how much the window moves on.
 _TOGETHER = _parameter(
     "simultaneous", {"type": "boolean"}, "Whether the intervals of all groups hold together."
 )
-_FORM = _parameter("form", {"enum": ["json", "text", "mermaid", "svg"], "default": "json"}, "In which form.")
+_FORM = _parameter(
+    "form", {"enum": ["json", "full", "text", "mermaid", "svg"], "default": "json"}, "In which form."
+)
+_EXPLAIN_FORM = _parameter("form", {"enum": ["json", "text"], "default": "json"}, "In which form.")
 _DIGEST = _parameter("digest", _TEXT, "The plan that is meant, for caches; the store's own is told.")
 _NAME: Json = {
     "name": "query",
@@ -228,7 +231,17 @@ def document() -> Json:
     """Return the document."""
     asked = "400 422 503 504"
     plan = _get("What is kept, who shares it.", _named("Plan"), _FORM, _DIGEST)
-    plan["get"]["responses"]["200"]["content"] |= {"text/plain": {}, "image/svg+xml": {}}  # type: ignore[index]
+    content = plan["get"]["responses"]["200"]["content"]  # type: ignore[index]
+    content |= {"text/plain": {}, "image/svg+xml": {}}
+    content["application/json"]["schema"] = {"anyOf": [_named("Plan"), {"type": "object"}]}
+    explained = _get(
+        "How one query was answered: what was decided for it, and what its synopses show at each step.",
+        {"type": "object"},
+        _NAME,
+        _EXPLAIN_FORM,
+        fails=f"404 {asked}",
+    )
+    explained["get"]["responses"]["200"]["content"] |= {"text/plain": {}}  # type: ignore[index]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -276,6 +289,7 @@ def document() -> Json:
                 "How the estimates moved.", {"type": "object", "additionalProperties": _list(_named("Point"))}
             ),
             "/plan": plan,
+            "/explain/{query}": explained,
             "/freshness": _get(
                 "How far the streams have come, and how the store is doing.", _named("Status")
             ),

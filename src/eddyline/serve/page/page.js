@@ -134,12 +134,25 @@ function cardOf(query) {
   if (!cards.has(query)) {
     const title = make("h3", { id: `query-${cards.size}-${Date.now()}` }, query);
     const sql = make("code", { class: "sql" }), body = make("div"), figure = make("figure", { class: "chart", hidden: "" });
-    const card = make("article", { class: "card", "aria-labelledby": title.id }, title, sql, body, figure);
+    const steps = make("pre", { tabindex: "0" }), how = make("details", {}, make("summary", {}, "How it is answered"), steps);
+    how.addEventListener("toggle", () => how.open && explain(query, steps));
+    const card = make("article", { class: "card", "aria-labelledby": title.id }, title, sql, body, figure, how);
     const resized = new ResizeObserver(() => cards.has(query) && drawChart(query));
     cards.set(query, { card, sql, body, figure, resized });
     resized.observe(figure);
   }
   return cards.get(query);
+}
+
+// What the synopses of a query show on the way to its answer, read when the card is unfolded.
+async function explain(query, steps) {
+  steps.textContent = "Reading ...";
+  try {
+    const answer = await fetch(`api/v1/explain/${encodeURIComponent(query)}?form=text`);
+    steps.textContent = answer.ok ? await answer.text() : (await answer.json()).error.message;
+  } catch (error) {
+    steps.textContent = `The server cannot be asked now: ${error.message}`;
+  }
 }
 
 function drawChart(query) {
