@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.api.durable import from_epoch, stamp
-from eddyline.api.jobs import begins_with_a_copy
+from eddyline.api.jobs import HowToRun, begins_with_a_copy, prepare_run
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.run import StartOptions, open_store
 from eddyline.cli import app
@@ -266,3 +266,56 @@ def test_a_window_that_is_added_is_not_told_that_times_are_missing(tmp_path):
         .update("r", pa.table({"k": [1], "at": pa.nulls(1, pa.timestamp("us", "UTC"))}))
     )
     assert any("is NULL in all 1 rows" in note for note in empty.answer("m").notes)
+
+
+PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.k = s.k"
+
+
+def stored_bytes(delivered):
+    return sum(map(len, Reader(delivered.where).latest().sections.values()))
+
+
+@pytest.mark.parametrize(("before", "after"), [("64 KB", "1 MB"), ("6 KB", "64 KB"), ("64 KB", "16 KB")])
+def test_a_changed_budget_takes_effect_at_once(tmp_path, before, after):
+    """Exact stays exact within a larger budget, sampled answers hold, and a smaller one is kept at once."""
+    delivered = Delivered(tmp_path / "state")
+    delivered.deliver(workload(before, groups=GROUPED).plan(), rows=3000)
+    was = delivered.state
+    plan = workload(after, groups=GROUPED).plan(keep=was)
+    delivered.deliver(plan, rows=0, change_plan=True)
+    state, budget = delivered.state, plan.layout.budget
+    assert state.nbytes <= budget
+    assert stored_bytes(delivered) <= budget + 1000  # the names and lengths of what is stored
+    if budget > was.snapshot.layout.budget:
+        assert state.answer("pairs").numbers() == was.answer("pairs").numbers()
+        rates = [[roster.base for roster in held.rosters] for held in state.snapshot.samples.values()]
+    for _ in range(2):
+        delivered.deliver(workload(after, groups=GROUPED).plan(keep=delivered.state), rows=3000)
+        state = delivered.state
+        assert state.nbytes <= budget
+        (truth,) = delivered.exact(PAIRS)[0]
+        answer = state.answer("pairs")
+        assert answer.low <= truth <= answer.high
+        assert not answer.exact or answer.value == truth
+    if budget > was.snapshot.layout.budget:
+        assert answer.exact == was.answer("pairs").exact
+        now = [[roster.base for roster in held.rosters] for held in state.snapshot.samples.values()]
+        assert now == rates  # nothing more was dropped: the smaller budget would have been exceeded
+
+
+def test_what_a_rebuild_would_buy_is_said(tmp_path):
+    path = tmp_path / "pipeline.toml"
+    path.write_text(PIPELINE.replace("64 KB", "8 KB"))
+    for name in "rs":
+        (tmp_path / name).mkdir()
+    delivered = Delivered(tmp_path / "state")
+    delivered.deliver(load_pipeline(path).plan(), rows=3000)
+    assert prepare_run(load_pipeline(path), HowToRun(once=True)).note is None
+    path.write_text(PIPELINE.replace("64 KB", "16 KB"))
+    note = prepare_run(load_pipeline(path), HowToRun(once=True, change_plan=True)).note
+    held, would = map(int, re.findall(r"about (\d+)%", note))
+    assert "16,000 instead of 8,000 bytes" in note
+    assert held < would < 100
+    path.write_text(PIPELINE.replace("64 KB", "4 MB"))
+    note = prepare_run(load_pipeline(path), HowToRun(once=True, change_plan=True)).note
+    assert "would hold everything, and be exact" in note

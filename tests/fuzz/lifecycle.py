@@ -1,4 +1,4 @@
-"""The fuzzer of a store's life: random orders of run, kill, restore, change plan, adopt, full refresh, copies and moves.
+"""The fuzzer of a store's life: random orders of run, kill, restore, change plan, rebuild, adopt, copies and moves.
 
 Planning, opening, comparing and committing are the product's own code. Only Spark is played by a small engine that keeps
 its checkpoint as Spark does, one batch for each file, and that can be killed after each step. The model is a list of
@@ -28,6 +28,7 @@ from eddyline.answer import query as origin
 from eddyline.api import run as start
 from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
+from eddyline.api.rebuild import counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.run import Run
 from eddyline.api.workload import Workload
 from eddyline.errors import EddylineError, PipelineError
@@ -155,6 +156,7 @@ class Life:
         self.is_tampered = (
             False  # a checkpoint was copied, lost or moved, or the store is of before a refresh
         )
+        self.seen_by_rebuild = 0  # files that were there when the last rebuild read
         self.durable = set()  # files of checkpoints that a loss of power leaves
         self.log = []
         for stream in STREAMS:
@@ -225,18 +227,16 @@ class Life:
         self.check(complete=True)
 
     def _run(self, kill, how):
-        steps = iter(range(1, 10**9))
+        self._take(prepare_run(self.pipeline(), how), _killer(kill))
 
-        def step(_name):
-            if next(steps) == kill:
-                raise Killed
-
-        prepared = prepare_run(self.pipeline(), how)
-        followed = {name: str(self.root / "checkpoints" / name) for name in STREAMS}
+    def _take(self, prepared, step):
+        """Let the streams of a run take what there is."""
+        where, settings = prepared.store, prepared.settings
+        followed = start.checkpoint_locations(where, settings, STREAMS)
         opened = {name: Checkpoint(LocalFolder(Path(at)), at) for name, at in followed.items()}
         folders = {name: plain_folder(str(self.root / self.data / name)) for name in STREAMS}
         with patch.object(start, "Options", lambda **given: Options(fault=step, **given)):
-            held = start.open_store(prepared.plan.layout, self.state, prepared.settings, opened, folders)
+            held = start.open_store(prepared.plan.layout, where, settings, opened, folders)
         run = Run(None, prepared.plan.layout, held, "fail", None)
         try:
             with (
@@ -253,6 +253,38 @@ class Life:
             held.settle()
         finally:
             held.close()
+
+    def rebuild(self, kill=0):
+        """Read all files again into a second store and swap, killed at some step if `kill` says which."""
+        if not Store.exists(self.state):
+            return
+        step, before = _killer(kill), Reader(self.state).latest().commit.rebuilt
+        try:
+            job = prepare_rebuild(self.pipeline())
+            if not job.is_ready:
+                goal, had = counted(self.state), job._read()
+                self._clear(job)
+                self._take(job.prepared, step)
+                job.note_pass(goal, had, 0.0)
+            epoch = ready_epoch(job.pipeline)
+            with patch("eddyline.api.rebuild.Options", lambda **given: Options(fault=step, **given)):
+                swap(job.pipeline, epoch)
+        except Killed:
+            self.log.append("killed")
+        except EddylineError as error:
+            raise FaultError(f"a rebuild was refused: {error}") from error
+        is_swapped = Reader(self.state).latest().commit.rebuilt > before
+        if is_swapped:
+            self.planned, self.is_tampered = dict(self.queries), False
+        elif not kill:
+            raise FaultError("a rebuild that was not killed did not swap")
+        self.check(complete=is_swapped and self.number == self.seen_by_rebuild)
+
+    def _clear(self, job):
+        """Remove old checkpoints as the command does, with Spark."""
+        with patch("eddyline.spark.checkpoint.open_checkpoint", _local_checkpoint):
+            job.clear_checkpoints(None)
+        self.seen_by_rebuild = self.number
 
     def _check_refused(self, before, error, how):
         if before is not None and self.counted() != before and "lost" not in str(error):
@@ -396,6 +428,8 @@ class Life:
                     kill=self.random.randint(1, 2 * len(COMMIT_STEPS)), full_refresh=tuple(QUERIES)
                 ),
             ),
+            "rebuild": (1, self.rebuild),
+            "killed rebuild": (1, lambda: self.rebuild(kill=self.random.randint(1, 4 * len(COMMIT_STEPS)))),
             "copy": (1, self.copy),
             "copy back": (1, lambda: self.copy(back=True)),
             "lose": (0.5, self.lose),
@@ -410,6 +444,21 @@ class Life:
         self.run(full_refresh=tuple(QUERIES))
         if self.is_tampered:
             raise FaultError("a full refresh did not mend the store")
+
+
+def _killer(kill):
+    """Return a step that kills at its `kill`-th call, never for 0."""
+    steps = iter(range(1, 10**9))
+
+    def step(_name):
+        if next(steps) == kill:
+            raise Killed
+
+    return step
+
+
+def _local_checkpoint(_spark, at):
+    return Checkpoint(LocalFolder(Path(at)), at)
 
 
 def live(seed, operations=8):

@@ -17,10 +17,9 @@ from eddyline.plan.decide.facets import flags_of
 from eddyline.plan.layout import Demand, Elements, PlannedSample
 from eddyline.plan.show.explain import askable
 from eddyline.sample.dictionary import Dictionary
-from eddyline.sample.packing import distinct
 from eddyline.sample.reduction import bytes_of
 from eddyline.sample.spec import COUNT
-from eddyline.sample.state import Record, SampleState
+from eddyline.sample.state import Record, SampleState, held_keys
 
 
 def explain_state(
@@ -102,14 +101,7 @@ def _link(planned: PlannedSample, states: Sequence[SampleState], link: int) -> I
     """Yield how many keys of a link are held, of about how many, and at which rates."""
     names = ", ".join(dict.fromkeys(_members(planned, link)))
     roster = states[0].rosters[link]
-    found = [
-        dictionary.key(key)[~dictionary.is_null(key)]
-        for state in states
-        for dictionary in state.dictionaries
-        for key, own in enumerate(dictionary.spec.classes)
-        if own == link
-    ]
-    values = distinct(found)
+    values = held_keys(states, link)
     if roster.follows_all:
         yield f"{names}: every key is followed, {len(values):,} are in the rows that are held"
         return
@@ -208,3 +200,21 @@ def _sureness(estimate: Estimate | Groups | EddylineError) -> str:
         return f"{ends} at {estimate.confidence:.0%}, by {estimate.method}"
     within = f"within {error:.2g} of the answer" if isfinite(error) else "the answer may be 0"
     return f"{within} at {estimate.confidence:.0%}, by {estimate.method}"
+
+
+# What a rebuild would buy, after the budget was raised.
+
+
+def gain_of_rebuild(snapshot: Snapshot, budget: int) -> str | None:
+    """Return what a rebuild within a larger budget would hold, None if the state lacks nothing."""
+    sampled = [state for state in snapshot.samples.values() if not state.follows_all]
+    if not sampled:
+        return None
+    held = sum(state.nbytes for state in sampled)
+    whole = sum(state.nbytes / part for state in sampled if (part := state.part_of_keys) > 0)
+    now, then = held / whole if whole else 0.0, min(budget / whole, 1.0) if whole else 1.0
+    would = "everything, and be exact" if then >= 1.0 else f"about {then:.0%}"
+    return (
+        f"the samples hold about {now:.0%} of the data; keys that were dropped stay so, and no more are dropped until "
+        f"the larger budget is full. `eddyline rebuild` reads the sources again and would hold {would}."
+    )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.query import Origin, Since
@@ -27,7 +28,17 @@ from eddyline.plan.layout_check import check_layout, plan_that_was_read
 from eddyline.plan.show.explain import describe as describe_demand
 from eddyline.plan.show.explain import describe_sample
 from eddyline.sketch import codec
-from eddyline.store import Epoch, PlanStamp, Reader, SourcePosition, Store, unchanged_names
+from eddyline.store import (
+    Epoch,
+    PlanStamp,
+    Reader,
+    Sections,
+    SourcePosition,
+    Store,
+    kept_sections,
+    make_epoch,
+    unchanged_names,
+)
 
 BATCH_QUERY = "batch"
 """The query id under which a batch frame is committed, once, as batch 0."""
@@ -114,12 +125,12 @@ def _layout_of(epoch: Epoch) -> Layout:
     return layout
 
 
-def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> dict[str, bytes]:
+def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> Sections:
     """Return empty sections for what a layout adds to an epoch or changes, and for whole streams to refresh.
 
-    What is added to a stream that continues records since when it counts.
+    What is added to a stream that continues records since when it counts. Samples whose budget was lowered are reduced.
     """
-    _layout_of(epoch)  # raises if a part of it has a format that this version does not read
+    before = _layout_of(epoch)  # raises if a part of it has a format that this version does not read
     empty, unchanged = Snapshot.empty(layout), unchanged_names(epoch.commit.plan, stamp(layout))
     names = [INPUT_CHECK + stream.name for stream in layout.streams if stream.name not in refresh]
     sections = {name: epoch.sections[name] for name in names if name in epoch.sections}
@@ -141,7 +152,17 @@ def fresh_sections(epoch: Epoch, layout: Layout, refresh: Collection[str]) -> di
         streams = {stream.name for stream in panes.group.layout.streams}
         if panes.group.id not in unchanged or streams & set(refresh):
             sections |= pane_sections(panes)
+    budgets = {sample.id: sample.spec.budget for sample in before.samples}
+    if any(sample.spec.budget < budgets.get(sample.id, 0) for sample in layout.samples):
+        return {**sections, **_reduced(epoch, layout, sections)}
     return sections
+
+
+def _reduced(epoch: Epoch, layout: Layout, fresh: Mapping[str, bytes]) -> Sections:
+    """Return the sections of an epoch under a layout with smaller budgets, its samples within them."""
+    plan = stamp(layout)
+    content = {**kept_sections(epoch, plan), **fresh}
+    return to_sections(from_epoch(make_epoch(replace(epoch.commit, plan=plan), content)))
 
 
 def _since(epoch: Epoch, name: str, stream: str, refresh: Collection[str]) -> dict[str, bytes]:

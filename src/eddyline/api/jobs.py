@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eddyline.answer.explain import gain_of_rebuild
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.plan import Plan
@@ -366,12 +367,13 @@ class HowToRun:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that passed all checks that need no Spark."""
+    """A run that passed all checks that need no Spark. note: what to know of a change of its plan."""
 
     pipeline: Pipeline
     plan: Plan
     store: str
     settings: StartOptions
+    note: str | None = None
 
     def start(self, spark: "SparkSession") -> Run:
         """Return the run; a stream of files starts when its first file exists."""
@@ -412,6 +414,21 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         copied=tuple(name for name, source in pipeline.streams.items() if begins_with_a_copy(source)),
         break_lock=how.break_lock,
     )
+    prepared = checked_run(pipeline, plan, store, settings)
+    return prepared if state is None else replace(prepared, note=_note_of_growth(state, plan.layout))
+
+
+def _note_of_growth(state: State, new: Layout) -> str | None:
+    """Return what a rebuild would buy if the budget was raised, None if it was not or nothing is missing."""
+    old = state.snapshot.layout
+    if old.budget is None or new.budget is None or new.budget <= old.budget:
+        return None
+    gain = gain_of_rebuild(state.snapshot, new.budget)
+    return gain and f"the budget is now {new.budget:,} instead of {old.budget:,} bytes: {gain}"
+
+
+def checked_run(pipeline: Pipeline, plan: Plan, store: str, settings: StartOptions) -> PreparedRun:
+    """Return a run of a pipeline into a store, or raise why it cannot start, as far as that shows without Spark."""
     read_once = {name: source for name, source in pipeline.streams.items() if source.batch}
     check_one_pass(read_once)
     check_files(read_once)
@@ -419,7 +436,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
     _check_folders(pipeline)
     check_columns(pipeline, plan.layout)
     check_store(plan.layout, store, settings)
-    check_logins(pipeline, _begun(store) - set(refresh))
+    check_logins(pipeline, _begun(store) - set(settings.refresh))
     return PreparedRun(pipeline, plan, store, settings)
 
 

@@ -28,6 +28,7 @@ from eddyline.store import (
     Epoch,
     Options,
     Reader,
+    Sections,
     SourcePosition,
     Store,
     check_folder,
@@ -289,7 +290,8 @@ class StartOptions:
 
     adopt: take over a store whose streams another checkpoint fed. change_plan: of a store that another plan made,
     keep what is unchanged. refresh: streams that start again, their checkpoints removed. copied: streams whose
-    source begins with a copy of all its rows, so that adopting them would count rows twice.
+    source begins with a copy of all its rows, so that adopting them would count rows twice. rebuilt: of a new store
+    that is to replace another one, as in `store.layout.Commit`.
     """
 
     trigger: str | None = None
@@ -303,6 +305,7 @@ class StartOptions:
     keep: int | str = 3
     break_lock: bool = False
     on_unseen_delete: OnUnseenDelete = "note"
+    rebuilt: int = 0
 
     def __post_init__(self) -> None:
         parse_retention(self.keep)
@@ -329,9 +332,9 @@ def start_run(
 
     _check_frames(layout, frames)
     check_session(spark)
-    at = _checkpoint_folder(where, settings.checkpoint)
     followed = [name for name, frame in frames.items() if frame.isStreaming]
-    checkpoints = {name: open_checkpoint(spark, f"{at}/{name}") for name in followed}
+    at = checkpoint_locations(where, settings, followed)
+    checkpoints = {name: open_checkpoint(spark, location) for name, location in at.items()}
     folders = {name: stream_folder(frames[name]) for name in followed}
     store = open_store(layout, where, settings, checkpoints, folders)
     run = Run(spark, layout, store, settings.on_bad, settings.dead_letter, settings.on_unseen_delete)
@@ -392,7 +395,12 @@ def _opened(layout: Layout, where: str, settings: StartOptions, check: Check) ->
     if not Store.exists(where):
         check({})
         return Store.create(
-            where, stamp(layout), run_id, to_sections(Snapshot.empty(layout)), options=options
+            where,
+            stamp(layout),
+            run_id,
+            to_sections(Snapshot.empty(layout)),
+            rebuilt=settings.rebuilt,
+            options=options,
         )
     if Reader(where).latest().commit.run_id == BATCH_RUN:
         return _anew(layout, where, run_id, check, options)
@@ -401,7 +409,7 @@ def _opened(layout: Layout, where: str, settings: StartOptions, check: Check) ->
     if not settings.change_plan:
         Store.open(where, stamp(layout), run_id, options=options).close()  # refuses another plan
 
-    def fresh(epoch: Epoch) -> dict[str, bytes]:
+    def fresh(epoch: Epoch) -> Sections:
         return fresh_sections(epoch, layout, settings.refresh)
 
     return Store.replace_plan(
@@ -411,7 +419,7 @@ def _opened(layout: Layout, where: str, settings: StartOptions, check: Check) ->
 
 def check_store(layout: Layout, where: str, settings: StartOptions) -> None:
     """Raise what `open_store`, and `start_run` for its checkpoints, would raise, without starting anything."""
-    folder = _checkpoint_folder(where, settings.checkpoint)
+    folder = checkpoint_folder(where, settings.checkpoint)
     if settings.checkpoint is not None and "://" not in folder:
         Reader(folder).check_writable()
     if not Store.exists(where):
@@ -447,7 +455,20 @@ def _check_frames(layout: Layout, frames: "Mapping[str, DataFrame | AwaitedFrame
         )
 
 
-def _checkpoint_folder(where: str, checkpoint: str | None) -> str:
+def checkpoint_locations(where: str, settings: StartOptions, streams: Collection[str]) -> dict[str, str]:
+    """Return where Spark keeps the checkpoints of streams: `r`, and `r@2` after the state was rebuilt twice."""
+    at = checkpoint_folder(where, settings.checkpoint)
+    rebuilt = Reader(where).latest().commit.rebuilt if Store.exists(where) else settings.rebuilt
+    return {name: checkpoint_location(at, name, rebuilt) for name in streams}
+
+
+def checkpoint_location(folder: str, stream: str, rebuilt: int) -> str:
+    """Return where the checkpoint of a stream is: no name of a stream contains an @."""
+    return f"{folder}/{stream}@{rebuilt}" if rebuilt else f"{folder}/{stream}"
+
+
+def checkpoint_folder(where: str, checkpoint: str | None) -> str:
+    """Return the folder of all checkpoints of a run: as given, or in the store if that is on a local disk."""
     if checkpoint is not None:
         return checkpoint.rstrip("/")
     if "://" in where and not where.startswith("file://"):

@@ -1,13 +1,16 @@
-"""Commands of stores: `run` keeps one current, `merge` adds several up, `verify` reads every byte of one."""
+"""Commands of stores: `run` keeps one current, `rebuild` reads its sources again, `merge`, `verify` and `restore`."""
 
+import time
 from pathlib import Path
-from typing import Annotated
+from threading import Event
+from typing import Annotated, Any
 
 import typer
 
 from eddyline.api.alerts import Alerts
-from eddyline.api.jobs import HowToRun, prepare_run, state_of
-from eddyline.api.pipeline import load_pipeline
+from eddyline.api.jobs import HowToRun, PreparedRun, prepare_run, state_of
+from eddyline.api.pipeline import Pipeline, load_pipeline
+from eddyline.api.rebuild import Rebuild, prepare_rebuild, ready_epoch, swap
 from eddyline.api.reconcile import reconcile
 from eddyline.api.sites import merge_stores
 from eddyline.cli import console
@@ -18,13 +21,17 @@ from eddyline.cli.console import (
     app,
     err,
     out,
+    print_error,
     progress_of,
     tells_errors,
     until_told,
     working,
 )
-from eddyline.errors import CorruptState
-from eddyline.store import Reader, Store, verify, without_secrets
+from eddyline.errors import CorruptState, EddylineError, Locked, StoreError
+from eddyline.store import Epoch, Reader, Store, verify, without_secrets
+
+_LOOK = 10.0
+"""Seconds between two looks of a run for a rebuilt state: a listing of a folder, which object stores charge for."""
 
 
 @app.command()
@@ -50,24 +57,98 @@ def run(
     ] = LogFormat.text,
 ) -> None:
     """Keep a pipeline's store current from its streams, until it is stopped (Ctrl-C or SIGTERM)."""
-    loaded = load_pipeline(pipeline)
     how = HowToRun(once, adopt, change_plan, break_lock, tuple(full_refresh or ()))
+    loaded = load_pipeline(pipeline)
     prepared = prepare_run(loaded, how)
+    if prepared.note is not None:
+        err.print(f"note: {prepared.note}", markup=False, highlight=False, soft_wrap=True)
     with working("starting Spark"):
         spark = console.session(loaded)
-    with until_told() as told, prepared.start(spark) as running:
+    with until_told() as told:
+        rebuilt = _run(prepared, spark, told, log_format)
+        while rebuilt is not None and not told.is_set():
+            loaded = load_pipeline(pipeline)
+            swap(loaded, rebuilt)
+            err.print("the rebuilt state was swapped in; the run goes on with it", soft_wrap=True)
+            rebuilt = _run(prepare_run(loaded, HowToRun(once)), spark, told, log_format)
+    spark.stop()
+
+
+def _run(prepared: PreparedRun, spark: Any, told: Event, log_format: LogFormat) -> Epoch | None:
+    """Run until it ends or is to stop; return a rebuilt state that is to replace the store's, None if none is."""
+    rebuilt = None
+    with prepared.start(spark) as running:
         for stream, awaited in running.waiting().items():
             err.print(f"stream {stream} {awaited}", markup=False, highlight=False, soft_wrap=True)
-        alerts = Alerts(prepared.store, loaded.alerts)
+        alerts = Alerts(prepared.store, prepared.pipeline.alerts)
+        looked = time.monotonic()
         with progress_of(running, log_format) as progress:
-            while not told.is_set() and not running.await_termination(1.0):
+            while rebuilt is None and not told.is_set() and not running.await_termination(1.0):
                 progress.tell()
                 alerts.look()
+                if time.monotonic() - looked >= _LOOK:
+                    rebuilt, looked = _rebuilt(prepared.pipeline), time.monotonic()
             running.stop()
             alerts.look()
             progress.note()
         err.print(f"stopped at {progress.text()}", highlight=False, soft_wrap=True)
-    spark.stop()
+    return rebuilt
+
+
+def _rebuilt(pipeline: Pipeline) -> Epoch | None:
+    """Return a rebuilt state that is ready; None also if it cannot be read now, because a run goes on without it."""
+    try:
+        return ready_epoch(pipeline)
+    except EddylineError as error:
+        print_error(error, "a rebuilt state is not swapped in: ")
+        return None
+
+
+@app.command()
+@tells_errors
+def rebuild(
+    pipeline: PipelineFile,
+    fewer_rows: Annotated[
+        bool,
+        typer.Option(
+            "--fewer-rows", help="Swap even if the sources now have fewer rows than the store counted."
+        ),
+    ] = False,
+) -> None:
+    """Read the sources again in the background, and then replace the store's state; the old one answers meanwhile."""
+    loaded = load_pipeline(pipeline)
+    job = prepare_rebuild(loaded, fewer_rows=fewer_rows)
+    with until_told() as told:
+        if not job.is_ready:
+            with working("starting Spark"):
+                spark = console.session(loaded)
+            job.clear_checkpoints(spark)
+            with working("reading the sources again"):
+                while not told.is_set() and not job.read(spark, told):
+                    pass
+            spark.stop()
+        with working("waiting for the run to swap"):
+            while not told.is_set() and job.is_ready:
+                _swap_if_free(job)
+                told.wait(0.0 if job.is_done else 1.0)
+    if job.is_done:
+        out.print(f"rebuilt: {job.store} now holds what its sources have", highlight=False, soft_wrap=True)
+        return
+    err.print("stopped: the old state stays; `eddyline rebuild` continues", highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def _swap_if_free(job: Rebuild) -> None:
+    """Swap the rebuilt state in, unless a run holds the store, which does it then."""
+    try:
+        epoch = ready_epoch(job.pipeline)
+        if epoch is not None:
+            swap(job.pipeline, epoch)
+    except Locked:
+        return
+    except StoreError:
+        if job.is_ready:  # otherwise the run has swapped it in, and removed it
+            raise
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """The state of a stream sample: its dictionaries, and the rosters of values that are followed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -263,6 +263,16 @@ class SampleState:
         """Whether every value of every link is followed: then nothing is missing."""
         return all(roster.follows_all for roster in self.rosters)
 
+    @property
+    def part_of_keys(self) -> float:
+        """About which part of the keys is held, of the link of which the least is."""
+        parts = [1.0]
+        for link, roster in enumerate(self.rosters[: len(self.spec.seeds)]):
+            values = held_keys([self], link)
+            if len(values) and not roster.follows_all:
+                parts.append(len(values) / float((1.0 / roster.rates_of_held(values)).sum()))
+        return min(parts)
+
     def in_second_stage(self) -> "SampleState":
         """Return the followed part of the same rows in the dictionaries of the second stage."""
         return self if self.grouped else self.regrouped().under(self.rosters)
@@ -324,6 +334,18 @@ class SampleState:
             and all(a.same(b) for a, b in zip(self.rosters, other.rosters, strict=True))
             and all(a.same(b) for a, b in zip(self.dictionaries, other.dictionaries, strict=True))
         )
+
+
+def held_keys(states: Sequence[SampleState], link: int) -> np.ndarray:
+    """Return the keys of a link that states hold, ascending, without NULL."""
+    found = [
+        dictionary.key(key)[~dictionary.is_null(key)]
+        for state in states
+        for dictionary in state.dictionaries
+        for key, own in enumerate(dictionary.spec.classes)
+        if own == link
+    ]
+    return distinct(found)
 
 
 def under_one_roster(states: list[SampleState]) -> list[SampleState]:

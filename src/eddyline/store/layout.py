@@ -133,11 +133,12 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     again: bool = False
 
 
-class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The header of an epoch.
 
     parent_hash: the hash of its parent's file; empty in epoch 0, and in epochs of format 4 and before. kept: the older
-    epochs that are kept with it.
+    epochs that are kept with it. rebuilt: how often the state was rebuilt from its sources and replaced; each time
+    its streams get new checkpoints, which are named by this number.
     """
 
     epoch: int
@@ -148,6 +149,7 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sections: dict[str, int]
     parent_hash: str = ""
     kept: tuple[Kept, ...] = ()
+    rebuilt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

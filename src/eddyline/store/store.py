@@ -112,11 +112,12 @@ class Store:
         sections: Sections,
         *,
         sources: Mapping[str, SourcePosition] | None = None,
+        rebuilt: int = 0,
         options: Options = _DEFAULT,
     ) -> Self:
         """Return a new store whose epoch 0 has these sections, built from the streams up to `sources`.
 
-        It raises StoreError when there is a store already.
+        It raises StoreError when there is a store already. rebuilt: as in `Commit`.
         """
         check_id("run id", run_id)
         reader = Reader(where)
@@ -128,7 +129,9 @@ class Store:
                 raise StoreError(f"there is a store at {reader.where}: open it, or choose another directory.")
             writer.sweep(above=-1)
             at = dict(sources or {})
-            first = Commit(epoch=0, parent=None, run_id=run_id, plan=plan, sources=at, sections={})
+            first = Commit(
+                epoch=0, parent=None, run_id=run_id, plan=plan, sources=at, sections={}, rebuilt=rebuilt
+            )
             writer.publish(make_epoch(first, sections), "the store was not created")
         return cls(writer, run_id)
 
@@ -227,6 +230,27 @@ class Store:
         finally:
             writer.close()
         return restored
+
+    @staticmethod
+    def swap(where: Where, rebuilt: Epoch, run_id: str, *, options: Options = _DEFAULT) -> bool:
+        """Replace everything that a store holds by an epoch of its rebuilt state, in one commit.
+
+        Return False, and do nothing, if this was done before. Older epochs stay, as after any commit.
+        """
+        check_id("run id", run_id)
+        writer = _existing(where, options)
+        try:
+            old = writer.current()
+            if old.commit.rebuilt >= rebuilt.commit.rebuilt:
+                return False
+            commit = replace(rebuilt.commit, epoch=old.number + 1, parent=old.number, run_id=run_id)
+            writer.publish(
+                make_epoch(commit, rebuilt.sections),
+                "the rebuilt state was not swapped in, and the old one stays",
+            )
+        finally:
+            writer.close()
+        return True
 
     @property
     def where(self) -> str:
