@@ -18,13 +18,18 @@ Kind = Literal[
     "date",
     "timestamp",
     "timestamp_ntz",
+    "interval",
     "void",
 ]
 _INTEGER_DIGITS: dict[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 class SqlType(msgspec.Struct, frozen=True):
-    """A Spark SQL type of the kinds that eddyline reads; "void" is the type of a NULL without a cast."""
+    """A Spark SQL type of the kinds that eddyline reads.
+
+    "void" is the type of a NULL without a cast; "interval", from day to second, that of a difference of times, which
+    only answers have.
+    """
 
     kind: Kind
     precision: int = 0
@@ -33,6 +38,8 @@ class SqlType(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.kind == "decimal":
             return f"DECIMAL({self.precision},{self.scale})"
+        if self.kind == "interval":
+            return "INTERVAL DAY TO SECOND"
         return self.kind.upper()
 
     @property
@@ -55,7 +62,7 @@ class SqlType(msgspec.Struct, frozen=True):
         """The class within which equal SQL values get equal keys, or None if no join may use the type."""
         if self.is_integer or self.kind == "decimal":
             return "numeric"
-        return None if self.is_float or self.kind == "void" else self.kind
+        return None if self.is_float or self.kind in ("void", "interval") else self.kind
 
     def as_decimal(self) -> "SqlType":
         """Return the decimal type that Spark gives a whole number in decimal arithmetic."""

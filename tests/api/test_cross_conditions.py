@@ -219,7 +219,7 @@ def test_times_are_compared_with_an_interval_between_them(condition):
         ("a.t < q.n", "compares times of different kinds"),
         (
             "COALESCE(a.t, q.t) > TIMESTAMP '2026-01-01 00:00:00'",
-            "depends on the time zone, in which such conditions",
+            "depends on the time zone, in which joined rows",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Aggregates of single values: COUNT(DISTINCT ...) in groups and over many relations, quantiles, MIN and MAX."""
 
 from collections import Counter
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import eddyline as el
 from tests.data.changes import inserted_and_deleted
 from tests.data.groups import STREAMS, big_orders, items, orders, plan_of, skus
+from tests.oracles.duckdb_sql import database
 from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
 
 CHAIN = "FROM orders o JOIN items i ON o.k = i.k JOIN skus s ON i.sku = s.sku"
@@ -33,6 +35,13 @@ QUERIES = {
     "ON o.k = i.k GROUP BY i.sku",
     "anti": "SELECT COUNT(DISTINCT o.status) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.k = o.k)",
     "not_in": "SELECT MEDIAN(o.status) FROM orders o WHERE o.k NOT IN (SELECT k FROM items WHERE qty > 5)",
+    "difference": "SELECT o.region, MEDIAN(o.status - i.qty) AS m, PERCENTILE(o.amount * i.qty, 0.9) AS p, "
+    "MAX(o.status - i.qty) AS hi FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+    "difference_along_a_chain": f"SELECT PERCENTILE_APPROX(o.status - i.qty, 0.3) AS p, COUNT(*) AS n {CHAIN}",
+    "difference_filtered": "SELECT i.sku, MEDIAN(COALESCE(o.status - i.qty, 7)) FILTER (WHERE o.region > 'B') AS m "
+    "FROM orders o JOIN items i ON o.k = i.k GROUP BY i.sku",
+    "difference_of_a_missing_side": "SELECT o.region, MEDIAN(COALESCE(o.status - i.qty, 7)) AS m, MIN(o.status + i.qty) "
+    "AS lo FROM orders o LEFT JOIN items i ON o.k = i.k GROUP BY o.region",
     "grouped_column": "SELECT region, COUNT(DISTINCT region) AS d, COUNT(DISTINCT region, status) AS e FROM orders "
     "GROUP BY region",
 }
@@ -43,6 +52,7 @@ def in_duckdb(text):
     for ours, theirs in {
         "PERCENTILE_APPROX(amount, 0.3)": "quantile_disc(amount, 0.3)",
         "PERCENTILE(amount, 0.9)": "quantile_cont(amount::DOUBLE, 0.9)",
+        "PERCENTILE(o.amount * i.qty, 0.9)": "quantile_cont((o.amount * i.qty)::DOUBLE, 0.9)",
         "PERCENTILE_DISC(0.0) WITHIN GROUP (ORDER BY k)": "MIN(k)",
         "PERCENTILE_APPROX": "quantile_disc",
     }.items():
@@ -89,6 +99,8 @@ SAMPLED = {
     "spread": "SELECT region, PERCENTILE_APPROX(k, 0.5) AS d FROM orders GROUP BY region",
     "joined": "SELECT o.region, PERCENTILE_APPROX(i.qty, 0.75) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
     "seen": "SELECT o.region, COUNT(DISTINCT i.sku) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
+    "difference": "SELECT o.region, PERCENTILE_APPROX(i.qty - o.status, 0.5) AS d FROM orders o JOIN items i "
+    "ON o.k = i.k GROUP BY o.region",
     "linked": "SELECT o.region, COUNT(DISTINCT i.k) AS d FROM orders o JOIN items i ON o.k = i.k GROUP BY o.region",
 }
 
@@ -133,6 +145,68 @@ def test_intervals_of_sampled_details_hold(name):
     assert tally["held"] >= 0.88 * tally["all"], tally
     assert tally["finite"] >= 0.9 * tally["all"], tally
     assert tally["near"] >= 0.8 * tally["all"], tally
+
+
+TIMES = {
+    "planned": "SELECT PERCENTILE_APPROX(b.t - a.t, 0.5) AS m FROM a JOIN b ON a.k = b.k",
+    "median": "SELECT MEDIAN(b.t - a.t) AS m, MAX(b.n - a.n) AS hi, MIN(b.e - a.e) AS lo FROM a JOIN b ON a.k = b.k",
+}
+
+
+def two_logs(rows):
+    rng = np.random.default_rng(5)
+
+    def log():
+        micros = pa.array(rng.integers(0, 10**12, rows), pa.int64())
+        return pa.table(
+            {
+                "k": rng.integers(0, 9, rows),
+                "t": micros.cast(pa.timestamp("us", "UTC")),
+                "n": micros.cast(pa.timestamp("us")),
+                "e": pa.array(rng.integers(0, 400, rows), pa.int32()).cast(pa.date32()),
+            }
+        )
+
+    return {"a": log(), "b": log()}
+
+
+def test_quantiles_of_times_between_two_streams_are_intervals():
+    """MEDIAN of whole microseconds is cut off as in Spark, towards zero."""
+    made = two_logs(60)
+    w = el.Workload(budget="2 MB", seed=7, timezone="UTC")
+    for name in made:
+        w.stream(name, "k BIGINT, t TIMESTAMP, n TIMESTAMP_NTZ, e DATE")
+        w.explore(name)
+    state = w.query("planned", TIMES["planned"]).plan().empty()
+    for name, table in made.items():
+        state.update(name, table)
+    state = el.State.from_bytes(state.to_bytes())
+    with database().cursor() as connection:
+        for name, table in made.items():
+            connection.register(name, table)
+        ((least, median, most, days),) = connection.sql(
+            "SELECT quantile_disc(epoch_us(b.t) - epoch_us(a.t), 0.5), trunc(median(epoch_us(b.t) - epoch_us(a.t))), "
+            "MAX(epoch_us(b.n) - epoch_us(a.n)), MIN(b.e - a.e) FROM a JOIN b ON a.k = b.k"
+        ).fetchall()
+    assert state.answer("planned").value == timedelta(microseconds=least)
+    assert str(state.answer("planned")).endswith("(exact)")
+    (found,) = state.answer(TIMES["median"])
+    assert found["m"] == timedelta(microseconds=int(median))
+    assert (found["hi"], found["lo"]) == (timedelta(microseconds=most), timedelta(days=days))
+    around = state.sql(f"SELECT 2 * m AS twice FROM ({TIMES['median']})")
+    assert around.column("twice").to_pylist() == [2 * timedelta(microseconds=int(median))]
+    with pytest.raises(el.UnsupportedQuery, match="CAST one side"):
+        state.answer("SELECT MEDIAN(b.t - a.n) FROM a JOIN b ON a.k = b.k")
+
+
+def test_a_value_of_several_relations_that_is_not_answered_says_why():
+    state = plan_of({"q": QUERIES["join"]}).empty()
+    with pytest.raises(el.UnsupportedQuery, match="mixes columns of several relations"):
+        state.answer(
+            "SELECT COUNT(DISTINCT o.status - i.qty) AS d, COUNT(*) AS n FROM orders o JOIN items i ON o.k = i.k"
+        )
+    with pytest.raises(el.UnsupportedQuery, match="cannot work out"):
+        state.answer("SELECT MEDIAN(SQRT(o.status - i.qty)) FROM orders o JOIN items i ON o.k = i.k")
 
 
 EXTREME = {
@@ -219,7 +293,10 @@ def test_a_stream_without_groups_has_exact_counts_beside_a_sampled_median():
         ("SELECT MAX(DISTINCT k) FROM orders", "only COUNT takes it"),
         ("SELECT MIN(k, 2) FROM orders", "take one column"),
         ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY k DESC) FROM orders", "one column, ascending"),
-        ("SELECT MAX(o.k + i.qty) FROM orders o JOIN items i ON o.k = i.k", "mixes columns"),
+        (
+            "SELECT COUNT(DISTINCT o.k + i.qty) AS d, COUNT(*) AS n FROM orders o JOIN items i ON o.k = i.k",
+            "mixes columns",
+        ),
         ("SELECT region, COUNT(DISTINCT 1) FROM orders GROUP BY region", "name a column"),
         ("SELECT region, MAX(COUNT(*)) FROM orders GROUP BY region", "aggregate of an aggregate"),
     ],

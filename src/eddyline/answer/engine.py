@@ -106,7 +106,22 @@ def _duckdb() -> ModuleType:
 def _table(relation: Any) -> pa.Table:
     """Return a relation as an Arrow table, by whichever method this version of DuckDB has."""
     made = relation.to_arrow_table() if hasattr(relation, "to_arrow_table") else relation.arrow()
-    return made.read_all() if isinstance(made, pa.RecordBatchReader) else made
+    table = made.read_all() if isinstance(made, pa.RecordBatchReader) else made
+    for place, field in enumerate(table.schema):
+        if field.type == pa.month_day_nano_interval():
+            table = table.set_column(place, field.name, _without_months(table.column(place)))
+    return table
+
+
+def _without_months(intervals: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return intervals as lengths of time, unless one has months, which have no fixed length."""
+    values = intervals.to_pylist()
+    if any(each is not None and each.months for each in values):
+        return intervals
+    lengths = [
+        None if each is None else each.days * 86_400_000_000 + each.nanoseconds // 1000 for each in values
+    ]
+    return pa.chunked_array([pa.array(lengths, pa.duration("us"))])
 
 
 def _rounded(number: float, places: int) -> float:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, localcontext
 from math import floor, inf, isfinite, isnan, log10, prod
 
 import numpy as np
 
 from eddyline.answer.drawing import Markup, block, draw_answer, heading, listed, muted
-from eddyline.answer.freshness import Freshness, Plain, finite, plain, plain_end
+from eddyline.answer.freshness import Freshness, Plain, finite, plain, plain_end, show_time_span
 from eddyline.answer.interval import FloatArray, Interval
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
@@ -18,7 +18,7 @@ from eddyline.plan.layout import Demand
 from eddyline.sql.query import Query
 
 Number = int | float
-Scalar = Number | Decimal | date | str | bytes
+Scalar = Number | Decimal | date | timedelta | str | bytes
 """What an answer may be: a number (including BOOLEAN), or a column's value that MIN, MAX or a quantile returns."""
 
 
@@ -151,7 +151,7 @@ class Estimate:
         return block(muted(self.query), told, drawing, listed(self.notes), fresh)
 
 
-def show(value: Scalar | None) -> str:
+def show(value: Scalar | None) -> str:  # noqa: PLR0911 - one line per type
     """Return a value as people read it: in full, thousands grouped; a non-number as SQL writes it."""
     if value is None:
         return "NULL"
@@ -163,6 +163,8 @@ def show(value: Scalar | None) -> str:
         return f"{value:,f}" if value == 0 or value.adjusted() > _TINY else f"{value:e}"
     if isinstance(value, datetime):
         return value.isoformat(" ")
+    if isinstance(value, timedelta):
+        return show_time_span(value)
     return f"X'{value.hex().upper()}'" if isinstance(value, bytes) else _printable(str(value))
 
 

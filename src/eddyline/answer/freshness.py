@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import inf, isfinite, isnan
 from typing import Self
@@ -18,7 +18,7 @@ from eddyline.answer import notes
 Plain = bool | int | float | str | None
 
 
-def plain(value: object) -> Plain:
+def plain(value: object) -> Plain:  # noqa: PLR0911 - one line per type
     """Return a value as a JSON value."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -32,7 +32,23 @@ def plain(value: object) -> Plain:
         return value.isoformat(" ")
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return show_time_span(value)
     return value.hex().upper() if isinstance(value, bytes) else str(value)
+
+
+def show_time_span(span: timedelta) -> str:
+    """Return the time between two moments as people read it, and as PostgreSQL reads it.
+
+    >>> show_time_span(timedelta(hours=-27, milliseconds=500)), show_time_span(timedelta(minutes=5))
+    ('-1 days -02:59:59.5', '00:05:00')
+    """
+    sign, size = ("-", -span) if span < timedelta(0) else ("", span)
+    minutes, seconds = divmod(size.seconds, 60)
+    clock = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"
+    if size.microseconds:
+        clock += f".{size.microseconds:06d}".rstrip("0")
+    return f"{sign}{size.days} days {clock}" if size.days else clock
 
 
 def plain_end(end: object) -> Plain:

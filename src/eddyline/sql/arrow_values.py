@@ -32,6 +32,7 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "interval": pa.duration("us"),
     "void": pa.null(),
 }
 _FROM_ARROW: dict[pa.DataType, SqlType] = {

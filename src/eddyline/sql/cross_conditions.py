@@ -1,9 +1,10 @@
-"""Cross conditions: conditions on several relations that are not equalities of the join tree.
+"""Cross conditions and values: what reads several relations and is no equality of the join tree.
 
 Examples in WHERE and ON: `o.day < s.day`, `o.a <> s.b`, a disjunction over two relations, or the equality that
 would close a cycle of joins. What they read is held with the elements like group columns, in parts of one relation
 each, as large as possible: for `year(o.day) = year(s.day) OR o.vip`, the two years and `o.vip`. The rest of the
-condition is evaluated on these parts when the query is answered.
+condition is evaluated on these parts when the query is answered. Quantiles of a value such as `o.a - s.b` are read in
+the same way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,20 @@ from sqlglot import exp
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import Source, bare, fragment, relations_of, text, unparenthesised
+from eddyline.sql.expressions import (
+    Source,
+    bare,
+    check_allowed,
+    fragment,
+    relations_of,
+    text,
+    unparenthesised,
+)
 from eddyline.sql.links import LinkEnd
-from eddyline.sql.query import Comparison, CrossCondition, Expression, GroupColumn
+from eddyline.sql.query import Comparison, Computed, CrossCondition, Expression, GroupColumn
 from eddyline.sql.times import TIMES, depends_on_zone
 from eddyline.sql.typing import infer, widened
-from eddyline.types import Column
+from eddyline.types import Column, SqlType
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
     exp.LT: "<",
@@ -44,14 +53,37 @@ def closing_equality(left: LinkEnd, right: LinkEnd, aliases: Sequence[str]) -> C
 def read_cross_condition(condition: exp.Expr, sources: tuple[Source, ...]) -> CrossCondition:
     """Return a condition on several relations; raise SqlError or UnsupportedQuery if it cannot be evaluated."""
     parts: list[tuple[int, Expression]] = []
-    made = _over_parts(unparenthesised(condition).copy(), sources, parts)
+    made = over_parts(unparenthesised(condition).copy(), sources, parts)
     columns = tuple(GroupColumn(f"c{i}", relation, part) for i, (relation, part) in enumerate(parts))
     typed = tuple(Column(column.name, column.expression.type) for column in columns)
     written = _plain(condition)
     _check_compared(written, made, typed)
     found = CrossCondition(written, text(made), columns, _comparison(made, columns))
-    _check_evaluated(found, typed)
+    _check_evaluated(written, found.text, typed)
     return found
+
+
+def computed_value(
+    whole: exp.Expr, sides: Sequence[exp.Expr], sources: tuple[Source, ...]
+) -> tuple[tuple[GroupColumn, ...], Computed]:
+    """Return the columns that a value of several relations reads, and how it is computed from them.
+
+    sides: the value, or the two times whose difference it is. Raises SqlError or UnsupportedQuery like
+    `read_cross_condition`.
+    """
+    check_allowed(whole)
+    kind = infer(whole, sources) if len(sides) == 1 else SqlType("interval")
+    if kind is None:
+        raise UnsupportedQuery(
+            f"{_plain(whole)!r} has a type that eddyline cannot work out: CAST it to a number, DATE or TIMESTAMP."
+        )
+    parts: list[tuple[int, Expression]] = []
+    texts = [text(over_parts(unparenthesised(side).copy(), sources, parts, of_floats=True)) for side in sides]
+    columns = tuple(GroupColumn(f"c{i}", relation, part) for i, (relation, part) in enumerate(parts))
+    typed = tuple(Column(column.name, column.expression.type) for column in columns)
+    for each in texts:
+        _check_evaluated(_plain(whole), each, typed)
+    return columns, Computed(texts[0], kind, len(columns), "".join(texts[1:]))
 
 
 def _comparison(node: exp.Expr, columns: tuple[GroupColumn, ...]) -> Comparison | None:
@@ -69,11 +101,20 @@ def _plain(node: exp.Expr) -> str:
     return fragment(node).replace("`", "")
 
 
-def _over_parts(node: exp.Expr, sources: tuple[Source, ...], parts: list[tuple[int, Expression]]) -> exp.Expr:
-    """Return an expression over columns c0, c1, ... for parts of one relation each, which are added to `parts`."""
+def over_parts(
+    node: exp.Expr,
+    sources: tuple[Source, ...],
+    parts: list[tuple[int, Expression]],
+    *,
+    of_floats: bool = False,
+) -> exp.Expr:
+    """Return an expression over columns c0, c1, ... for parts of one relation each, which are added to `parts`.
+
+    of_floats: parts may be FLOAT or DOUBLE.
+    """
     if not node.find(exp.Column):
         return node
-    part = _part(node, sources)
+    part = _part(node, sources, of_floats=of_floats)
     if part is not None:
         if part not in parts:
             parts.append(part)
@@ -84,18 +125,18 @@ def _over_parts(node: exp.Expr, sources: tuple[Source, ...], parts: list[tuple[i
             "have to be held exactly: CAST it to an integer, DECIMAL, STRING, DATE or TIMESTAMP."
         )
     for child in list(node.iter_expressions()):
-        made = _over_parts(child, sources, parts)
+        made = over_parts(child, sources, parts, of_floats=of_floats)
         if made is not child:
             child.replace(made)
     return node
 
 
-def _part(node: exp.Expr, sources: tuple[Source, ...]) -> tuple[int, Expression] | None:
+def _part(node: exp.Expr, sources: tuple[Source, ...], *, of_floats: bool) -> tuple[int, Expression] | None:
     """Return (relation, expression) of a node that depends on one relation and that elements can hold."""
     used = relations_of(node, sources)
     is_value = not isinstance(node, exp.If) or not isinstance(node.parent, exp.Case)
     kind = infer(node, sources) if len(used) == 1 and is_value else None
-    if kind is None or kind.key_class is None:
+    if kind is None or (kind.key_class is None and not (of_floats and kind.is_float)):
         return None
     return min(used), Expression(text(bare(node, sources)), kind)
 
@@ -134,29 +175,29 @@ def _operands(comparison: exp.Expr) -> Iterator[exp.Expr]:
     yield from comparison.expressions
 
 
-def _check_evaluated(condition: CrossCondition, columns: tuple[Column, ...]) -> None:
-    """Raise UnsupportedQuery where a condition cannot be evaluated on what elements hold."""
-    tree, source = sqlglot.parse_one(condition.text, dialect="spark"), (Source("", "", columns),)
+def _check_evaluated(written: str, over_columns: str, columns: tuple[Column, ...]) -> None:
+    """Raise UnsupportedQuery where an expression over columns cannot be evaluated on what elements hold."""
+    tree, source = sqlglot.parse_one(over_columns, dialect="spark"), (Source("", "", columns),)
     if any(len(_times_in(comparison, source)) > 1 for comparison in tree.find_all(*_COMPARED)):
         raise UnsupportedQuery(
-            f"{condition.written!r} compares times of different kinds, which depends on the time zone: CAST one side "
+            f"{written!r} compares times of different kinds, which depends on the time zone: CAST one side "
             "to the type of the other."
         )
     if tree.find(exp.Interval):
         raise UnsupportedQuery(
-            f"{condition.written!r} has an interval between columns of two relations: add an interval of one unit to "
-            "one of them, as in a.t < b.t + INTERVAL 1 HOUR."
+            f"{written!r} has an interval between columns of two relations: add an interval of one unit to one of "
+            "them, as in a.t < b.t + INTERVAL 1 HOUR."
         )
     if depends_on_zone(text(tree.transform(_without_plain_comparison)), columns):
         raise UnsupportedQuery(
-            f"{condition.written!r} reads several relations and depends on the time zone, in which such conditions are "
-            "not evaluated: compute what it compares in the frames and declare it as columns."
+            f"{written!r} reads several relations and depends on the time zone, in which joined rows are not "
+            "evaluated: compute what it reads in the frames and declare it as columns."
         )
     nothing = pa.table({column.name: pa.array([], to_arrow(column.type)) for column in columns})
     try:
-        evaluate(condition.text, nothing, columns)
+        evaluate(over_columns, nothing, columns)
     except PipelineError as error:
         raise UnsupportedQuery(
-            f"{condition.written!r} reads several relations, and such a condition is evaluated without Spark, which "
-            "cannot be done with it: compute what it compares in the frames and declare it as columns."
+            f"{written!r} reads several relations, and joined rows are evaluated without Spark, which cannot be done "
+            "with it: compute what it reads in the frames and declare it as columns."
         ) from error

@@ -6,9 +6,11 @@ MEDIAN(x), PERCENTILE(x, p), PERCENTILE_CONT(p) ...        between the two value
 MIN(x), MAX(x)                                             while everything is held
 
 Argument types are as in Spark: any type for MIN and MAX; numbers, dates and timestamps for PERCENTILE_APPROX;
-numbers for the others.
+numbers for the others. A quantile, MIN or MAX may be of an expression over several relations, such as a.x - b.y, and
+of a difference of two times, which is an interval.
 """
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from sqlglot import exp
 
@@ -21,11 +23,13 @@ from eddyline.sql.aggregates import (
     conditioned,
     own_conditions,
 )
+from eddyline.sql.cross_conditions import computed_value
 from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
 from eddyline.sql.links import key_column, value_column
-from eddyline.sql.query import Detail, GroupColumn
+from eddyline.sql.query import Computed, Detail, GroupColumn
 from eddyline.sql.times import TIMES
-from eddyline.sql.typing import literal_number
+from eddyline.sql.typing import infer, literal_number
+from eddyline.types import SqlType
 
 _QUANTILES: dict[type[exp.Expr], str] = {
     exp.ApproxQuantile: "quantile",
@@ -58,6 +62,8 @@ def read_detail(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detai
     """Return the aggregate that an expression asks for, with its name in the answer."""
     read = _read(name, aggregate_of(node), sources)
     conditions = by_relation(own_conditions(node), sources, constant=read.columns[0].relation)
+    if read.computed is not UNSET:
+        return replace(read, columns=(*read.columns, *_conditions_as_columns(conditions)))
     return replace(read, columns=_filtered(read, conditions, node))
 
 
@@ -73,11 +79,15 @@ def _filtered(detail: Detail, conditions: Conditions, node: exp.Expr) -> tuple[G
             f"{fragment(node)!r}: the condition is on another relation than the column: ask the aggregate alone, "
             "without GROUP BY, and it is answered as a condition of WHERE."
         )
-    made += [
+    return (*made, *_conditions_as_columns(others))
+
+
+def _conditions_as_columns(conditions: Conditions) -> tuple[GroupColumn, ...]:
+    """Return a column of each relation that is NULL in rows that do not meet its conditions."""
+    return tuple(
         GroupColumn(" AND ".join(texts), relation, conditioned(PRESENT, texts))
-        for relation, texts in sorted(others.items())
-    ]
-    return tuple(made)
+        for relation, texts in sorted(conditions.items())
+    )
 
 
 def _read(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
@@ -87,16 +97,18 @@ def _read(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
     if type(node) in _ENDS:
         if node.expressions:
             raise UnsupportedQuery(f"{fragment(node)!r}: MIN and MAX take one column.")
-        return Detail(name, _ENDS[type(node)], (_value(node.this, node, sources),))
+        columns, computed = _values(node.this, node, sources)
+        return Detail(name, _ENDS[type(node)], columns, computed=computed)
     value, quantile = node.this, node
     if isinstance(node, exp.WithinGroup):
         value, quantile = _ordered_value(node), node.this
     function = _QUANTILES.get(type(quantile))
     if function is None:
         raise UnsupportedQuery(f"{fragment(node)!r} is not an aggregate that eddyline answers.")
-    column = _value(value, node, sources)
-    _check_quantile(column, quantile)
-    return Detail(name, function, (column,), _share(quantile, node, within=quantile is not node))
+    columns, computed = _values(value, node, sources)
+    kind = columns[0].expression.type if computed is UNSET else computed.type
+    _check_quantile(value, kind, quantile)
+    return Detail(name, function, columns, _share(quantile, node, within=quantile is not node), computed)
 
 
 def _ordered_value(node: exp.WithinGroup) -> exp.Expr:
@@ -131,24 +143,53 @@ def _columns(nodes: list[exp.Expr], whole: exp.Expr, sources: tuple[Source, ...]
     return tuple(made)
 
 
-def _value(node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]) -> GroupColumn:
-    """Return the column of a quantile, MIN or MAX, which may be a FLOAT or a DOUBLE."""
+def _values(
+    node: exp.Expr, whole: exp.Expr, sources: tuple[Source, ...]
+) -> tuple[tuple[GroupColumn, ...], Computed | UnsetType]:
+    """Return the columns of a quantile, MIN or MAX, and how its value is computed from them.
+
+    A value of one relation is a column of its own, which may be a FLOAT or a DOUBLE. A value of several relations,
+    and a difference of times, are computed when the query is answered.
+    """
     if isinstance(node, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(whole)!r}: only COUNT takes it.")
-    return _column(node, whole, sources, of_floats=True)
+    node = unparenthesised(node)
+    times = _times_of_difference(node, sources)
+    if not times and (node.find(exp.AggFunc) or len(relations_of(node, sources)) < 2):
+        return (_column(node, whole, sources, of_floats=True),), UNSET
+    return computed_value(node, times or (node,), sources)
 
 
-def _check_quantile(column: GroupColumn, quantile: exp.Expr) -> None:
-    """Raise UnsupportedQuery where Spark has no quantile of a column's type, or would cast a string for it."""
-    kind = column.expression.type
-    if kind.is_numeric or (kind.kind in TIMES and isinstance(quantile, exp.ApproxQuantile)):
+def _times_of_difference(node: exp.Expr, sources: tuple[Source, ...]) -> tuple[exp.Expr, ...]:
+    """Return both sides of a difference of two times; nothing for any other expression."""
+    if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
+        return ()
+    if node.find(exp.AggFunc) or not node.find(exp.Column):
+        return ()
+    check_allowed(node)
+    kinds = [infer(side, sources) for side in (node.left, node.right)]
+    if any(kind is None or kind.kind not in TIMES for kind in kinds):
+        return ()
+    if kinds[0] != kinds[1]:
+        raise UnsupportedQuery(
+            f"{fragment(node)!r} subtracts a {kinds[1]} from a {kinds[0]}, which depends on the time zone: CAST one "
+            "side to the type of the other."
+        )
+    return node.left, node.right
+
+
+def _check_quantile(value: exp.Expr, kind: SqlType, quantile: exp.Expr) -> None:
+    """Raise UnsupportedQuery where Spark has no quantile of a type, or would cast a string for it."""
+    if kind.is_numeric or kind.kind == "interval":
+        return
+    if kind.kind in TIMES and isinstance(quantile, exp.ApproxQuantile):
         return
     instead = (
         "of these Spark takes PERCENTILE_APPROX alone, which tells a value of the column"
         if kind.kind in TIMES
         else "quantiles are answered of numbers, dates and timestamps; CAST it to one"
     )
-    raise UnsupportedQuery(f"a quantile of {column.name!r}, which is of type {kind}: {instead}.")
+    raise UnsupportedQuery(f"a quantile of {fragment(value)!r}, which is of type {kind}: {instead}.")
 
 
 def _column(

@@ -193,17 +193,32 @@ _DIGITS_OF_A_FLOAT = 15
 """Decimal digits that a float always keeps."""
 
 
+class Computed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that is computed from columns of joined rows when a query is answered.
+
+    text: Spark SQL over the columns by their names. subtracted: a time that is subtracted from that of `text`; the
+    value is then an interval. columns: how many of a detail's columns it reads; the others are conditions, which
+    are NULL in rows that do not count.
+    """
+
+    text: str
+    type: SqlType
+    columns: int
+    subtracted: str = ""
+
+
 class Detail(msgspec.Struct, frozen=True):
     """An aggregate that needs the single values of a group: distinct tuples of columns, or numbers.
 
     function: its name in `aggregates.catalog`. share: the share of the rows up to a quantile; "percentile"
-    interpolates where the share lies between two values.
+    interpolates where the share lies between two values. computed: the value, where it is not that of the column.
     """
 
     name: str
     function: str
     columns: tuple[GroupColumn, ...]
     share: float = 0.0
+    computed: Computed | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Raise ValueError where there is no such aggregate."""
@@ -217,15 +232,23 @@ class Detail(msgspec.Struct, frozen=True):
     @property
     def is_numeric(self) -> bool:
         """Whether its answer is a number."""
-        return self.aggregate.counts or self.columns[0].expression.type.is_numeric
+        return self.aggregate.counts or self.value_type.is_numeric
+
+    @property
+    def value_type(self) -> SqlType:
+        """The type of the values that it reads."""
+        return self.columns[0].expression.type if self.computed is msgspec.UNSET else self.computed.type
 
     @property
     def kind(self) -> SqlType | None:
         """The type of its answer, where that is an unchanged value of its column; None for integers and floats.
 
-        A DECIMAL is returned as a float, like its sums, unless that might lose a digit.
+        A DECIMAL is returned as a float, like its sums, unless that might lose a digit. A quantile of intervals is
+        an interval, also between two values.
         """
-        kind = self.columns[0].expression.type
+        kind = self.value_type
+        if kind.kind == "interval" and not self.aggregate.counts:
+            return kind
         wide = kind.kind == "decimal" and kind.scale > 0 and kind.precision > _DIGITS_OF_A_FLOAT
         return kind if self.aggregate.tells_value and (wide or not kind.is_numeric) else None
 

@@ -18,6 +18,8 @@ TEXTS = {
     "(SELECT region, COUNT(*) AS n FROM orders WHERE is_paid GROUP BY region) AS b ON a.region = b.region ORDER BY 1",
     "a view and a stream": "SELECT r.region, r.n FROM by_region AS r, (SELECT COUNT(*) AS total FROM orders) AS t "
     "WHERE r.n * 5 > t.total ORDER BY r.region",
+    "percentile of two streams": "SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY v.seconds - o.customer) AS p "
+    "FROM orders AS o JOIN visits AS v ON o.customer = v.customer",
     "NULLs last": "SELECT NULLIF(region, 'east') AS known, n FROM "
     "(SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS r ORDER BY known",
 }

@@ -43,7 +43,7 @@ def not_known(*, is_number: bool) -> Value:
 def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Column:
     """Return the column of single values; kind: the type of values that are not plain numbers.
 
-    Dates and times are given in days and microseconds since 1970.
+    Dates and times are given in days and microseconds since 1970, intervals in microseconds.
     """
     parts = zip(*values, strict=True) if values else ((), (), ())
     value, low, high = (
@@ -53,7 +53,7 @@ def column_of_values(values: Sequence[Value], kind: SqlType | None = None) -> Co
 
 
 def _column_of_type(values: Sequence[Any], kind: SqlType) -> pa.Array:
-    if kind.kind not in TIMES:
+    if kind.kind not in (*TIMES, "interval"):
         return pa.array(values, to_arrow(kind))
     return pa.array(values, pa.int32() if kind.kind == "date" else pa.int64()).cast(to_arrow(kind))
 

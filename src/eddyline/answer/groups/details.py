@@ -151,7 +151,7 @@ class SortedValues:
     def told(self, place: int) -> Scalar:
         """Return the value at a place: in the column's type, or as a number where that loses no digit.
 
-        Dates and times are returned in days and microseconds since 1970.
+        Dates and times are returned in days and microseconds since 1970, intervals in microseconds.
         """
         if pa.types.is_temporal(self.column.type):
             return int(self.values[place])
@@ -219,7 +219,8 @@ def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> 
     below, above = (
         values.values[mine][int(np.searchsorted(up_to, rank + 1))] for rank in (floor(place), ceil(place))
     )
-    return _between(below, above, float(place - floor(place))) / values.unit
+    found = _between(below, above, float(place - floor(place))) / values.unit
+    return int(found) if pa.types.is_duration(values.column.type) else found
 
 
 def _between(below: Number, above: Number, part: float) -> float:
@@ -415,7 +416,7 @@ def _open_to_missed(detail: Detail, value: Value, most: float) -> Value:
 
 def _not_held(detail: Detail) -> str:
     """Return why MIN or MAX is unknown once the rows are sampled, and what to query instead."""
-    kind = detail.columns[0].expression.type
+    kind = detail.value_type
     return detail.aggregate.not_known(detail.name, has_quantiles=kind.is_numeric or kind.kind in TIMES)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET
 
 from eddyline.answer.ad_hoc import with_derived
 from eddyline.answer.groups.columns import Places, labels_of, places_of, rows_of, values_of
@@ -23,7 +24,7 @@ from eddyline.sample.join import Join
 from eddyline.sample.packing import BoolArray, IntArray, numbered
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.query import CrossCondition, Detail, GroupColumn, GroupQuery
+from eddyline.sql.query import Computed, CrossCondition, Detail, GroupColumn, GroupQuery
 from eddyline.sql.typing import common_type
 from eddyline.types import Column
 
@@ -226,12 +227,42 @@ def _kept(
     values = [by_value[column.relation, column.expression] for column in detail.columns]
     owners = _owners(own, len(numbers), labels)
     kept = (owners >= 0) & np.asarray(rows > 0, dtype=np.bool_)
+    if detail.computed is not UNSET:
+        values = [
+            _computed(detail, detail.computed, values, kept),
+            *values[detail.computed.columns :],
+        ]
     for column in values:
         kept &= np.asarray(column.is_valid())
     places = np.where(kept, np.cumsum(kept) - 1, -1)
     mask = pa.array(kept)
     columns = tuple(column.filter(mask) for column in values)
     return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places, negative=negative)
+
+
+def _computed(detail: Detail, computed: Computed, values: Sequence[pa.Array], kept: BoolArray) -> pa.Array:
+    """Return the value that is computed from columns, NULL for tuples that are not kept."""
+    for condition in values[computed.columns :]:
+        kept = kept & np.asarray(condition.is_valid())
+    read = detail.columns[: computed.columns]
+    columns = tuple(Column(column.name, column.expression.type) for column in read)
+    table = pa.table({column.name: value.filter(kept) for column, value in zip(read, values, strict=False)})
+    try:
+        found = [evaluate(text, table, columns) for text in (computed.text, computed.subtracted) if text]
+    except PipelineError as error:
+        raise PlanError(f"{detail.name!r} fails on joined rows: {error}") from error
+    made = found[0] if len(found) == 1 else _difference(*found)
+    places = np.where(kept, np.cumsum(kept) - 1, 0)
+    made = made.cast(to_arrow(computed.type)).combine_chunks()
+    return made.take(pa.array(places, mask=~kept))
+
+
+def _difference(later: pa.ChunkedArray, earlier: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the time from one moment, or day, to another."""
+    if pa.types.is_date(later.type):
+        days = (each.cast(pa.int32()).cast(pa.int64()) for each in (later, earlier))
+        return pc.multiply_checked(pc.subtract(*days), 86_400_000_000).cast(pa.duration("us"))
+    return pc.subtract_checked(*(each.cast(pa.int64()) for each in (later, earlier))).cast(pa.duration("us"))
 
 
 def _owners(columns: Sequence[pa.Array], number: int, labels: Labels) -> IntArray:

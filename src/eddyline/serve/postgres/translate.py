@@ -85,9 +85,9 @@ def question_of(tree: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Qu
 
 _AROUND = (
     *_SAME, exp.With, exp.CTE, exp.Window, exp.WindowSpec, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead,
-    exp.FirstValue, exp.LastValue,
+    exp.FirstValue, exp.LastValue, exp.TableSample,
 )  # fmt: skip
-"""What has the same meaning in both around aggregates: in WITH, subqueries and window functions."""
+"""What has the same meaning in both around aggregates: in WITH, subqueries, window functions and TABLESAMPLE."""
 
 
 def is_around(tree: exp.Expr) -> bool:
@@ -217,6 +217,7 @@ def _check(  # noqa: C901 - a case for each kind of node
         isinstance(node, exp.Sub | exp.Add)
         and any(_kind(side, types) in _TIMES for side in (node.this, node.expression))
         and not isinstance(node.expression, exp.Interval)
+        and not _is_difference_of_timestamps(node, types)
     ):
         raise not_supported(f"{_shown(node)} over streams is not supported", "Add or subtract an INTERVAL.")
     if (
@@ -239,6 +240,12 @@ def _with_typed_moments(select: exp.Expr, types: Mapping[str, SqlType]) -> None:
                     raise not_supported(f"{_shown(literal)} is not a date", "Write it as '2024-02-29'.")
                 literal.replace(exp.Cast(this=literal.copy(), to=exp.DataType.build(kind, dialect="spark")))
                 break
+
+
+def _is_difference_of_timestamps(node: exp.Expr, types: Mapping[str, SqlType]) -> bool:
+    """Return whether an expression is an interval in both dialects; a difference of dates is a number in one."""
+    kinds = [_kind(side, types) for side in (node.this, node.expression)]
+    return isinstance(node, exp.Sub) and all(kind in ("timestamp", "timestamp_ntz") for kind in kinds)
 
 
 def _is_compared_with(node: exp.Expr, kind: str, types: Mapping[str, SqlType]) -> bool:

@@ -38,6 +38,7 @@ ELEMENTS = {array: element for element, array in ARRAYS.items()}
 
 _DAYS = 10_957  # from 1970-01-01 to 2000-01-01, where PostgreSQL's dates begin
 _MICROSECONDS = 946_684_800_000_000  # the same for timestamps
+_DAY = 86_400_000_000  # microseconds
 _DIGITS = 10_000  # the base of a binary NUMERIC
 Cells = list[bytes | None]
 
@@ -88,7 +89,7 @@ _SIMPLE = {
     pa.bool_(): BOOL, pa.int8(): INT2, pa.uint8(): INT2, pa.int16(): INT2, pa.uint16(): INT4, pa.int32(): INT4,
     pa.uint32(): OID, pa.int64(): INT8, pa.uint64(): NUMERIC, pa.float32(): FLOAT4, pa.float64(): FLOAT8,
     pa.string(): TEXT, pa.large_string(): TEXT, pa.binary(): BYTEA, pa.large_binary(): BYTEA, pa.date32(): DATE,
-    pa.month_day_nano_interval(): INTERVAL,
+    pa.month_day_nano_interval(): INTERVAL, pa.duration("us"): INTERVAL,
 }  # fmt: skip
 
 
@@ -234,6 +235,18 @@ def _moment_text(microseconds: int, zone: bytes = b"") -> bytes:
     return date + b" " + _clock_text(of_day) + zone + (b" " + era if era else b"")
 
 
+def _intervals(column: pa.ChunkedArray) -> list[tuple[int, int, int] | None]:
+    """Return intervals as (months, days, nanoseconds); a length of time has whole days, of 24 hours."""
+    if not pa.types.is_duration(column.type):
+        return list(column.to_pylist())
+    lengths = column.cast(pa.duration("us")).cast(pa.int64()).to_pylist()
+    days = [0 if each is None else abs(each) // _DAY * (1 if each > 0 else -1) for each in lengths]
+    return [
+        None if each is None else (0, whole, 1000 * (each - whole * _DAY))
+        for each, whole in zip(lengths, days, strict=True)
+    ]
+
+
 def _interval_text(value: tuple[int, int, int]) -> bytes:
     months, days, nanoseconds = value
     microseconds = nanoseconds // 1000
@@ -301,7 +314,7 @@ _TEXT: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
     TIME: _writer(_clock, _clock_text),
     TIMESTAMP: _writer(_moments, _moment_text),
     TIMESTAMPTZ: _writer(_moments, lambda value: _moment_text(value, b"+00")),
-    INTERVAL: _writer(lambda column: column.to_pylist(), _interval_text),
+    INTERVAL: _writer(_intervals, _interval_text),
 }
 _BINARY: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
     BOOL: _writer(_truths, lambda value: b"\1" if value else b"\0"),
@@ -319,7 +332,7 @@ _BINARY: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
     **dict.fromkeys(
         (TIMESTAMP, TIMESTAMPTZ), _writer(_moments, lambda value: struct.pack("!q", value - _MICROSECONDS))
     ),
-    INTERVAL: _writer(lambda column: column.to_pylist(), _interval_binary),
+    INTERVAL: _writer(_intervals, _interval_binary),
 }
 
 
