@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from eddyline.answer.engine import run_engine
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import plain
+from eddyline.answer.groups.rows import WeightedRows, held_columns, weighted_rows
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import EddylineError, PlanError, UnsupportedQuery
 from eddyline.ingest.snapshot import Snapshot
@@ -32,15 +33,18 @@ from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
 from eddyline.sql.around.parts import BIGINT, Part, PartColumn, Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
-from eddyline.sql.around.rows import Scene
+from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone, with_times
 from eddyline.sql.arrow_values import python_rows, to_arrow
+from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.query import ENDS
+from eddyline.sql.row_sample import WEIGHT, RowSample, asks_for_rows, read_row_sample
 
 Answerer = Callable[[str], Any]
 """Answers a query that we support directly: an Estimate or Groups."""
 _LABEL, _VALUE, _END = "label", "value", "end"
 _MOST_DEPTH = 5
 """The depth of nested subqueries whose values become constants: chosen; people write one or two."""
+_MAY_ASK_FOR_ROWS = re.compile(r"\b(limit|tablesample)\b", re.IGNORECASE)
 _WHOLE_FLOATS = 2**53
 """Up to here a float can hold every integer."""
 
@@ -59,6 +63,9 @@ class Question:
         """Return the result of a SQL string. intervals: with the ends of its columns next to each."""
         if not isinstance(text, str):
             raise PlanError(f"sql() takes an SQL text, not {text!r}.")
+        rows = self._rows(text) if _MAY_ASK_FOR_ROWS.search(text) else None
+        if rows is not None:
+            return rows
         around = self._read(text)
         answers = {part.name: self._answered(part, alone=len(around.parts) == 1) for part in around.parts}
         tables = {part.name: _part_table(part, answers[part.name]) for part in around.parts}
@@ -78,6 +85,17 @@ class Question:
         if freshness is not None:
             about["eddyline.freshness"] = json.dumps(freshness.to_dict(), default=str)
         return _shown(around, result, exact, about, certain=certain, intervals=intervals)
+
+    def _rows(self, text: str) -> pa.Table | None:
+        """Return rows of a stream sample with their weights, None if a query does not ask for them."""
+        statement, scene = parse_statement(text), scene_of(self.snapshot.layout, self.now)
+        if not asks_for_rows(statement) or not reads_streams_alone(statement, scene, set()):
+            return None
+        if self.depth:
+            raise UnsupportedQuery(rows_are_not_kept(text))
+        held = held_columns(self.snapshot.layout)
+        asked = read_row_sample(text, with_times(statement, scene), scene.streams, held)
+        return _of_rows(weighted_rows(self.snapshot, asked), asked, self.confidence)
 
     def _read(self, text: str) -> Around:
         """Return how a SQL string is split, parsed once if it does not depend on the time or on values."""
@@ -107,6 +125,33 @@ class Question:
         return Values(
             tuple(_literal(each.as_py(), table.schema.field(0).type) for each in table.column(0)), exact
         )
+
+
+def _of_rows(found: WeightedRows, asked: RowSample, confidence: float) -> pa.Table:
+    """Return rows with what is known about them."""
+    notes = []
+    if not found.held and not found.exact:
+        notes.append("no row that is held meets the query, and not all rows are held.")
+    elif not found.exact:
+        notes.append(
+            f"{len(found.table):,} of {found.held:,} different rows that are held, which represent about "
+            f"{found.represented:,.0f} rows: `{WEIGHT}` says how many each represents."
+        )
+    if asked.left_out:
+        notes.append(f"not held, and left out of the columns: {', '.join(asked.left_out)}.")
+    fields = []
+    for field in found.table.schema:
+        is_weight = field.name == WEIGHT
+        about = {"eddyline.exact": _flag(found.exact), "eddyline.role": _VALUE if is_weight else _LABEL}
+        if is_weight:
+            about["eddyline.interval"] = "exact" if found.exact else "not carried"
+        fields.append(pa.field(field.name, field.type, metadata=about))
+    about = {
+        "eddyline.confidence": repr(confidence),
+        "eddyline.exact": _flag(found.exact),
+        "eddyline.notes": json.dumps(notes, ensure_ascii=False),
+    }
+    return found.table.cast(pa.schema(fields, metadata=about))
 
 
 def scene_of(layout: Layout, now: datetime | None = None) -> Scene:

@@ -140,3 +140,12 @@ def join_kind(join: exp.Join) -> JoinKind:
             "FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN with ON or USING."
         )
     return _KINDS[kind]
+
+
+def rows_are_not_kept(select: str) -> str:
+    """Return why a query for rows is refused, and what to ask instead."""
+    return (
+        f"{select!r} selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM, AVG or "
+        "another aggregate, or GROUP BY the columns and count them. SELECT ... TABLESAMPLE (100 ROWS), or LIMIT 100, "
+        "shows rows of a sample with their weights, in state.sql(), `eddyline ask --sql` and SQL clients."
+    )

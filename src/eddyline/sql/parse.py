@@ -9,7 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from eddyline.errors import PlanError, SqlError, UnsupportedQuery
 from eddyline.sql.aggregates import filtered_count, read_aggregate, with_filter_in_where
-from eddyline.sql.clauses import check_clauses, check_double_quotes, spelled_for_parser
+from eddyline.sql.clauses import check_clauses, check_double_quotes, rows_are_not_kept, spelled_for_parser
 from eddyline.sql.derived import with_derived_columns
 from eddyline.sql.expressions import fragment, operand, unparenthesised
 from eddyline.sql.groups import is_grouped, read_group_query
@@ -196,10 +196,7 @@ def _check_aggregated(select: exp.Select) -> None:
         and not select.args.get("group")
         and not select.args.get("distinct")
     ):
-        raise UnsupportedQuery(
-            f"{fragment(select)!r} selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM, "
-            "AVG or another aggregate, or GROUP BY the columns and count them."
-        )
+        raise UnsupportedQuery(rows_are_not_kept(fragment(select)))
 
 
 def _columns_in_scope(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> list[Column]:

@@ -67,3 +67,16 @@ def test_whole_number_division_around_aggregates_is_refused(dsn):
     text = "SELECT n / 2 FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS r"
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="divides whole numbers"):
         asked(dsn, text)
+
+
+def test_limit_and_tablesample_return_rows_with_weights(dsn, sampled_dsn, oracle):
+    names, rows, _ = asked(dsn, "SELECT * FROM orders TABLESAMPLE SYSTEM (100) WHERE total > 100")
+    assert names == ["customer", "region", "total", "is_paid", "weight"]
+    found = {row[:4]: row[4] for row in rows}
+    expected = oracle.execute("SELECT o.*, COUNT(*) FROM orders o WHERE total > 100 GROUP BY ALL").fetchall()
+    assert found == {row[:4]: row[4] for row in expected}
+    names, rows, notices = asked(
+        sampled_dsn, 'SELECT "public"."orders"."region" AS "region" FROM "public"."orders" LIMIT 3'
+    )
+    assert (names, len(rows)) == (["region", "weight"], 3)
+    assert any("`weight` says how many each represents" in each for each in notices)

@@ -31,6 +31,7 @@ from eddyline.serve.postgres.statements import tables_of
 from eddyline.serve.postgres.translate import is_around, question_of, text_around
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import GroupQuery
+from eddyline.sql.row_sample import asks_for_rows
 from eddyline.types import Column
 
 if TYPE_CHECKING:
@@ -248,6 +249,8 @@ class Client:
 
     def _over_streams(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
         """Return the answer of one SELECT over streams, or of the SQL around several."""
+        if asks_for_rows(tree):
+            return self._around(state, schema, tree)
         if not is_around(tree):
             return self._aggregated(state, schema, tree)
         try:

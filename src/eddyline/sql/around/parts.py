@@ -21,6 +21,7 @@ from eddyline.sql.around.rows import (
     relations_of_from,
     shown,
 )
+from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.expressions import text, unparenthesised
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import (
@@ -201,7 +202,7 @@ class _Peeled:
                 raise UnsupportedQuery(f"eddyline does not answer queries with {clause.upper()}.")
         self.groups = self._group_nodes()
         if not self.groups and not any(item.find(exp.AggFunc) for item in select.expressions):
-            raise UnsupportedQuery(_rows_are_not_kept(select))
+            raise UnsupportedQuery(rows_are_not_kept(shown(select)))
         self._check_own_columns()
         self._with_values_of_subqueries()
         items = [
@@ -217,7 +218,7 @@ class _Peeled:
         )
         qualify = self._outer(qualified.this) if qualified is not None else None
         if not self.groups and not self.measures:
-            raise UnsupportedQuery(_rows_are_not_kept(select))
+            raise UnsupportedQuery(rows_are_not_kept(shown(select)))
         part = self._part()
         made = exp.select(*items).from_(exp.to_table(part.name, dialect="spark"))
         if select.args.get("distinct") is not None:
@@ -480,13 +481,6 @@ class _Peeled:
         return self.taken.add(written, parsed, groups, [f"a{place}" for place in range(len(self.measures))])
 
 
-def _rows_are_not_kept(select: exp.Select) -> str:
-    return (
-        f"{shown(select)!r} selects rows, and rows are not kept, only aggregates of them: select COUNT(*), SUM, "
-        "AVG or another aggregate, or GROUP BY the columns and count them."
-    )
-
-
 def _is_of_class(inner: exp.Query) -> bool:
     """Return whether an IN subquery selects rows, like those that are supported as semi-joins."""
     return isinstance(inner, exp.Select) and is_rows_only(inner)
@@ -528,7 +522,7 @@ def _detail_type(detail: Detail) -> SqlType:
         return detail.kind
     if detail.function == "distinct":
         return BIGINT
-    whole = detail.columns[0].expression.type.is_integer and detail.function != "percentile"
+    whole = detail.value_type.is_integer and detail.function != "percentile"
     return BIGINT if whole else DOUBLE
 
 

@@ -7,6 +7,7 @@ only selects and filters rows of streams is merged into the query that reads it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import sqlglot
@@ -24,6 +25,7 @@ from eddyline.types import Column
 
 END_OF = {"_low": "eddyline_low", "_high": "eddyline_high"}
 """The functions that represent the ends of an aggregate's interval."""
+_Query = TypeVar("_Query", bound=exp.Query)
 _OUTER = ("LEFT", "RIGHT", "FULL")
 _NOW = (exp.CurrentTimestamp, exp.CurrentDatetime, exp.Localtimestamp)
 _NAMED_NOW = {"now", "current_timestamp", "localtimestamp"}
@@ -258,7 +260,7 @@ def _with_row_ctes_inlined(query: exp.Query, scene: Scene) -> exp.Query:
     return query
 
 
-def with_times(query: exp.Query, scene: Scene) -> exp.Query:
+def with_times(query: _Query, scene: Scene) -> _Query:
     """Return a query with the time of the answer for now() and current_date, and with folded sums of constants."""
     zone = ZoneInfo(scene.timezone or "UTC")
     kinds = {
@@ -273,7 +275,7 @@ def with_times(query: exp.Query, scene: Scene) -> exp.Query:
             return _timestamp(scene.now.astimezone(zone), local=local)
         return node
 
-    made: exp.Query = query.transform(place).transform(_folded)  # type: ignore[assignment]
+    made: _Query = query.transform(place).transform(_folded)  # type: ignore[assignment]
     return made
 
 
