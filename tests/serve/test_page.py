@@ -59,9 +59,9 @@ def test_the_page_shows_the_librarys_numbers_and_its_bands_move_with_commits(chr
         state = el.open(moving.where)
         for query in ("orders_kept", "money", "buyers", "visits_by_buyers"):
             value, low, high = state.answer(query).shown
-            assert page.told(query, ".value") == value
+            assert page.card(query).locator(".value").get_attribute("title") == value
             if not state.answer(query).exact:
-                assert page.told(query, ".interval") == f"{low} .. {high} at 95%"
+                assert page.card(query).locator(".interval").get_attribute("title") == f"{low} .. {high}"
             assert page.told(query, ".sql") == QUERIES[query]
         rows = page.card("by_region").locator("tbody tr").all_inner_texts()
         assert {tuple(row.split("\t")[:2]) for row in rows} == {
@@ -283,10 +283,21 @@ def test_the_newest_groups_are_shown_where_they_are_times_and_the_largest_elsewh
     moments = timed_orders()["at"].to_pylist()
     months = sorted({(each.year, each.month) for each in moments}, reverse=True)
     assert len(months) > 70
+    written = [f"{y}-{m:02d}" for y, m in months]
+    page.until(
+        "n => document.querySelectorAll('#queries figure.chart:not([hidden]) path.line').length >= n", 2
+    )
+    for query, keys in {
+        "written": written,
+        "months": [f"{each}-01 00:00:00+00:00" for each in written],
+    }.items():
+        assert page.card(query).locator("tbody th").all_inner_texts() == keys, query
+        line = page.card(query).locator("figure.chart").first
+        assert line.locator("path.line").get_attribute("d").count("L") == len(months) - 1
+        assert line.locator("svg").get_attribute("aria-label") == "n by month"
+        assert str(months[0][0]) in line.locator("text").last.text_content()
     first = {
-        "months": [f"{y}-{m:02d}-01 00:00:00+00:00" for y, m in months[:50]],
         "parts": [str(y) for y, _ in months[:50]],
-        "written": [f"{y}-{m:02d}" for y, m in months[:50]],
         "oldest": [f"{y}-{m:02d}-01 00:00:00+00:00" for y, m in months[:-51:-1]],
     }
     hidden = len(months) - 50
@@ -295,6 +306,12 @@ def test_the_newest_groups_are_shown_where_they_are_times_and_the_largest_elsewh
         which = "first" if query == "oldest" else "newest"
         told = f"{len(months)} groups: the 50 {which} are shown, {hidden} are not."
         assert told in page.told(query, "p.quiet"), query
+    page.card("parts").get_by_role("button", name="more").click()
+    page.until(
+        "n => [...document.querySelectorAll('#queries table.groups')].some(t => t.tBodies[0].rows.length === n && t.tHead.innerText.startsWith('y'))",
+        len(months),
+    )
+    assert page.card("parts").get_by_role("button", name="more").count() == 0
     sizes = np.unique(timed_orders()["customer"].to_numpy(), return_counts=True)[1]
     shown = page.card("busiest").locator("tbody tr td:nth-child(2)").all_inner_texts()
     assert [int(each.replace(",", "")) for each in shown] == sorted(sizes.tolist(), reverse=True)[:50]
@@ -327,3 +344,64 @@ def test_the_plans_picture_is_dark_on_a_dark_page(chromium, timed):
         pixels = imread(io.BytesIO(page.page.locator("#picture").screenshot()))[..., :3]
         assert (np.median(pixels) < 0.3) == (scheme == "dark")
         assert ((pixels > 0.95).all(axis=-1).mean() < 0.05) == (scheme == "dark")
+
+
+def test_the_schema_and_the_box_fit_the_store_and_refusals_speak_to_readers(chromium, address, tmp_path):
+    page = opened(chromium, address)
+    page.page.wait_for_selector("#schema tbody tr")
+    tables = page.page.locator("#schema article").all_inner_texts()
+    assert [text.split("\n")[0] for text in tables] == ["orders", "visits"]
+    assert "region\tSTRING\tyes" in tables[0]
+    assert "seconds\tINT\tin its queries only" in tables[1]
+    box = page.page.get_by_label("SQL, or a query's name")
+    box.fill(box.get_attribute("placeholder"))
+    box.press("Control+Enter")
+    page.page.locator("#asked table.groups").wait_for()
+    alert = "words => document.querySelector('#asked [role=alert]')?.innerText.includes(words)"
+    for text in (
+        "SELECT AVG(seconds) FROM visits",
+        "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.seconds",
+        "SELECT seconds, COUNT(*) FROM visits GROUP BY seconds",
+    ):
+        box.fill(text)
+        page.page.get_by_role("button", name="Answer").click()
+        page.until(alert, "The section Schema lists")
+        told = page.page.locator("#asked [role=alert]").inner_text()
+        assert "w.explore" not in told, told
+        assert "workload" not in told, told
+    page.errors = [error for error in page.errors if "the server responded with a status of 4" not in error]
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_results_of_sql_around_aggregates_are_tables(chromium, moving, address):
+    page = opened(chromium, address)
+    box = page.page.get_by_label("SQL, or a query's name")
+    box.fill("SELECT region, n / 2 AS half FROM by_region WHERE n > 0 ORDER BY region LIMIT 3")
+    box.press("Control+Enter")
+    rows = page.page.locator("#asked table.groups tbody tr")
+    rows.first.wait_for()
+    assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["east", "north", "south"]
+    assert page.is_clean(), (page.errors, page.elsewhere)
+
+
+def test_whole_numbers_have_the_digits_that_their_interval_supports(chromium, tmp_path):
+    queries = {"pairs": "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer"}
+    store = MovingStore(tmp_path / "state", plan(queries, budget="4 KB"))
+    store.move(6_000)
+    with serving(store.where) as client:
+        page = opened(chromium, str(client.base_url))
+        estimate = el.open(store.where).answer("pairs")
+        near = min(estimate.value - estimate.low, estimate.high - estimate.value)
+        unit = 10 ** (len(str(int(near))) - 2)
+        assert unit >= 10, "the interval is wide enough for digits to be left out"
+        number = int(page.told("pairs", ".value").replace(",", ""))
+        assert (number % unit, abs(number - estimate.value) <= unit / 2) == (0, True)
+        low, high = (
+            int(each.replace(",", ""))
+            for each in page.told("pairs", ".interval").split(" at ")[0].split(" .. ")
+        )
+        assert estimate.low - unit < low <= estimate.low
+        assert estimate.high <= high < estimate.high + unit
+        assert page.card("pairs").locator(".value").get_attribute("title") == estimate.shown[0]
+        assert page.is_clean(), (page.errors, page.elsewhere)
+    store.close()

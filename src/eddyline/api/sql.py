@@ -93,7 +93,7 @@ class Question:
             return None
         if self.depth:
             raise UnsupportedQuery(rows_are_not_kept(text))
-        held = held_columns(self.snapshot.layout)
+        held = {stream: most for stream, (most, *_) in held_columns(self.snapshot.layout).items()}
         asked = read_row_sample(text, with_times(statement, scene), scene.streams, held)
         return _of_rows(weighted_rows(self.snapshot, asked), asked, self.confidence)
 

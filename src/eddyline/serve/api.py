@@ -23,7 +23,7 @@ from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
 from eddyline.serve.requests import HowToTell, Refused, boolean, parameters
-from eddyline.serve.view import View, answered, tell
+from eddyline.serve.view import View, answered, streams_of, tell
 from eddyline.serve.watcher import Events, Watcher
 
 # Ad hoc queries are answered outside the event loop: a few at a time, clients in turn, with a time limit.
@@ -398,7 +398,7 @@ def _plan(layout: Layout) -> dict[str, object]:
         "confidence": layout.confidence,
         "bytes": layout.nbytes,
         "memory": memory_of(layout),
-        "streams": [{"name": stream.name, "changes": stream.changes} for stream in layout.streams],
+        "streams": streams_of(layout),
     }
 
 

@@ -152,7 +152,17 @@ _SCHEMAS: Json = {
                     {"id": _TEXT, "holds": _TEXT, "stream": _TEXT, "nbytes": _COUNT, "readers": _list(_TEXT)}
                 )
             ),
-            "streams": _list(_object({"name": _TEXT, "changes": _MAYBE_TEXT})),
+            "streams": _list(
+                _object(
+                    {
+                        "name": _TEXT,
+                        "changes": _MAYBE_TEXT,
+                        "columns": _list(
+                            _object({"name": _TEXT, "type": _TEXT, "held": {"type": "boolean"}})
+                        ),
+                    }
+                )
+            ),
         }
     ),
     "Error": _object({"error": _object({"type": _TEXT, "message": _TEXT})}),

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness, finite
+from eddyline.answer.groups.rows import held_columns
 from eddyline.answer.groups.table import Groups
 from eddyline.api.state import State
 from eddyline.api.store_tables import Sighting
@@ -274,6 +275,26 @@ def order_of(state: State | None, query: str, answer: Answer | EddylineError) ->
     if planned is None or not isinstance(answer, Groups):
         return "first"
     return "newest" if _time_columns(planned, answer) else "largest"
+
+
+def streams_of(layout: Layout) -> list[dict[str, object]]:
+    """Return the streams with their columns; held: ad hoc SQL may read the column."""
+    held = held_columns(layout)
+    return [
+        {
+            "name": stream.name,
+            "changes": stream.changes,
+            "columns": [
+                {
+                    "name": each.name,
+                    "type": str(each.type),
+                    "held": any(each.name in together for together in held.get(stream.name, ())),
+                }
+                for each in stream.every_column
+            ],
+        }
+        for stream in layout.streams
+    ]
 
 
 def _unordered(layout: Layout) -> dict[str, GroupQuery]:

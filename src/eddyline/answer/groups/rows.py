@@ -34,15 +34,15 @@ class WeightedRows:
     represented: float
 
 
-def held_columns(layout: Layout) -> dict[str, frozenset[str]]:
-    """Return the columns of each stream whose values some dictionary holds together."""
-    found: dict[str, frozenset[str]] = {}
+def held_columns(layout: Layout) -> dict[str, list[frozenset[str]]]:
+    """Return which columns of each stream dictionaries hold together, the most of them first."""
+    found: dict[str, list[frozenset[str]]] = {}
     for sample in layout.samples:
         for elements in sample.kept:
-            names = frozenset(readable_columns(elements, layout.stream(elements.stream)))
-            if not elements.apart and len(names) > len(found.get(elements.stream, ())):
-                found[elements.stream] = names
-    return found
+            if not elements.apart:
+                names = frozenset(readable_columns(elements, layout.stream(elements.stream)))
+                found.setdefault(elements.stream, []).append(names)
+    return {stream: sorted(together, key=len, reverse=True) for stream, together in found.items()}
 
 
 def weighted_rows(snapshot: Snapshot, asked: RowSample) -> WeightedRows:

@@ -96,6 +96,9 @@ _DARK = """\
 .eddyline-ground { fill: #18212a } .eddyline-ink { fill: #e8eef2 } .eddyline-quiet { fill: #a3b1bd }
 .eddyline-warn { fill: #ff9c9c } .eddyline-kept { fill: #22303b; stroke: #5d7081 }
 .eddyline-shared { fill: #20362a; stroke: #5d7081 }
+.eddyline-line-0 { stroke: #6db3e8 } .eddyline-line-1 { stroke: #ff9d5c } .eddyline-line-2 { stroke: #6fcf6f }
+.eddyline-line-3 { stroke: #c3a1e6 } .eddyline-line-4 { stroke: #d3a294 } .eddyline-line-5 { stroke: #5fdbe8 }
+.eddyline-line-6 { stroke: #dbdc66 } .eddyline-line-7 { stroke: #f5a9da } .eddyline-apart { stroke: #ff9c9c }
 }</style>"""
 """Other colors on dark pages; if styles are not read, the picture is dark on white."""
 _CLASSES = {"#111": "ink", "#444": "quiet", _RED: "warn"}
@@ -148,7 +151,7 @@ def as_svg(picture: Picture) -> str:
         _text(_WIDE - _BOX - 20, 24, "what is kept of each stream", bold=True),
     ]
     for number, query in enumerate(picture.queries):
-        parts += _query_boxes(query, queries[query.name], _COLOURS[number % len(_COLOURS)])
+        parts += _query_boxes(query, queries[query.name], _stroke(number))
     for shown in picture.synopses:
         parts += _synopsis_box(shown, synopses[shown.id])
         parts += [
@@ -180,7 +183,13 @@ def _placed_synopses(picture: Picture) -> dict[str, int]:
     return {shown.id: 40 + i * (_HIGH + _GAP) for i, shown in enumerate(picture.synopses)}
 
 
-def _query_boxes(query: Asking, top: int, colour: str) -> list[str]:
+def _stroke(number: int) -> str:
+    """Return the attributes of a query's lines."""
+    place = number % len(_COLOURS)
+    return f'class="eddyline-line-{place}" fill="none" stroke="{_COLOURS[place]}"'
+
+
+def _query_boxes(query: Asking, top: int, stroke: str) -> list[str]:
     """Return a query: its name, then its relations in a row with their links below the names of the keys."""
     written = [
         f"{' - '.join(query.relations[r] for r in m.relations)} on {m.key} [{m.slot}]" for m in query.meetings
@@ -188,7 +197,7 @@ def _query_boxes(query: Asking, top: int, colour: str) -> list[str]:
     title = f"{query.name}{_expected(query)}"
     below = "; ".join(written) or query.text
     return [
-        f'<rect x="20" y="{top}" width="{_BOX}" height="{_HIGH + _GAP}" rx="6" fill="none" stroke="{colour}"/>',
+        f'<rect x="20" y="{top}" width="{_BOX}" height="{_HIGH + _GAP}" rx="6" {stroke}/>',
         _boxed(30, top, _text(0, 18, title, bold=True), _text(0, 38, _cut(below), colour="#444")),
     ]
 
@@ -213,8 +222,8 @@ def _line(number: int, query_top: int, synopsis_top: int) -> str:
     start, end = 20 + _BOX, _WIDE - _BOX - 20
     from_y, to_y, middle = query_top + 26, synopsis_top + _HIGH // 2, (start + end) // 2
     return (
-        f'<path d="M {start} {from_y} C {middle} {from_y}, {middle} {to_y}, {end} {to_y}" fill="none" '
-        f'stroke="{_COLOURS[number % len(_COLOURS)]}" stroke-width="1.4"/>'
+        f'<path d="M {start} {from_y} C {middle} {from_y}, {middle} {to_y}, {end} {to_y}" '
+        f'{_stroke(number)} stroke-width="1.4"/>'
     )
 
 
@@ -222,8 +231,8 @@ def _apart_line(apart: Apart, synopses: dict[str, int]) -> str:
     top, bottom = sorted(synopses[name] + _HIGH // 2 for name in apart.ids)
     right = _WIDE - 20
     return (
-        f'<path d="M {right} {top} C {right + 18} {top}, {right + 18} {bottom}, {right} {bottom}" fill="none" '
-        f'stroke="{_RED}" stroke-dasharray="4 3" stroke-width="1.6"/>'
+        f'<path d="M {right} {top} C {right + 18} {top}, {right + 18} {bottom}, {right} {bottom}" '
+        f'class="eddyline-apart" fill="none" stroke="{_RED}" stroke-dasharray="4 3" stroke-width="1.6"/>'
     )
 
 

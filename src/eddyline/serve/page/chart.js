@@ -23,10 +23,12 @@ function labels(values, step, unit) {
   return values.map((value) => (value === 0 ? "0" : format.format(value / size) + letter) + unit);
 }
 
-const clock = (seconds, span) =>
-  new Date(seconds * 1000).toLocaleString(undefined, span > 86400
-    ? { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }
-    : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = (seconds, span, timeZone) =>
+  new Date(seconds * 1000).toLocaleString(undefined, span > 60 * 86400 || (timeZone && span % 86400 === 0)
+    ? { timeZone, year: "numeric", month: "short", day: "numeric" }
+    : span > 86400
+    ? { timeZone, month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }
+    : { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 // Points are [epoch, time, value, low, high, exact]. Runs of neighbours whose cells are numbers; a gap ends one.
 function runs(points, cells) {
@@ -67,8 +69,9 @@ function ticks(low, high) {
   return [Array.from({ length: Math.min(last - first + 1, 5) }, (_, i) => (first + i) * step), step];
 }
 
-// Draws the history of an estimate into a figure; label: what a screen reader says; unit: of the numbers at the side.
-export function draw(figure, points, label, unit = "") {
+// Draws an estimate over time into a figure; label: what a screen reader says; unit: of the numbers at the side;
+// timeZone: in which times are shown, that of the reader by default.
+export function draw(figure, points, label, unit = "", timeZone = undefined) {
   const width = Math.max(figure.clientWidth, 160), height = 150;
   const [low, high] = bounds(points), [values, step] = ticks(low, high), told = labels(values, step, unit);
   const left = 14 + 6.6 * told.reduce((most, text) => Math.max(most, text.length), 0);
@@ -88,8 +91,8 @@ export function draw(figure, points, label, unit = "") {
   const last = points.at(-1);
   parts.push(svg("circle", { class: "last", cx: at.x(last[1]), cy: at.y(last[2]), r: 3.5 }));
   const span = at.to - at.from;
-  parts.push(svg("text", { x: left, y: height - 6 }, clock(at.from, span)));
-  parts.push(svg("text", { x: width - 8, y: height - 6, "text-anchor": "end" }, clock(at.to, span)));
+  parts.push(svg("text", { x: left, y: height - 6 }, clock(at.from, span, timeZone)));
+  parts.push(svg("text", { x: width - 8, y: height - 6, "text-anchor": "end" }, clock(at.to, span, timeZone)));
   figure.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...parts));
 }
 

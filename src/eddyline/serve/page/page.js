@@ -4,8 +4,11 @@
 import { draw, interval, svg } from "./chart.js";
 
 const MOST_POINTS = 1500;
+const MORE_GROUPS = 500;    // how many more groups of a card one click shows
 const history = new Map();  // a query's points: [epoch, time, value, low, high, exact]
 const cards = new Map();    // a query's elements
+const wanted = new Map();   // how many groups of a query to show, where these are more than a view has
+const fuller = new Map();   // a query's answer with these groups: { epoch, answer }
 let texts = new Map();      // a query's SQL
 let plan = null;            // which plan is shown
 let store = null;           // which store at the place is shown, of those that took each other's place
@@ -74,12 +77,24 @@ function brief(text) {
   return Number(text.replaceAll(",", "")).toLocaleString("en-US", { maximumFractionDigits: Math.min(digits, 20) });
 }
 
+// An inexact whole number and its interval to the digits that count: two of the distance to the nearer end, as the
+// server writes fractions. The ends are rounded outwards.
+function supported(numbers) {
+  const { value, low, high } = numbers, given = { value: brief(numbers.shown), interval: numbers.shown_interval };
+  if (numbers.exact || ![value, low, high].every(Number.isSafeInteger)) return given;
+  const gaps = [value - low, high - value].filter((gap) => gap > 1e-6 * (high - low));
+  const unit = gaps.length ? 10 ** (Math.floor(Math.log10(Math.min(...gaps))) - 1) : 1;
+  if (unit < 10) return given;
+  const to = (round, number) => (round(number / unit) * unit).toLocaleString("en-US");
+  return { value: to(Math.round, value), interval: `${to(Math.floor, low)} .. ${to(Math.ceil, high)}` };
+}
+
 const percent = (share) => `${Number((100 * share).toPrecision(6))}%`;
 
 function intervalLine(answer) {
   if (answer.exact) return make("span", { class: "chip exact" }, "exact");
   if (answer.value === null) return make("span", { class: "quiet" }, "");
-  return make("span", {}, make("span", { class: "interval" }, `${answer.shown_interval} at ${percent(answer.confidence)}`), " ", make("span", { class: "chip" }, answer.method));
+  return make("span", {}, make("span", { class: "interval", title: answer.shown_interval }, `${supported(answer).interval} at ${percent(answer.confidence)}`), " ", make("span", { class: "chip" }, answer.method));
 }
 
 function notesOf(answer) {
@@ -92,7 +107,7 @@ function truthLine(answer) {
   return make("div", { class: "truth" }, `exact answer ${answer.exact_answer.toLocaleString(undefined, { maximumFractionDigits: 4 })}, ${inside ? "inside" : "outside"} the interval`);
 }
 
-function groupTable(answer) {
+function groupTable(answer, more) {
   const selective = answer.groups.some((row) => row.selected !== undefined);
   const head = make("tr", {}, ...answer.group_columns.map((name) => make("th", { scope: "col" }, name)),
     ...answer.aggregates.flatMap((name) => [make("th", { scope: "col" }, name), make("td", {}, "")]),
@@ -107,26 +122,56 @@ function groupTable(answer) {
     ...(selective ? [make("td", {}, row.selected === "in" ? "certainly" : "perhaps")] : [])));
   const table = make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const hidden = answer.number_of_groups - answer.groups.length;
-  const more = hidden > 0 ? `${answer.number_of_groups.toLocaleString()} groups: the ${answer.groups.length} ${answer.groups_shown ?? "first"} are shown, ${hidden.toLocaleString()} are not. ` : "";
+  const button = hidden > 0 && more ? make("button", { type: "button", class: "more" }, `Show ${Math.min(hidden, MORE_GROUPS).toLocaleString()} more`) : null;
+  button?.addEventListener("click", () => { button.disabled = true; more(answer.groups.length + MORE_GROUPS); });
+  const left = hidden > 0 ? `${answer.number_of_groups.toLocaleString()} groups: the ${answer.groups.length} ${answer.groups_shown ?? "first"} are shown, ${hidden.toLocaleString()} are not. ` : "";
   const rest = answer.exact || !answer.group_columns.length ? "" : answer.aggregates.filter((name) => answer.rest[name]).map((name) => `Groups not seen: ${name} ${answer.rest[name].shown}${answer.rest[name].shown_interval ? ` [${answer.rest[name].shown_interval}]` : ""}. `).join("");
-  return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Groups of ${answer.query}` }, table), make("p", { class: "quiet" }, `${more}${rest}`));
+  return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Groups of ${answer.query}` }, table), make("p", { class: "quiet" }, `${left}${rest}`, button));
 }
 
+// The points of groups that are times, oldest first: [place, time, value, low, high]; none for any other groups.
+function timeline(answer) {
+  const [column, ...others] = answer.group_columns, [name] = answer.aggregates;
+  if (answer.groups_shown !== "newest" || others.length || answer.groups.length < 3) return [];
+  const points = answer.groups.map((row, i) => {
+    const { value, low, high } = row.aggregates[name], group = row.group[column];
+    const time = typeof group === "number" ? Date.UTC(group) : Date.parse(/[ T]\d/.test(group) ? group.replace(" ", "T").replace(/(T[\d:.]+)$/, "$1Z") : group);
+    return [i, time / 1000, value, low, high];
+  });
+  return points.filter((point) => Number.isFinite(point[1]) && typeof point[2] === "number").sort((a, b) => a[1] - b[1]);
+}
+
+// A table of rows: the result of SQL around aggregates.
+function rowTable(answer) {
+  const head = make("tr", {}, ...answer.columns.map((column) => make("th", { scope: "col" }, column.name)));
+  const rows = answer.rows.map((row) => make("tr", {}, ...row.map((value) => make("td", typeof value === "number" ? { class: "number" } : {}, cell(value)))));
+  const hidden = answer.number_of_rows - answer.rows.length;
+  return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows of the result" }, make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows))),
+    make("p", { class: "quiet" }, `${answer.number_of_rows.toLocaleString()} rows${hidden > 0 ? `, the first ${answer.rows.length.toLocaleString()} are shown` : ""}.`));
+}
+
+const cell = (value) => value === null ? "NULL" : typeof value === "number" ? brief(value.toLocaleString("en-US", { maximumFractionDigits: 12 })) : String(value);
+
 function groupCells(numbers, [least, most]) {
-  const shown = brief(numbers.shown), text = numbers.exact || numbers.shown_interval === null ? shown : `${shown} [${numbers.shown_interval}]`;
+  const { value: shown, interval: ends } = supported(numbers), text = numbers.exact || ends === null ? shown : `${shown} [${ends}]`;
   const drawn = typeof numbers.value === "number" ? interval(numbers, least, most) : "";
   return [make("td", shown === numbers.shown ? {} : { title: numbers.shown }, text), make("td", {}, drawn)];
 }
 
 // Fills a card's body with an answer; the chart is drawn beside it.
-function fill(body, answer) {
+function fill(body, answer, more) {
   if (answer.refused !== undefined) {
     body.replaceChildren(make("p", { class: "refused" }, answer.refused));
   } else if (answer.groups !== undefined) {
     const certain = make("div", {}, make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : `${percent(answer.confidence)} intervals, ${answer.method}`));
-    body.replaceChildren(certain, groupTable(answer), ...[notesOf(answer)].filter(Boolean));
+    const points = timeline(answer), line = points.length ? make("figure", { class: "chart" }) : null;
+    body.replaceChildren(...[certain, line, groupTable(answer, more), notesOf(answer)].filter(Boolean));
+    if (line) draw(line, points, `${answer.aggregates[0]} by ${answer.group_columns[0]}`, "", "UTC");
+  } else if (answer.columns !== undefined) {
+    const certain = make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : "with estimates");
+    body.replaceChildren(...[certain, rowTable(answer), notesOf(answer)].filter(Boolean));
   } else {
-    body.replaceChildren(...[make("div", { class: "value", title: answer.shown }, brief(answer.shown)), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
+    body.replaceChildren(...[make("div", { class: "value", title: answer.shown }, supported(answer).value), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
   }
 }
 
@@ -182,6 +227,24 @@ function remember(view) {
   }
 }
 
+// The answer with more groups than a view has, as of the same epoch where it is there.
+function withMoreGroups(answer) {
+  const most = wanted.get(answer.query) ?? (answer.groups_shown === "newest" && answer.group_columns?.length === 1 ? MORE_GROUPS : 0);
+  const held = fuller.get(answer.query), epoch = latest.freshness?.epoch;
+  if (answer.groups === undefined || most <= answer.groups.length || answer.groups.length === answer.number_of_groups) return answer;
+  if (held?.epoch === epoch && held.most === most) return held.answer ?? answer;
+  fuller.set(answer.query, { epoch, most, answer: held?.answer });
+  get(`answers/${encodeURIComponent(answer.query)}?limit=${Math.min(most, 10000)}`)
+    .then((found) => { fuller.set(answer.query, { epoch, most, answer: { ...found, groups_shown: answer.groups_shown } }); show(latest); })
+    .catch((error) => say("trouble", error.message));
+  return held?.answer ?? answer;
+}
+
+function showMore(query, most) {
+  wanted.set(query, most);
+  show(latest);
+}
+
 const numbersFirst = (answers) => [...answers].sort((a, b) => (a.groups !== undefined) - (b.groups !== undefined));
 
 function show(view) {
@@ -197,7 +260,7 @@ function show(view) {
     if (at("queries").children[place] !== card) at("queries").insertBefore(card, at("queries").children[place] ?? null);
     sql.textContent = texts.get(answer.query) ?? "";
     card.classList.toggle("wide", answer.groups !== undefined);
-    fill(body, answer);
+    fill(body, withMoreGroups(answer), (most) => showMore(answer.query, most));
     drawChart(answer.query);
   }
 }
@@ -211,8 +274,30 @@ async function showPlan(digest) {
   at("picture").src = `api/v1/plan?form=svg&digest=${encodeURIComponent(digest)}`;
   at("picture").hidden = false;
   showMemory(kept);
+  showSchema(kept.streams);
+  suggest(kept.streams, queries);
   if (latest) show(latest);
 }
+
+// Streams with their columns; those that are held can be asked about.
+function showSchema(streams) {
+  at("schema").replaceChildren(...streams.map((stream) => make("article", { class: "card" }, make("h3", {}, stream.name),
+    make("table", {}, make("thead", {}, make("tr", {}, ...["Column", "Type", "Ask about it"].map((name) => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...stream.columns.map((column) => make("tr", {}, make("th", { scope: "row" }, column.name), make("td", {}, column.type), make("td", {}, column.held ? "yes" : "in its queries only"))))))));
+}
+
+// A question that this store answers, as the placeholder of the box.
+function suggest(streams, queries) {
+  const name = (text) => /^[A-Za-z_]\w*$/.test(text) ? text : `\`${text.replaceAll("`", "``")}\``;
+  const stream = streams.find((each) => each.columns.some((column) => column.held));
+  const column = stream?.columns.find((each) => each.held && each.type === "STRING") ?? stream?.columns.find((each) => each.held);
+  const example = stream ? `SELECT ${name(column.name)}, COUNT(*) AS n FROM ${name(stream.name)} GROUP BY ${name(column.name)}` : queries[0]?.name ?? "";
+  at("sql").placeholder = example;
+  at("ask-advice").textContent = stream ? "The section Schema lists what can be asked about." : "This store answers its queries, by name or as their SQL; it holds no further columns.";
+}
+
+// A refusal for someone who reads the page and did not plan the store.
+const forReaders = (sentence) => sentence.replace(/(: | )(?:name what is to be asked with w\.explore|add (?:the|a) query ).*$/s, ". The section Schema lists what can be asked about.");
 
 function showMemory(kept) {
   const shares = kept.memory.filter((share) => share.nbytes > 0).sort((a, b) => b.nbytes - a.nbytes);
@@ -246,7 +331,7 @@ async function ask(event) {
     fill(body, answer);
     asked.replaceChildren(make("article", { class: "card", "aria-label": "The answer" }, make("code", { class: "sql" }, sql), body));
   } catch (error) {
-    asked.replaceChildren(make("p", { class: "refused", role: "alert" }, error.message));
+    asked.replaceChildren(make("p", { class: "refused", role: "alert" }, forReaders(error.message)));
   } finally {
     button.disabled = false;
   }
