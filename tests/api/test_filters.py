@@ -147,6 +147,8 @@ def _parts(query):
     [
         ("SELECT COUNT_IF(DISTINCT x > 1) FROM a", "only COUNT takes it"),
         ("SELECT COUNT_IF(x) FROM a", "stands where a condition is needed"),
+        ("SELECT COUNT(*) FROM a WHERE g AND x > 1", r"has type STRING.*write CAST\(... AS BOOLEAN\)"),
+        ("SELECT COUNT(*) FROM a JOIN b ON a.k = b.k AND a.g", r"has type STRING.*write CAST\(... AS BOOLEAN\)"),
         ("SELECT COUNT(*), COUNT(*) FILTER (WHERE x) FROM a", "stands where a condition is needed"),
         ("SELECT COUNT(*), COUNT_IF(a.x < b.y) FROM a JOIN b ON a.k = b.k", "ask the aggregate alone"),
         ("SELECT COUNT(*), COUNT_IF(k IN (SELECT k FROM b)) FROM a", "subqueries are answered in WHERE"),

@@ -175,10 +175,16 @@ def infer(node: exp.Expr, sources: Sources) -> Type:
 def check_predicate(node: exp.Expr, sources: Sources) -> None:
     """Raise SqlError unless an expression is well typed and a BOOLEAN; a bare NULL is one."""
     kind = infer(node, sources)
-    if kind is not None and kind.kind not in ("boolean", "void"):
-        raise SqlError(
-            f"{fragment(node)!r} stands where a condition is needed and has type {kind}: compare it with something."
+    if kind is None or kind.kind in ("boolean", "void"):
+        return
+    if kind == STRING:
+        raise UnsupportedQuery(
+            f"{fragment(node)!r} stands where a condition is needed and has type STRING, which Spark casts only next "
+            "to AND, OR and NOT: write CAST(... AS BOOLEAN), or compare it with something."
         )
+    raise SqlError(
+        f"{fragment(node)!r} stands where a condition is needed and has type {kind}: compare it with something."
+    )
 
 
 def _refused(node: exp.Expr, kinds: list[Type]) -> SqlError:
