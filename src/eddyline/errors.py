@@ -73,3 +73,10 @@ class PipelineError(EddylineError):
 
 class RowFailure(PipelineError):  # noqa: N818 - no error of ours, nor of the pipeline's
     """An expression of a query has no value on a row that counts."""
+
+
+SMALLER_TOTALS = (
+    "CAST what a VARIANCE, STDDEV, COVAR or CORR reads to DOUBLE, whose squares take more bits; otherwise use smaller "
+    "weights, a coarser scale for the measure, or shorter windows."
+)
+"""What to do where integers do not fit 64 bits. The squares of 10,000.00000 add up to that in ten rows."""

@@ -1,6 +1,9 @@
 """Weights of 2^31 and more, and what equality of states means for their bytes and answers."""
 
+from decimal import Decimal
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import eddyline as el
@@ -81,3 +84,22 @@ def test_equal_states_answer_alike_but_for_hints():
     first, second = one.answer("q0"), other.answer("q0")
     assert first.low <= second.value <= first.high
     assert "to_bytes" in el.State.__eq__.__doc__
+
+
+@pytest.mark.parametrize("end", ["t", "t GROUP BY a", "t JOIN u ON t.a = u.a"])
+def test_squares_that_do_not_fit_are_refused_with_a_cast_that_does(end):
+    """Ten squares of 10,000.00000 exceed 64 bits; those of a DOUBLE take more."""
+    group = "a, " if end.endswith("BY a") else ""
+    rows = pa.table(
+        {"a": [1] * 20, "k": pa.array([Decimal(10_000 + i) for i in range(20)], pa.decimal128(20, 5))}
+    )
+    for measure in ("t.k", "CAST(t.k AS DOUBLE)"):
+        w = el.Workload(budget="1 MB").stream("t", "a BIGINT, k DECIMAL(20,5)").stream("u", "a BIGINT")
+        state = w.query("q", f"SELECT {group}VARIANCE({measure}) AS v FROM {end}").plan().empty()
+        state.update("u", {"a": [1]})
+        if measure == "t.k":
+            with pytest.raises(el.SketchError, match="to DOUBLE"):
+                state.update("t", rows)
+            continue
+        found = state.update("t", rows).answer("q")
+        assert (found.to_arrow()["v"][0].as_py() if group else found.value) == pytest.approx(35.0)

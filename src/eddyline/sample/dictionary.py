@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eddyline.errors import CorruptState, SketchError
+from eddyline.errors import SMALLER_TOTALS, CorruptState, SketchError
 from eddyline.kernels.doubles import carried
 from eddyline.kernels.elements import fold_rows
 from eddyline.kernels.hashing import chain_longs
@@ -26,8 +26,7 @@ _FLAG_BITS = 63
 def overflow() -> SketchError:
     """Return the error for a total that exceeds 64 bits."""
     return SketchError(
-        "adding these rows would overflow a 64-bit total, so nothing was changed: use smaller weights, a coarser "
-        "scale for the measure, or shorter windows."
+        f"adding these rows would overflow a 64-bit total, so nothing was changed: {SMALLER_TOTALS}"
     )
 
 

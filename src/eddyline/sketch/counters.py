@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from eddyline.errors import SketchError
+from eddyline.errors import SMALLER_TOTALS, SketchError
 from eddyline.kernels.doubles import carried
 from eddyline.kernels.linear import absolute_total, checked_product
 
@@ -13,10 +13,7 @@ _LIMIT = float(2**63 - 2**11)  # the largest float64 that stays below 2^63 after
 
 
 def _overflow(what: str) -> SketchError:
-    return SketchError(
-        f"{what} would overflow a 64-bit counter, so nothing was changed: use smaller weights, a coarser "
-        "scale for the measure, or shorter windows."
-    )
+    return SketchError(f"{what} would overflow a 64-bit counter, so nothing was changed: {SMALLER_TOTALS}")
 
 
 def check_headroom(counters: Int64Array, weights: Int64Array) -> None:
