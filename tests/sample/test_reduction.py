@@ -11,8 +11,9 @@ from eddyline.sample.join import Join
 from eddyline.sample.messages import exact_total, set_values
 from eddyline.sample.reduction import bytes_of, reduced, shrink_to_fit
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, Regrouped, SampleSpec, Shape, View
-from eddyline.sample.state import Roster, SampleState, make_roster
+from eddyline.sample.state import Record, Roster, SampleState, make_roster
 from tests.data.dictionaries import dictionary
+from tests.oracles.reduction import cost
 
 ONE, TWO = DictionarySpec((0,), 0, 0), DictionarySpec((0, 1), 0, 0)
 
@@ -261,3 +262,26 @@ def test_a_class_that_no_query_asks_about_is_dropped_first():
     (after,) = shrink_to_fit([before], bytes_of([before]) * 3 // 4)
     assert after.rosters[1].same(Roster(spec.seeds[1], 0.0))
     assert len(after.dictionaries[0]) > 50
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("case", [name for name in CASES if name != "distinct values"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_record_is_what_whole_columns_give(case, seed, is_late):
+    parts, shape, draw = CASES[case]
+    rng = np.random.default_rng(seed)
+    tables = draw(rng)
+    if is_late:
+        tables[-1] = []  # a relation without rows yet
+    state = in_second(sample_spec(parts, (shape,), seed), tables)
+    for share in (0.7, 0.4):
+        (after,) = reduced([state], int(share * state.nbytes))
+        found = after.records.get(shape.name, Record())
+        known = state.records.get(shape.name, Record())
+        wanted = known + cost(Join(state, shape), after.rosters)
+        for mine, theirs in zip(found.heaviest, wanted.heaviest, strict=True):
+            assert mine == pytest.approx(theirs, rel=1e-12)
+        for field in ("variance", "squares", "left"):
+            assert getattr(found, field) == pytest.approx(getattr(wanted, field), rel=1e-9)
+        assert is_late or found.variance > 0.0
+        state = after

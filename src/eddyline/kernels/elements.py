@@ -199,7 +199,8 @@ def locate(known: np.ndarray, values: np.ndarray, places: np.ndarray) -> None:
 
 
 @inlined
-def _unit(key: np.int64, seed: np.uint64) -> float:
+def unit_hash(key: np.int64, seed: np.uint64) -> float:
+    """Return the hash of a key, uniform in [0, 1)."""
     word = splitmix(splitmix(_U(key) ^ seed) + seed)
     return np.float64(word >> _U(11)) * 2.0**-53
 
@@ -208,7 +209,7 @@ def _unit(key: np.int64, seed: np.uint64) -> float:
 def unit_hashes(keys: np.ndarray, seed: np.uint64, out: np.ndarray) -> None:
     """Write the hash of each key, uniform in [0, 1)."""
     for i in range(len(keys)):
-        out[i] = _unit(keys[i], seed)
+        out[i] = unit_hash(keys[i], seed)
 
 
 @kernel("slots")
@@ -241,7 +242,7 @@ def drop_unfollowed(
     for i in range(len(keys)):
         if not kept[i]:
             continue
-        hashed = _unit(keys[i], seed)
+        hashed = unit_hash(keys[i], seed)
         if hashed < base:
             continue
         if hashed >= highest:

@@ -153,11 +153,24 @@ class Join:
         """Return the query with some of its quantities; what is known about its links and elements is shared."""
         made = Join(self.state, replace(self.shape, quantities=dict(quantities)), self.filled)
         made._rows, made._weights = self._rows, self._weights
-        made.__dict__["_links"] = self._links
-        if made._null_kinds == self._null_kinds:
+        _ = self._places, self.probabilities  # known from now on, to both
+        made.share(self)
+        if made.null_kinds == self.null_kinds:
             made._whole = self._whole
-            made.__dict__ |= {"_places": self._places, "probabilities": self.probabilities}
         return made
+
+    def share(self, other: "Join") -> None:
+        """Use what another query over the same state knows of its links, if both have the same ones."""
+        if (self.members, self.shape.classes) != (other.members, other.shape.classes):
+            return
+        shared = ["_links", *(["_places", "probabilities"] if self.null_kinds == other.null_kinds else [])]
+        self.__dict__ |= {name: other.__dict__[name] for name in shared if name in other.__dict__}
+
+    @cached_property
+    def members(self) -> list[tuple[tuple[int, ...], int, tuple[int, ...]]]:
+        """For each relation its links, its dictionary, and the keys there that these links are."""
+        views = [(node, self.view(node)) for node in self.first.nodes]
+        return [(node.variables, view.dictionary, view.keys) for node, view in views]
 
     @property
     def follows_all(self) -> bool:
@@ -270,7 +283,8 @@ class Join:
         return tuple(map(tuple, found))
 
     @property
-    def _null_kinds(self) -> list[list[tuple[int, bool]]]:
+    def null_kinds(self) -> list[list[tuple[int, bool]]]:
+        """For each link and each relation there, (its places for NULL, whether they are one for all elements)."""
         return [[(len(each), each.elements is None) for each in link] for link in self.null_elements]
 
     @cached_property

@@ -124,13 +124,14 @@ class Messages:
         for held in (self._own, self._up, self._down):
             held.clear()
 
-    def scaled_weights(self, relation: int) -> FloatArray:
-        """Return the weight of each element of a relation, times 1/pi for each value that it holds."""
+    def scaled_weights(self, relation: int, at: slice = slice(None)) -> FloatArray:
+        """Return the weight of each element of a relation (at: of some), times 1/pi for each value that it holds."""
         mine = self.relations[relation]
-        scaled = mine.weights.astype(np.float64)
+        scaled = mine.weights[at].astype(np.float64)
         for variable, places in zip(mine.variables, mine.places, strict=True):
-            for at in chunks(len(scaled)):
-                scaled[at] *= self.factors[variable][places[at]]
+            held = places[at]
+            for some in chunks(len(scaled)):
+                scaled[some] *= self.factors[variable][held[some]]
         return scaled
 
     def total(self) -> float:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from eddyline.kernels.reduction import COSTS, LEFT, SQUARES, VARIANCE, add_costs
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
-from eddyline.sample.messages import Messages, added, sampled_messages, set_values
-from eddyline.sample.packing import chunks, mixed, places_among, times, united
+from eddyline.sample.messages import Messages, add, added, sampled_messages, set_values
+from eddyline.sample.packing import chunks, places_among, united
 from eddyline.sample.spec import COUNT, Quantity, Shape
 from eddyline.sample.state import (
     ENTRY_BYTES,
@@ -124,8 +124,8 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
         _Class.of(link, total.rosters[link], [d for _, d in held]) for link in range(len(total.spec.seeds))
     ]
     nulls = [_Nulls(total.nulls(place), d) for place, d in enumerate(total.dictionaries)]
-    for shape in total.spec.shapes:
-        _add_importance(shape, Join(total, shape), classes, nulls)
+    for join in _joins(total, total.spec.shapes):
+        _add_importance(join.shape, join, classes, nulls)
     for each in classes:
         each.settle()
     threshold = _threshold(held, classes, nulls, FILL * budget)
@@ -138,11 +138,24 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
 def _records(total: SampleState, rosters: Sequence[Roster]) -> dict[str, Record]:
     """Return the records of all queries after a reduction to some rosters."""
     found = dict(total.records)
-    for shape in total.spec.shapes:
-        cost = _cost(Join(total, shape), rosters)
+    for join in _joins(total, total.spec.shapes):
+        cost = _cost(join, rosters)
         if cost != Record():
-            found[shape.name] = found.get(shape.name, Record()) + cost
+            name = join.shape.name
+            found[name] = found.get(name, Record()) + cost
     return found
+
+
+def _joins(total: SampleState, shapes: Iterable[Shape]) -> Iterator[Join]:
+    """Yield each query over the state: successive queries with the same links share what is known of them."""
+    known = None
+    for shape in shapes:
+        join = Join(total, shape)
+        if known is not None:
+            join.share(known)
+        known = None  # nothing of the earlier query is held while this one is read, except what both share
+        yield join
+        known = join
 
 
 def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
@@ -156,80 +169,131 @@ def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
     if shape.kind in ("set", "pairs") or not shape.classes:
         return Record()
     messages = sampled_messages(join, shape.quantities.get("count", join.first))
-    total, ends = messages.total(), np.cumsum([0, *(len(each) for each in join.values)])
-    shares, scaled, rates = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1])
-    stays = np.ones(ends[-1], dtype=np.bool_)
-    for variable, link in enumerate(shape.classes):
-        values, at = join.values[variable], slice(ends[variable], ends[variable + 1])
-        share = messages.met(variable) * messages.factors[variable] / (total or 1.0)
-        shares[at] = share[: len(values)]
-        new = np.maximum(rosters[link].rates_of_held(values), HASH_STEP)
-        rates[at] = join.probabilities[variable][: len(values)]
-        scaled[at] = rates[at] / new
-        rosters[link].drop_unfollowed(values, stays[at])
+    total = messages.total()
+    shares = []
+    for variable, values in enumerate(join.values):
+        share = messages.met(variable)
+        share = share * messages.factors[variable]
+        share /= total or 1.0
+        shares.append(share[: len(values)])
+        del share
     messages.forget()
     read = [k for k, mine in enumerate(messages.relations) if not mine.only_decides]
-    known = np.zeros((len(read), ends[-1]))
-    heaviest = [0.0] * len(messages.relations)
-    for relation, row in zip(read, known, strict=True):
-        total_rows = _add_relation_shares(messages, relation, np.split(row, ends[1:-1]))
-        heaviest[relation] = float((row * rates * ~stays).max(initial=0.0)) * total_rows
-    gone = tuple(heaviest) if any(heaviest) else ()
-    del join, messages  # the next step needs as much memory again
+    known, totals = _relation_shares(messages, read, [len(each) for each in join.values])
+    del messages  # the next step needs as much memory again
     if total == 0.0:
-        shares = _expected_shares(known, ends)
-    left = 1.0
-    for first, last in pairwise(ends.tolist()):
-        kept = stays[first:last] * scaled[first:last]
-        left *= max(1.0 + float(shares[first:last] @ (kept - 1.0)), _LEAST_LEFT)
-    if total == 0.0:
-        return Record(left=left, heaviest=gone)
-    terms = _residuals(shares, known, np.maximum(scaled - 1.0, 0.0, out=scaled))
-    return Record(float(terms.sum()), float((terms**2).sum()), left, gone)
+        shares = [_expected_shares(rows, len(read)) for rows in known]
+    links = [
+        _Link(join, variable, rosters[link], shares[variable], known[variable])
+        for variable, link in enumerate(shape.classes)
+    ]
+    return _record_of(links, read, totals, len(join.first.nodes), reached=total != 0.0)
 
 
-def _expected_shares(known: np.ndarray, ends: np.ndarray) -> FloatArray:
-    """Return what each value is expected to add to a join with a relation that has no rows yet, link by link.
+class _Link(NamedTuple):
+    """One link of a query in a reduction to a roster: its values, and the share of each in the answer.
+
+    known: its shares of the rows of each relation that is read, 0 for relations without this link.
+    """
+
+    join: Join
+    variable: int
+    roster: Roster
+    shares: FloatArray
+    known: np.ndarray
+
+    def add(self, slopes: FloatArray, sums: FloatArray) -> None:
+        """Add up what the kernel `add_costs` does, over all values of the link."""
+        values = self.join.values[self.variable]
+        add_costs(
+            values,
+            self.join.probabilities[self.variable],
+            np.uint64(self.roster.seed),
+            self.roster.base,
+            self.roster.values,
+            probability_of(self.roster.ranks),
+            self.shares,
+            self.known,
+            slopes,
+            np.empty(len(sums)),
+            sums,
+        )
+
+
+def _record_of(
+    links: Sequence[_Link], read: Sequence[int], totals: Sequence[float], relations: int, *, reached: bool
+) -> Record:
+    """Return the record of a reduction, link by link; reached: whether the answer was not 0.
+
+    read: the relations whose rows are known, of all `relations`; totals: the number of their rows.
+    """
+    number, left, heaviest = len(read), 1.0, np.zeros(len(read))
+    sums = np.zeros((len(links), COSTS + number * (number + 3)))
+    for link, own in zip(links, sums, strict=True):
+        link.add(np.zeros(number), own)
+        left *= max(1.0 + float(own[LEFT]), _LEAST_LEFT)
+        np.maximum(heaviest, own[COSTS : COSTS + number], out=heaviest)
+    gone = np.zeros(relations)
+    gone[read] = heaviest * totals
+    lost = tuple(gone.tolist()) if gone.any() else ()
+    if not reached:
+        return Record(left=left, heaviest=lost)
+    added = sums[:, COSTS + number :].sum(axis=0)
+    met, few, gram = added[:number], added[number : 2 * number], added[2 * number :].reshape(number, number)
+    slopes = _slopes(gram, met, few)
+    sums[:] = 0.0
+    for link, own in zip(links, sums, strict=True):
+        link.add(slopes, own)
+    return Record(float(sums[:, VARIANCE].sum()), float(sums[:, SQUARES].sum()), left, lost)
+
+
+def _slopes(gram: np.ndarray, met: FloatArray, few: FloatArray) -> FloatArray:
+    """Return the slopes of a regression on the relations that have rows, 0 for others.
+
+    gram, met: the weighted products of what is known with itself and with the shares; few: the sums of the squares
+    of the terms on the diagonal.
+    """
+    slopes = np.zeros(len(met))
+    used = np.diag(gram) > 0.0
+    if used.any():
+        gram = gram[np.ix_(used, used)]
+        # as answers are calibrated: see `answer.joins.calibration`
+        gram[np.diag_indices_from(gram)] *= 1.0 + few[used] / np.diag(gram) ** 2
+        slopes[used] = np.linalg.pinv(gram, hermitian=True) @ met[used]
+    return slopes
+
+
+def _expected_shares(known: np.ndarray, relations: int) -> FloatArray:
+    """Return what each value of a link is expected to add to a join with a relation that has no rows yet.
 
     Relations without rows are assumed to be like those that have some. known: what values add to each relation.
     """
-    shares = np.zeros(ends[-1])
-    for first, last in pairwise(ends.tolist()):
-        there = [row[first:last] for row in known if row[first:last].any()]
-        if there:
-            # deletes may come before their rows: a value with a negative number of rows will have rows
-            product = np.abs(np.prod(there, axis=0)) ** (len(known) / len(there))
-            shares[first:last] = product / (float(product.sum()) or 1.0)
-    return shares
+    there = [row for row in known if row.any()]
+    if not there:
+        return np.zeros(known.shape[1])
+    # deletes may come before their rows: a value with a negative number of rows will have rows
+    product = np.abs(np.prod(there, axis=0)) ** (relations / len(there))
+    return np.asarray(product / (float(product.sum()) or 1.0))
 
 
-def _add_relation_shares(messages: Messages, relation: int, shares: Sequence[FloatArray]) -> float:
-    """Write, link by link, each value's share of the rows of a relation, and return the number of these rows."""
-    mine = messages.relations[relation]
-    scaled = messages.scaled_weights(relation)
-    total = float(scaled.sum()) or 1.0
-    for variable, places in zip(mine.variables, mine.places, strict=True):
-        held = added(scaled, places, messages.sizes[variable])
-        np.divide(held[: len(shares[variable])], total, out=shares[variable])
-    return total
-
-
-def _residuals(shares: FloatArray, known: np.ndarray, weights: FloatArray) -> FloatArray:
-    """Return the weighted squares of the residuals of shares after a regression on what is known."""
-    used = [float((weights * each**2).sum()) > 0.0 for each in known]
-    if any(used):
-        z = known if all(used) else known[used]
-        weighted = z * weights
-        gram = times(weighted, z)
-        few = np.diag(gram) ** 2 / np.array([((each**2 * weights) ** 2).sum() for each in z])
-        gram[np.diag_indices_from(gram)] *= (
-            1.0 + 1.0 / few
-        )  # as answers are calibrated: see `answer.joins.calibration`
-        slopes = np.linalg.pinv(gram, hermitian=True) @ times(weighted, shares)
-        del weighted
-        for at in chunks(len(shares)):
-            shares[at] -= mixed(slopes, z[:, at])
-    return np.asarray(weights * shares**2)
+def _relation_shares(
+    messages: Messages, read: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[np.ndarray], list[float]]:
+    """Return (for each link, each value's share of the rows of each relation; the number of rows of each)."""
+    known, totals = [np.zeros((len(read), size)) for size in sizes], []
+    for row, relation in enumerate(read):
+        mine = messages.relations[relation]
+        held = {variable: np.zeros(messages.sizes[variable]) for variable in mine.variables}
+        total = 0.0
+        for at in chunks(len(mine.weights)):
+            scaled = messages.scaled_weights(relation, at)
+            total += float(scaled.sum())
+            for variable, places in zip(mine.variables, mine.places, strict=True):
+                add(scaled, places[at], held[variable])
+        totals.append(total or 1.0)
+        for variable, sums in held.items():
+            np.divide(sums[: sizes[variable]], totals[-1], out=known[variable][row])
+    return known, totals
 
 
 class _Nulls:
