@@ -13,6 +13,7 @@ unequal weights; memory shared out for the least average or the least largest er
     uninformed shared, but planned without statistics: only the given weights count (workload 3, and all of tpch)
     parts      shared, with joins cut into parts where the planner's histograms speak for it (zipf, average); the
                other arrangements are planned without histograms, since the document's sharing knows no parts
+    product    a Workload without options, in `reproduce.py` alone
 
 Statistics come from one analysis of all 29 queries. Errors are relative to the exact answer, |estimate/exact - 1|.
 
@@ -79,8 +80,9 @@ class Run:
 
 def workload(setting: Setting, run: Run, seed: int) -> tuple[eddyline.Workload, dict[str, str]]:
     """Return the workload of a run, and the stream of the data that each of its streams is."""
+    product = run.arrangement == "product"
     made = eddyline.Workload(
-        budget=run.budget, seed=seed, objective=run.objective, max_distinct=1 << 20, samples=False
+        budget=run.budget, seed=seed, objective=run.objective, max_distinct=1 << 20, samples=product
     )
     own = run.arrangement == "separate"
     source: dict[str, str] = {}
@@ -91,7 +93,7 @@ def workload(setting: Setting, run: Run, seed: int) -> tuple[eddyline.Workload, 
         made.stream(name, schema, changes=setting.changes)
     for query, weight in run.weights.items():
         sql = with_own_streams(QUERIES[query], query) if own else QUERIES[query]
-        made.query(query, sql, method=setting.method, weight=weight)
+        made.query(query, sql, method=None if product else setting.method, weight=weight)
     return made, source
 
 
@@ -117,7 +119,7 @@ def analysed(setting: Setting) -> Statistics:
 
 
 def runs(setting: Setting) -> Iterator[Run]:
-    """Yield everything that is measured of a setting: the average at every memory size, the rest at the middle one."""
+    """Yield everything that is measured: objectives at every memory size, the rest at the middle one."""
     for workload_name, budgets in setting.budgets.items():
         middle = budgets[len(budgets) // 2]
         for budget, arrangement in product(budgets, ("shared", "separate")):
@@ -126,13 +128,13 @@ def runs(setting: Setting) -> Iterator[Run]:
             yield Run(workload_name, "average", "uninformed", 1000 * middle)
         if setting.method == "agms":
             yield Run(workload_name, "average", "parts", 1000 * middle)
-            for arrangement in ("shared", "separate"):
-                yield Run(workload_name, "largest", arrangement, 1000 * middle)
+            for budget, arrangement in product(budgets, ("shared", "separate")):
+                yield Run(workload_name, "largest", arrangement, 1000 * budget)
 
 
 def known_to(run: Run, statistics: Statistics) -> Statistics | None:
     """Return the statistics that a run is planned by."""
-    if run.arrangement == "uninformed":
+    if run.arrangement in ("uninformed", "product"):
         return None
     return statistics if run.arrangement == "parts" else replace(statistics, histograms={})
 
