@@ -64,6 +64,25 @@ def test_tables_of_postgresql_are_taken_in_and_asked():
     assert password not in done.stdout + done.stderr
 
 
+@pytest.mark.xdist_group("processes")
+def test_a_coordinator_outlives_a_site_that_is_killed_and_comes_back():
+    """Four processes. Rows of the lost site still count, a note names it, and it goes on from its last save."""
+    done = subprocess.run(
+        [sys.executable, FOLDER / "sites" / "run.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    whole, lost, back = re.split(r"\nsouth ", done.stdout)
+    calls = [number(re.search(r"calls: ([\d,]+) \(exact\)", part)[1]) for part in (whole, lost, back)]
+    assert calls[0] <= calls[1] < calls[2]
+    assert [count % 2000 for count in calls] == [0, 0, 0]  # whole batches of all sites, none of them twice
+    assert "note: site south cannot be read since 20" in lost
+    assert "note" not in whole + back
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("processes")
 def test_psql_asks_a_store_and_the_database_behind_it():
