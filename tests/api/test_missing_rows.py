@@ -199,3 +199,20 @@ def test_rows_that_an_ad_hoc_predicate_excludes_are_not_missing(seed):
     assert (high < 4 * number).all()
     pairs = state.answer(PAIRS + " WHERE r.x < 1000")
     assert pairs.high < 1.5 * pairs.value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_distinct_count_without_a_followed_row_allows_for_all_rows(seed):
+    """No key fits: 0 pairs are seen, and upper ends were 8 and 39, whatever the exact totals said."""
+    rng = np.random.default_rng(seed)
+    state = (
+        el.Workload(budget="3 KB", seed=seed)
+        .stream("r", "k BIGINT, x BIGINT")
+        .stream("s", "k BIGINT, y BIGINT")
+    )
+    state = state.query("n", PAIRS).plan().empty()
+    for name, counted in (("r", "x"), ("s", "y")):
+        state.update(name, {"k": rng.integers(0, 4, 3000), counted: rng.permutation(3000)})
+    found = state.answer("n")
+    assert (found.value, found.exact) == (0, False)
+    assert found.high >= 2_000_000  # about 2,250,000 pairs

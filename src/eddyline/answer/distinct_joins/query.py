@@ -12,7 +12,7 @@ from eddyline.answer.distinct_joins.reading import join_distinct
 from eddyline.answer.distinct_joins.samples import MOST_PAIRS, SketchedSide
 from eddyline.answer.distinct_joins.witnesses import PairCount
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.joins.missing import missing_of, relation_gaps
+from eddyline.answer.joins.missing import missing_of, relation_gaps, unseen_join
 from eddyline.answer.joins.sampled import held_join, in_second_stage
 from eddyline.answer.joins.sampled_values import sampled_quantities
 from eddyline.answer.sets.expression import SetReading
@@ -133,7 +133,9 @@ def answer_distinct_join(
         followed = count_followed(join, query, confidence)
         if followed.width == 0.0:
             return Estimate.exactly(planned.name, followed.seen, confidence, about)
-        followed = replace(followed, high=followed.high + _most_missing(snapshot, planned, join, query))
+        followed = replace(
+            followed, high=followed.high + _most_missing(snapshot, planned, query, join, confidence)
+        )
     if not planned.quantities and followed is None:
         return Estimate.unknown(planned.name, confidence, "sample", [*about, notes.NO_ROOM_FOR_PAIRS])
     sketched = None
@@ -144,7 +146,9 @@ def answer_distinct_join(
     return reading.told(planned.name, confidence, method, about)
 
 
-def _most_missing(snapshot: Snapshot, planned: PlannedQuery, join: Join, query: JoinDistinctQuery) -> float:
+def _most_missing(
+    snapshot: Snapshot, planned: PlannedQuery, query: JoinDistinctQuery, join: Join, confidence: float
+) -> float:
     """Return how many values may be counted only at rows that exact totals show and the sample does not.
 
     Every missing row of the join may bring a value of its own; where only the left side is counted, every missing row
@@ -154,9 +158,12 @@ def _most_missing(snapshot: Snapshot, planned: PlannedQuery, join: Join, query: 
     ad_hoc = EVERY_ROW in planned.totals
     read = {PAIRS: counted} | ({EVERY_ROW: counted.of_every_row()} if ad_hoc else {})
     quantities, known = sampled_quantities(join.only(read)), EVERY_ROW if ad_hoc else PAIRS
+    pairs = quantities[PAIRS]
     totals = [snapshot.weighed_total(each) for each in planned.totals.get(known, ())]
     gaps = relation_gaps(quantities[known], totals)
-    missing = missing_of(quantities[PAIRS], gaps, of_rows=ad_hoc).high
+    missing = missing_of(pairs, gaps, of_rows=ad_hoc).high
+    if totals and not np.any(pairs.values.probabilities[pairs.added != 0.0] < 1.0):
+        missing = max(missing, unseen_join(quantities[known], totals, confidence))
     if query.form == "semi" and gaps and gaps[0] is not None:
         return min(missing, max(gaps[0].short, 0.0) * gaps[0].exact)
     return missing
