@@ -83,3 +83,15 @@ def test_the_factor_is_that_of_the_first_element_that_does_not_fit(parts, budget
         if used > budget:
             break
     assert fitting.factor(parts, float(budget)) == wanted
+
+
+@pytest.mark.parametrize("span", [1 << 10, 1 << 17, 1 << 19, 1 << 21, 1 << 40])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("least", [0, -(1 << 16), (1 << 31) - (1 << 19) - 7])
+def test_many_values_are_numbered(span, kind, least):
+    info, rng = np.iinfo(kind), np.random.default_rng(span)
+    values = np.clip(rng.integers(0, span, 20_000) + least, info.min, info.max).astype(kind)
+    known, places = narrow_numbers(values)
+    wanted, inverse = np.unique(values, return_inverse=True)
+    assert np.array_equal(known, wanted)
+    assert np.array_equal(places, inverse)

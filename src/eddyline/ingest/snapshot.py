@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from eddyline.sample.reduction import bytes_of, shrink_to_fit
 from eddyline.sample.state import Roster, SampleState, under_one_roster
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # A memo caches results that were computed from an immutable value.
 #
@@ -92,10 +88,14 @@ class Memo:
 # Samples within their budgets: the second stage at the first overflow, a reduction at every later one.
 
 
-def settle(snapshots: "Sequence[Snapshot]") -> "list[Snapshot]":
-    """Return snapshots whose samples fit their budgets together: one state, or the panes of a window."""
-    settled = list(snapshots)
-    for planned in snapshots[0].layout.samples if snapshots else ():
+def settle_samples(snapshots: "list[Snapshot]") -> "list[Snapshot]":
+    """Return snapshots whose samples fit their budgets together: one state, or the panes of a window.
+
+    The given list is emptied: what only it holds is freed as soon as it is replaced.
+    """
+    settled = snapshots.copy()
+    snapshots.clear()
+    for planned in settled[0].layout.samples if settled else ():
         name, spec = planned.id, planned.spec
         if any(each.samples[name].grouped for each in settled) or (
             bytes_of([each.samples[name] for each in settled]) > spec.budget
@@ -107,11 +107,7 @@ def settle(snapshots: "Sequence[Snapshot]") -> "list[Snapshot]":
             if bytes_of(states) > left:
                 states = shrink_to_fit(states, left)
                 return_freed(spec.kept_budget)
-            settled = [each.under(name, states[0].rosters) for each in settled]
-            settled = [
-                replace(each, samples={**each.samples, name: state})
-                for each, state in zip(settled, states, strict=True)
-            ]
+            settled = [each.lowered(name, state) for each, state in zip(settled, states, strict=True)]
     return settled
 
 
@@ -150,7 +146,7 @@ class PaneSet:
             return self
         oldest = newest - self.group.window.panes
         numbers = [number for number in sorted(panes) if number >= oldest]
-        settled = settle([panes[number] for number in numbers])
+        settled = settle_samples([panes[number] for number in numbers])
         return type(self)(self.group, newest, dict(zip(numbers, settled, strict=True)))
 
     def plus_pass(self, newest: int | None, added: Mapping[int, Accumulator], empty: "Snapshot") -> Self:
@@ -290,8 +286,10 @@ class Snapshot:
             panes, newest = windows[pane.group], partial.newest.get(pane.group)
             empty = self.empty(panes.group.layout, panes.sample_states)
             windows[pane.group] = panes.plus_pass(newest, added, empty)
-        whole = self.plus_accumulated(partial.whole).tallied(stream, partial.tally)
-        return replace(whole.settled() if settle else whole, windows=windows)
+        whole = [self.plus_accumulated(partial.whole).tallied(stream, partial.tally)]
+        if settle:
+            whole = settle_samples(whole)
+        return replace(whole[0], windows=windows)
 
     def floor(self, stream: str) -> int | None:
         """Return the event time (microseconds) before which rows of a stream are late for every window."""
@@ -329,8 +327,11 @@ class Snapshot:
 
     def under(self, name: str, rosters: tuple[Roster, ...]) -> "Snapshot":
         """Return the snapshot with a sample under lower rosters: sketches of unfollowed keys get what it drops."""
+        return self.lowered(name, self.samples[name].under(rosters))
+
+    def lowered(self, name: str, lowered: SampleState) -> "Snapshot":
+        """Return the snapshot with what a sample is under lower rosters."""
         state, planned = self.samples[name], self.layout.sample(name)
-        lowered = state.under(rosters)
         result = replace(self, samples={**self.samples, name: lowered})
         if not state.grouped or all(map(_same_length, state.dictionaries, lowered.dictionaries)):
             return result
@@ -372,7 +373,7 @@ class Snapshot:
 
     def settled(self) -> "Snapshot":
         """Return the snapshot with every sample within its budget."""
-        return settle([self])[0]
+        return settle_samples([self])[0]
 
     def with_sketches(
         self,

@@ -195,6 +195,52 @@ def locate(known: np.ndarray, values: np.ndarray, places: np.ndarray) -> None:
         places[i] = at
 
 
+# Integers that lie close together are numbered by a bit for each integer of their span, without sorting them.
+
+
+@inlined
+def _ones(word: np.uint64) -> np.int64:
+    """Return how many bits of a word are set."""
+    word -= (word >> _U(1)) & _U(0x5555555555555555)
+    word = (word & _U(0x3333333333333333)) + ((word >> _U(2)) & _U(0x3333333333333333))
+    word = (word + (word >> _U(4))) & _U(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * _U(0x0101010101010101)) >> _U(56))
+
+
+@kernel("bits", "before")
+def mark_values(values: np.ndarray, least: int, bits: np.ndarray, before: np.ndarray) -> int:
+    """Set the bit of each value less the least one, and write how many bits the words before each have; return all.
+
+    bits: uint64, zero; before: as many numbers.
+    """
+    for i in range(len(values)):
+        at = _U(values[i] - least)
+        bits[at >> _U(6)] |= _U(1) << (at & _U(63))
+    number = 0
+    for word in range(len(bits)):
+        before[word] = number
+        number += _ones(bits[word])
+    return number
+
+
+@kernel("places", "known")
+def place_values(
+    values: np.ndarray,
+    least: int,
+    bits: np.ndarray,
+    before: np.ndarray,
+    places: np.ndarray,
+    known: np.ndarray,
+) -> None:
+    """Write the place of each value among the distinct ones, whose bits are set, and these, ascending."""
+    for i in range(len(values)):
+        at = _U(values[i] - least)
+        word = at >> _U(6)
+        place = before[word] + _ones(bits[word] & ((_U(1) << (at & _U(63))) - _U(1)))
+        places[i] = place
+        known[place] = values[i]
+
+
 # Which values of a link are followed: a hash in [0, 1) against the value's inclusion probability.
 
 

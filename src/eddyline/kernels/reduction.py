@@ -68,3 +68,11 @@ def add_costs(  # noqa: C901 - one loop over values
             part[SQUARES] += term * term
         for place in range(len(part)):
             sums[place] += part[place]
+
+
+@kernel("least")
+def least_at(factors: np.ndarray, left_out: np.ndarray, places: np.ndarray, least: np.ndarray) -> None:
+    """Lower the numbers at the places of entries to the factors of these, except of those that are left out."""
+    for i in range(len(places)):
+        if not left_out[i] and factors[i] < least[places[i]]:
+            least[places[i]] = factors[i]

@@ -215,7 +215,7 @@ class Dictionary:
         labels = {key: self.labels[keys[key]] for key in spec.labelled}
         codes = {key: each.codes for key, each in labels.items()}
         totals = [self.totals[1 + m] for m in (-1, *measures)]
-        return folded(spec, [*elements, *map(_narrow, words)], totals, codes, labels)
+        return folded(spec, [*elements, *map(_narrow, words)], totals, codes, labels, may_be_sorted=True)
 
     def same(self, other: "Dictionary") -> bool:
         """Return whether both hold the same elements with the same totals."""
@@ -350,19 +350,25 @@ def folded(
     totals: Sequence[np.ndarray],
     codes: Mapping[int, IntArray],
     labels: Mapping[int, Labels],
+    *,
+    may_be_sorted: bool = False,
 ) -> Dictionary:
     """Return the dictionary of rows in any order: equal elements added up, elements not to be held left out.
 
-    codes: those among which the labelled keys of the elements are places.
+    codes: those among which the labelled keys of the elements are places. may_be_sorted: columns that are in order
+    already become those of the dictionary, without a copy.
     """
     if spec.counted:
         held = counted_rows(spec, elements[spec.keys :])
         elements, totals = [each[held] for each in elements], [each[held] for each in totals]
-    order, first = order_of(elements, len(totals[0]))
-    starts = np.flatnonzero(first)
-    at = order[starts]
-    columns, sums = [each[at] for each in elements], [_sums(each, order, starts) for each in totals]
-    used = np.zeros(len(starts), dtype=np.bool_)
+    if may_be_sorted and _are_ascending(elements, len(totals[0])):
+        columns, sums = list(elements), list(totals)
+    else:
+        order, first = order_of(elements, len(totals[0]))
+        starts = np.flatnonzero(first)
+        at = order[starts]
+        columns, sums = [each[at] for each in elements], [_sums(each, order, starts) for each in totals]
+    used = np.zeros(len(sums[0]), dtype=np.bool_)
     if spec.wide:
         sums = list(_carried(spec, np.stack(sums, dtype=np.int64)))
     for each in sums:

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.kernels.elements import find_places, locate, sort_by_word, unite
+from eddyline.kernels.elements import (
+    find_places,
+    locate,
+    mark_values,
+    place_values,
+    sort_by_word,
+    unite,
+)
 from eddyline.kernels.groups import order_by_place
 
 # Sorted values. numpy's own `unique` hashes integers, which takes ten times as long as sorting them.
@@ -17,6 +24,8 @@ MOST_CELLS = 1 << 22
 """The most cells of tables that are held at once."""
 FEW = 1 << 13
 """Fewer entries are not worth a kernel: a process that answers little never loads numba."""
+_BITS = 64
+"""Integers with at most this many in their span for each are numbered by bits: at most 12 bytes for each entry."""
 _SPREAD, _SMALL = 32, 1 << 16
 """A table of integers has at most this many cells per entry, and may always have this many in all."""
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -212,6 +221,12 @@ def narrow_numbers(values: np.ndarray, *, is_sorted: bool = False) -> tuple[np.n
         np.cumsum(first, out=out)
         out -= 1
         return values[first], out
+    if span <= _BITS * len(values) and span > MOST_CELLS // _BITS:
+        bits = np.zeros(span // 64 + 1, dtype=np.uint64)
+        before = np.empty(len(bits), dtype=out.dtype)
+        known = np.empty(mark_values(values, least, bits, before), dtype=values.dtype)
+        place_values(values, least, bits, before, out, known)
+        return known, out
     if not fits_a_table(span, len(values)):
         order, first = order_of([values], len(values))
         places: np.ndarray = np.cumsum(first, dtype=out.dtype)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.kernels.reduction import COSTS, LEFT, SQUARES, VARIANCE, add_costs
+from eddyline.kernels.reduction import COSTS, LEFT, SQUARES, VARIANCE, add_costs, least_at
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
 from eddyline.sample.messages import Messages, add, added, sampled_messages, set_values
-from eddyline.sample.packing import chunks, places_among, united
+from eddyline.sample.packing import BoolArray, chunks, places_among, return_freed, united
 from eddyline.sample.spec import COUNT, Quantity, Shape
 from eddyline.sample.state import (
     ENTRY_BYTES,
@@ -121,7 +121,7 @@ def reduced(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
         total = total.combined(pane)
     held = [(place, d) for pane in panes for place, d in enumerate(pane.dictionaries)]
     classes = [
-        _Class.of(link, total.rosters[link], [d for _, d in held]) for link in range(len(total.spec.seeds))
+        _Class(link, total.rosters[link], [d for _, d in held]) for link in range(len(total.spec.seeds))
     ]
     nulls = [_Nulls(total.nulls(place), d) for place, d in enumerate(total.dictionaries)]
     for join in _joins(total, total.spec.shapes):
@@ -154,6 +154,7 @@ def _joins(total: SampleState, shapes: Iterable[Shape]) -> Iterator[Join]:
         if known is not None:
             join.share(known)
         known = None  # nothing of the earlier query is held while this one is read, except what both share
+        return_freed(total.nbytes)
         yield join
         known = join
 
@@ -179,10 +180,13 @@ def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
         del share
     messages.forget()
     read = [k for k, mine in enumerate(messages.relations) if not mine.only_decides]
-    known, totals = _relation_shares(messages, read, [len(each) for each in join.values])
+    known, totals = _relation_shares(messages, read)
     del messages  # the next step needs as much memory again
     if total == 0.0:
-        shares = [_expected_shares(rows, len(read)) for rows in known]
+        shares = [
+            _expected_shares(rows[:, : len(each)], len(read))
+            for rows, each in zip(known, join.values, strict=True)
+        ]
     links = [
         _Link(join, variable, rosters[link], shares[variable], known[variable])
         for variable, link in enumerate(shape.classes)
@@ -193,7 +197,8 @@ def _cost(join: Join, rosters: Sequence[Roster]) -> Record:
 class _Link(NamedTuple):
     """One link of a query in a reduction to a roster: its values, and the share of each in the answer.
 
-    known: its shares of the rows of each relation that is read, 0 for relations without this link.
+    known: its shares of the rows of each relation that is read, 0 for relations without this link; those of the
+    places for NULL come after them.
     """
 
     join: Join
@@ -276,23 +281,19 @@ def _expected_shares(known: np.ndarray, relations: int) -> FloatArray:
     return np.asarray(product / (float(product.sum()) or 1.0))
 
 
-def _relation_shares(
-    messages: Messages, read: Sequence[int], sizes: Sequence[int]
-) -> tuple[list[np.ndarray], list[float]]:
-    """Return (for each link, each value's share of the rows of each relation; the number of rows of each)."""
-    known, totals = [np.zeros((len(read), size)) for size in sizes], []
+def _relation_shares(messages: Messages, read: Sequence[int]) -> tuple[list[np.ndarray], list[float]]:
+    """Return (for each link, each place's share of the rows of each relation; the number of rows of each)."""
+    known, totals = [np.zeros((len(read), size)) for size in messages.sizes], []
     for row, relation in enumerate(read):
-        mine = messages.relations[relation]
-        held = {variable: np.zeros(messages.sizes[variable]) for variable in mine.variables}
-        total = 0.0
+        mine, total = messages.relations[relation], 0.0
         for at in chunks(len(mine.weights)):
             scaled = messages.scaled_weights(relation, at)
             total += float(scaled.sum())
             for variable, places in zip(mine.variables, mine.places, strict=True):
-                add(scaled, places[at], held[variable])
+                add(scaled, places[at], known[variable][row])
         totals.append(total or 1.0)
-        for variable, sums in held.items():
-            np.divide(sums[: sizes[variable]], totals[-1], out=known[variable][row])
+        for variable in mine.variables:
+            known[variable][row] /= totals[-1]
     return known, totals
 
 
@@ -330,13 +331,13 @@ class _Nulls:
 class _Class:
     """The held values of one link class, what they cost and what they are worth."""
 
-    def __init__(self, link: int, roster: Roster, values: np.ndarray, costs: FloatArray) -> None:
+    def __init__(self, link: int, roster: Roster, held: Sequence[Dictionary]) -> None:
         self.link = link
         self.roster = roster
-        self.values = values
-        self.costs = costs
-        self.squares = np.zeros(len(values))
-        self.worth = np.zeros(len(values))
+        self.parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
+        self.values = united([d.index(key)[0] for d, key in self.parts])[0]
+        self.squares = np.zeros(len(self.values))
+        self.worth = np.empty(0)
         self.typical = 0.0
 
     @property
@@ -349,44 +350,53 @@ class _Class:
         """The inclusion probability of each value, before the reduction."""
         return self.roster.rates_of_held(self.values)
 
-    @classmethod
-    def of(cls, link: int, roster: Roster, held: Sequence[Dictionary]) -> "_Class":
-        """Return the class with the bytes of the elements that hold each value."""
-        parts = [(d, key) for d in held for key, own in enumerate(d.spec.classes) if own == link]
-        values, where = united([d.index(key)[0] for d, key in parts])
-        costs = np.full(len(values), float(ENTRY_BYTES))
-        for (dictionary, key), at in zip(parts, where, strict=True):
-            elements = added(~dictionary.is_null(key), dictionary.index(key)[1], len(at)).astype(np.float64)
-            costs[at] += elements * dictionary.element_bytes
-        return cls(link, roster, values, costs)
+    @property
+    def costs(self) -> FloatArray:
+        """The bytes of each value's own entry and of the elements that hold it."""
+        costs = np.full(len(self.values), float(ENTRY_BYTES))
+        for dictionary, key in self.parts:
+            values, places = dictionary.index(key)
+            elements = added(~dictionary.is_null(key), places, len(values)).astype(np.float64)
+            elements *= dictionary.element_bytes
+            costs[places_among(self.values, values)] += elements
+        return costs
 
     def add(self, values: np.ndarray, shares: FloatArray, weight: float) -> None:
         """Add the squared shares of values in an answer."""
-        self.squares[places_among(self.values, values)] += weight * shares**2
+        squares = shares**2
+        squares *= weight
+        if len(values) == len(self.values):  # all of them: values of an answer are held
+            self.squares += squares
+        else:
+            self.squares[places_among(self.values, values)] += squares
 
     def settle(self) -> None:
-        """Compute the worth of each value per byte, and the expected worth of an unknown value."""
-        if len(self.values) == 0:
-            return
-        worth = np.sqrt(self.squares / self.costs)
+        """Compute the worth of each value per byte, and the expected worth of an unknown value.
+
+        After that only the worth is held.
+        """
+        worth = self.squares / (costs := self.costs)
+        np.sqrt(worth, out=worth)
         counted = np.ones(len(worth), dtype=np.bool_)
         typical = mean = 0.0
-        probabilities = self.probabilities
-        for _ in range(6):
-            number = float((1.0 / probabilities)[counted].sum())
-            squares = float((self.squares / probabilities)[counted].sum())
-            costs = float((self.costs / probabilities)[counted].sum())
-            typical = np.sqrt(squares / costs) if costs > 0 else 0.0
+        probabilities = None if self.roster.follows_all else self.probabilities
+        for _ in range(6 if len(worth) else 0):
+            number = float(_over(np.broadcast_to(1.0, len(worth)), probabilities, counted).sum())
+            squares = float(_over(self.squares, probabilities, counted).sum())
+            bytes_ = float(_over(costs, probabilities, counted).sum())
+            typical = np.sqrt(squares / bytes_) if bytes_ > 0 else 0.0
             mean = squares / number if number > 0 else 0.0
             counted = worth <= _THETA * typical
         self.typical = max(_BASE_SHARE * float(typical), 1e-300)
-        plain = (worth < _OWN_ENTRY * self.typical) | (self.squares <= _MORE * mean)
-        self.worth = np.where(plain, self.typical, worth)
+        worth[(worth < _OWN_ENTRY * self.typical) | (self.squares <= _MORE * mean)] = self.typical
+        self.worth, self.squares = worth, np.empty(0)
 
     @property
     def times(self) -> FloatArray:
         """The factor from which on each value is followed."""
-        return self.hashes / self.worth
+        times = self.hashes
+        times /= self.worth
+        return times
 
     def lowered(self, threshold: float) -> Roster:
         """Return the roster under a factor."""
@@ -397,6 +407,11 @@ class _Class:
         wanted = np.minimum(self.probabilities[own], np.maximum(threshold * self.worth[own], base))
         followed = self.roster.hashes(values) < wanted
         return make_roster(self.roster.seed, base, values[followed], wanted[followed])
+
+
+def _over(column: FloatArray, probabilities: FloatArray | None, counted: BoolArray) -> FloatArray:
+    """Return the counted entries of a column, each over its probability; probabilities: None if all are 1."""
+    return column[counted] if probabilities is None else column[counted] / probabilities[counted]
 
 
 def _threshold(
@@ -422,8 +437,7 @@ def _threshold(
             if link >= 0:
                 values, places = dictionary.index(key)
                 earliest = np.full(len(values), np.inf)
-                there = ~dictionary.is_null(key)
-                np.minimum.at(earliest, places[there], part.factors[there])
+                least_at(part.factors, dictionary.is_null(key), places, earliest)
                 where = places_among(classes[link].values, values)
                 first[link][where] = np.minimum(first[link][where], earliest)
     for part in entries([]):
@@ -456,7 +470,7 @@ def _raise(message: FloatArray) -> FloatArray:
 
 
 def _raised_messages(join: Join, quantity: Quantity) -> Messages:
-    factors = [1.0 / each for each in join.probabilities]
+    factors = [each if np.all(each == 1.0) else 1.0 / each for each in join.probabilities]
     return Messages(join.relations(quantity), join, factors, _raise, absolute=True)
 
 
