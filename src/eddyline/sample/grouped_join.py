@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PlanError
-from eddyline.sample.grouped_messages import GroupedMessages, Ordered
+from eddyline.sample.grouped_messages import GroupedMessages, Leaves, Ordered
 from eddyline.sample.join import Join, behind, different_quantities
 from eddyline.sample.messages import bound_of
 from eddyline.sample.packing import BoolArray, IntArray, numbered
@@ -89,7 +89,8 @@ class GroupedJoin:
             )
         self.strides = [prod(sizes[:k]) for k in range(len(sizes))]
         self.sizes = join.sizes
-        self._ordered: dict[tuple[int, int | None], IntArray] = {}
+        self._ordered: Ordered = {}
+        self._leaves: Leaves = {}
 
     def ask(self, quantities: Sequence[Quantity]) -> None:
         """Read other quantities of the same relations and groups."""
@@ -195,7 +196,9 @@ class GroupedJoin:
             self._counted_once(link) if own else 1.0 / rates[:, None]
             for link, (rates, own) in enumerate(zip(self.join.probabilities, own_rate, strict=True))
         ]
-        return self._messages(self._weights, factors, self._ordered)
+        made = self._messages(self._weights, factors, self._ordered)
+        made.leaves = self._leaves
+        return made
 
     def _counted_once(self, link: int) -> np.ndarray:
         """Return 1 for each place of a link, 0 for sampled NULLs."""

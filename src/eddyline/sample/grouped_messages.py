@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Ordered = dict[tuple[int, int | None], IntArray]
 """For a relation and a link, the elements with nonzero weight, in the order of their places there."""
+Leaves = dict[tuple[int, int], Carried]
+"""For a relation with one link and that link, what it holds there, which no factor changes."""
 
 
 class GroupedMessages:
@@ -57,6 +59,7 @@ class GroupedMessages:
         self._sent: dict[tuple[int, int], Carried] = {}
         self._passed: dict[tuple[int, int], Carried] = {}
         self._ordered = {} if ordered is None else ordered
+        self.leaves: Leaves = {}
 
     def members(self, variable: int) -> list[int]:
         """Return the relations that meet at a link."""
@@ -86,9 +89,10 @@ class GroupedMessages:
 
     def own(self, relation: int, variable: int) -> Carried:
         """Return what a relation holds at the places of a link."""
-        if (relation, variable) not in self._own:
-            self._own[relation, variable] = self._gathered(relation, variable)
-        return self._own[relation, variable]
+        held = self.leaves if len(self.relations[relation].variables) == 1 else self._own
+        if (relation, variable) not in held:
+            held[relation, variable] = self._gathered(relation, variable)
+        return held[relation, variable]
 
     def _turns_of(self, relation: int, variable: int) -> list[Turn]:
         """Return how a relation's message to a link is transformed, for each quantity."""

@@ -494,12 +494,7 @@ def _averaged(query: GroupQuery, part: FormulaPart) -> Query:
 def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
     """Return the groups of a join that the sample shows, with intervals."""
     planned, confidence = whole_join.planned, whole_join.confidence
-    sampled = SampledGroups(
-        whole_join.grouped, names, own_links(query, whole_join.grouped), whole_join.missed.surprises
-    )
-    shown = sampled.sums[ROWS] > 0
-    compared = int(shown.sum()) * len(query.measures)
-    sure = of_each(confidence, compared) if simultaneous else confidence
+    surprises = whole_join.missed.surprises
     asked = [_asked(whole_join, query, i) for i in range(len(query.aggregates))]
     rows = GroupAggregate("count", {"count": ROWS}, _ends(whole_join.read("count", {"count": ROWS})))
     quotients = [_average_of(query, part) for part in query.averages]
@@ -507,6 +502,11 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         (GroupAggregate("avg", own, differences=whole_join.differences("avg", own)), None)
         for own in quotients
     ]
+    # the whole join is read before its groups, so that what both need is not held at the same time
+    sampled = SampledGroups(whole_join.grouped, names, own_links(query, whole_join.grouped), surprises)
+    shown = sampled.sums[ROWS] > 0
+    compared = int(shown.sum()) * len(query.measures)
+    sure = of_each(confidence, compared) if simultaneous else confidence
     *read, counted = sampled.read([*(each for each, _ in asked), rows], sure)
     wholes = [whole_join.read(each.function, each.quantities) for each, _ in asked]
     if isinstance(planned, AdHocQuery):

@@ -1,7 +1,6 @@
 """Groups of a sampled join: the interval of each group's aggregates, and the groups that are not shown."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor, hypot, inf
@@ -136,10 +135,8 @@ class SampledGroups:
             for each, ratio in zip(aggregates, ratios, strict=True)
             if ratio is not None
         ]
-        with ThreadPoolExecutor(1) as beside:
-            least = beside.submit(lambda: self.least)  # does not need the moments, and takes as long
-            moments = self.entries.moments(*asked)
-            least.result()
+        _ = self.least  # before the moments, whose entries then do not take memory at the same time
+        moments = self.entries.moments(*asked)
         of_sums, of_ratios = dict(zip(sums, moments, strict=False)), iter(moments[len(sums) :])
         return [
             self._sum(each, of_sums[self.column(each.quantities[each.counted])], confidence)

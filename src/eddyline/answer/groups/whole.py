@@ -55,7 +55,8 @@ class WholeJoin:
         ]
         key = (function, *parts)
         if key not in self._known:
-            self._known[key] = self._made(function, quantities)
+            # without what was read: it takes memory, and no sketch is read next to groups
+            self._known[key] = dataclasses.replace(self._made(function, quantities), quantities={})
         return self._known[key]
 
     @cached_property
