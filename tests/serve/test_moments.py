@@ -4,6 +4,9 @@ import psycopg
 import pytest
 
 import eddyline as el
+from eddyline.api.store_tables import Follower
+from eddyline.ingest.snapshot import Memo
+from eddyline.store import Reader
 from tests.serve.conftest import serving
 from tests.serve.postgres import shop
 from tests.serve.waiting import until
@@ -41,6 +44,23 @@ def test_http_answers_as_of_an_epoch_and_since_one(moved):
         assert [each["query"] for each in every] == list(now.snapshot.layout.query_names)
         groups = next(each for each in every if each["query"] == "by_region")
         assert len(groups["groups"]) == len(then.answer("by_region"))
+
+
+def test_an_earlier_epoch_is_read_once(moved, monkeypatch):
+    where, old, new = moved
+    follower, read = Follower(where), []
+    state = follower.look().state
+    load = Reader.load
+    monkeypatch.setattr(Reader, "load", lambda reader, number: read.append(number) or load(reader, number))
+    for _ in range(3):
+        assert state.past(old).answer("money").value == el.open(where, as_of=old).answer("money").value
+        assert state.past("2100-01-01").origin.freshness.epoch == new
+    assert read.count(old) == 1 + 3  # the follower's own, and those of el.open
+    monkeypatch.setattr(follower, "_earlier", Memo(64, 8 * state.past(old).nbytes - 8))
+    read.clear()
+    for _ in range(2):
+        state.past(old)
+    assert read == [old, old]  # a state that is too large is not kept
 
 
 def test_http_refuses_a_moment_that_is_not_kept_without_naming_folders(moved):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 import pyarrow as pa
@@ -29,7 +29,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import projection_of
 from eddyline.plan.layout import Layout
 from eddyline.plan.statistics import Statistics
-from eddyline.store import Epoch, Reader, SourcePosition, Store, difference, without_secrets
+from eddyline.store import Commit, Epoch, Reader, SourcePosition, Store, difference, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,19 +146,29 @@ def state_at(reader: Reader, as_of: int | str | datetime | None = None) -> State
     """Return the state of a store at a moment: an epoch by its number, also as a string, or a time."""
     if as_of is None:
         epoch = reader.latest()
-    elif isinstance(as_of, int) or (isinstance(as_of, str) and as_of.isdecimal()):
+    elif is_number(as_of):
         epoch = reader.at(int(as_of))
     else:
-        epoch = reader.as_of(_seconds(as_of))
+        epoch = reader.as_of(seconds_of(as_of))
     state = state_of(epoch)
     state.past = lambda moment: state_at(reader, moment)
     return state
 
 
-def _seconds(moment: str | datetime) -> float:
+def number_of(reader: Reader, moment: int | str | datetime, newest: Commit) -> int:
+    """Return the number of the epoch that a moment names. newest: the current commit of the store."""
+    return int(moment) if is_number(moment) else reader.number_as_of(seconds_of(moment), newest)
+
+
+def is_number(moment: int | str | datetime) -> TypeGuard[int | str]:
+    """Return whether a moment is the number of an epoch, and not a time."""
+    return isinstance(moment, int) or (isinstance(moment, str) and moment.isdecimal())
+
+
+def seconds_of(moment: int | str | datetime) -> float:
     """Return a time in seconds since 1970; a time without a zone is UTC."""
     try:
-        read = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
+        read = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except (ValueError, TypeError):
         raise StoreError(
             f"as_of={moment!r} is not a time: write for example '2026-01-31 12:00', or the number of an epoch."

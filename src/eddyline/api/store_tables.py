@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.query import SCHEMA, groups_table
-from eddyline.api.jobs import open_state, state_at, state_of
+from eddyline.api.jobs import number_of, open_state, state_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, StoreError
+from eddyline.ingest.snapshot import Memo
 from eddyline.plan.size.specs import checked_confidence
-from eddyline.store import Reader
+from eddyline.store import Commit, Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,12 +143,18 @@ class Sighting:
         return (self.stamp, self.writer, self.problem) != (other.stamp, other.writer, other.problem)
 
 
+_MOST_EARLIER, _EARLIER_BYTES = 64, 512 << 20
+"""Earlier states that a follower keeps, and their bytes together: chosen; one of more than an eighth is not kept."""
+
+
 class Follower:
     """A reader that repeatedly reads a store. It never writes and never raises for a store with a problem."""
 
     def __init__(self, store: str | os.PathLike[str]) -> None:
         self.reader = Reader(store)
         self._seen = Sighting()
+        self._newest: Commit | None = None
+        self._earlier = Memo(_MOST_EARLIER, _EARLIER_BYTES)
         self._was_gone = False
 
     def look(self) -> Sighting:
@@ -170,18 +177,24 @@ class Follower:
     def _state_at(self, number: int) -> State | None:
         """Return the state of an epoch, None if it was collected meanwhile: the next read finds a newer one."""
         try:
-            state = state_at(self.reader, number)
+            epoch = self.reader.at(number)
+            state = state_of(epoch)
         except EddylineError:
             if self.reader.current() == number:
                 raise
             return None
-        state.past = self._past
+        self._newest, state.past = epoch.commit, self._past
         return state
 
     def _past(self, moment: int | str) -> State:
-        """Return the state at a moment; errors name the store without its folders."""
+        """Return the state at a moment, read once; errors name the store without its folders."""
         try:
-            return state_at(self.reader, moment)
+            newest = self._newest or self.reader.latest().commit
+            number = number_of(self.reader, moment, newest)
+            key = (number, self.reader.file_stamp(number))
+            return self._earlier.recall(
+                key, lambda: state_of(self.reader.at(number)), lambda state: state.nbytes
+            )
         except EddylineError as error:
             raise type(error)(self.without_path(str(error))) from error
 

@@ -151,6 +151,11 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     kept: tuple[Kept, ...] = ()
     rebuilt: int = 0
 
+    @property
+    def time(self) -> float:
+        """The time when its last batch was committed, in seconds since 1970; 0 before the first."""
+        return max((at.last_commit_time for at in self.sources.values()), default=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
@@ -171,7 +176,7 @@ class Epoch:
     @property
     def time(self) -> float:
         """The time when its last batch was committed, in seconds since 1970; 0 before the first."""
-        return max((at.last_commit_time for at in self.commit.sources.values()), default=0.0)
+        return self.commit.time
 
 
 def make_epoch(commit: Commit, sections: Mapping[str, Content]) -> Epoch:

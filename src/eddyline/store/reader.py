@@ -17,6 +17,7 @@ from eddyline.store.layout import (
     NEWEST,
     POINTER_LENGTH,
     TEMPORARY,
+    Commit,
     Epoch,
     Pointer,
     decode,
@@ -136,10 +137,15 @@ class Reader:
     def as_of(self, time: float) -> Epoch:
         """Return the state at a time (seconds since 1970): the newest kept epoch that was committed by then."""
         newest = self.latest()
+        number = self.number_as_of(time, newest.commit)
+        return newest if number == newest.number else self.at(number)
+
+    def number_as_of(self, time: float, newest: Commit) -> int:
+        """Return the number of the epoch of a time, from the list of kept epochs in the newest commit."""
         if newest.time <= time:
-            return newest
+            return newest.epoch
         there = set(epoch_numbers(self.names()))
-        kept = [each for each in newest.commit.kept if each.number in there]
+        kept = [each for each in newest.kept if each.number in there]
         older = [each for each in kept if each.time <= time]
         if not older:
             first = min((each.time for each in kept), default=newest.time)
@@ -147,7 +153,13 @@ class Reader:
                 f"the store {self.where} keeps no epoch from {_written(time)} or before; its oldest one is of "
                 f'{_written(first)}. Keep more by a rule in [run], such as keep = "hourly for 7 days, daily for 90".'
             )
-        return self.at(max(each.number for each in older))
+        return max(each.number for each in older)
+
+    def file_stamp(self, number: int) -> str:
+        """Return what distinguishes the file of an epoch from one of another store, empty if it is not there."""
+        with self._told(), contextlib.suppress(FileNotFoundError):
+            return self.files.stamp(epoch_name(number))
+        return ""
 
     def load(self, number: int) -> Epoch:
         """Return an epoch whatever CURRENT names, or raise OSError, CorruptState or FormatVersion."""
