@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -31,11 +31,13 @@ from eddyline.errors import EddylineError, PlanError, UnsupportedQuery
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
+from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
 from eddyline.sql.around.parts import BIGINT, Part, PartColumn, Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
 from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone, with_times
 from eddyline.sql.arrow_values import python_rows, to_arrow
 from eddyline.sql.clauses import rows_are_not_kept
+from eddyline.sql.moments import marked_query
 from eddyline.sql.query import ENDS
 from eddyline.sql.row_sample import WEIGHT, RowSample, asks_for_rows, read_row_sample
 
@@ -51,13 +53,22 @@ _WHOLE_FLOATS = 2**53
 
 @dataclass(frozen=True)
 class Question:
-    """A SQL string for a snapshot; answer: answers one of its parts at the requested confidence."""
+    """A SQL string for a snapshot; answer: answers one of its parts at the requested confidence.
+
+    earlier: plans of earlier moments, by the suffix that marks the names of their streams and queries.
+    """
 
     snapshot: Snapshot
     answer: Answerer
     confidence: float
     now: datetime
     depth: int = 0
+    earlier: Mapping[str, Layout] = field(default_factory=dict)
+
+    def shared_confidence(self, text: str) -> float:
+        """Return the confidence of each estimate at which those of all parts together have that of the question."""
+        number = sum(column.estimate for part in self._read(text).parts for column in part.columns)
+        return min(1 - (1 - self.confidence) / max(number, 1), HIGHEST_CONFIDENCE)
 
     def table(self, text: str, *, intervals: bool) -> pa.Table:
         """Return the result of a SQL string. intervals: with the ends of its columns next to each."""
@@ -99,11 +110,18 @@ class Question:
 
     def _read(self, text: str) -> Around:
         """Return how a SQL string is split, parsed once if it does not depend on the time or on values."""
+        if self.earlier:
+            return self._taken_apart(text)
         known = self.snapshot.memo.recall(("sql", text), lambda: self._taken_apart(text))
         return known if known.lasting else self._taken_apart(text)
 
     def _taken_apart(self, text: str) -> Around:
-        return read_around(text, scene_of(self.snapshot.layout, self.now), self._values)
+        scene = replace(scene_of(self.snapshot.layout, self.now), together=bool(self.earlier))
+        for mark, layout in self.earlier.items():
+            streams = {f"{name}{mark}": columns for name, columns in declared(layout).items()}
+            views = {f"{each.name}{mark}": marked_query(each.query.text, mark) for each in layout.queries}
+            scene = replace(scene, streams={**scene.streams, **streams}, views={**scene.views, **views})
+        return read_around(text, scene, self._values)
 
     def _answered(self, part: Part, *, alone: bool) -> Estimate | Groups:
         try:
@@ -170,13 +188,13 @@ def result_to_dict(text: str, table: pa.Table, limit: int | None = None) -> dict
     """Return a result of `state.sql` as plain values, ready for JSON: columns, rows, and their metadata."""
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     columns = []
-    for field in table.schema:
-        known = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    for column in table.schema:
+        known = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
         exact = known.get("eddyline.exact")
         columns.append(
             {
-                "name": field.name,
-                "type": str(field.type),
+                "name": column.name,
+                "type": str(column.type),
                 "role": known.get("eddyline.role", _VALUE),
                 "exact": None if exact is None else exact == "true",
                 "interval": known.get("eddyline.interval"),

@@ -49,7 +49,7 @@ from eddyline.sample.packing import return_freed
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import columns_of
-from eddyline.sql.moments import split_moment
+from eddyline.sql.moments import Moment, mark_moments, moment_of_part, split_moment
 from eddyline.sql.parse import contributors_text
 from eddyline.types import SqlType
 
@@ -171,7 +171,14 @@ class State:
         intervals: each aggregate, and each monotone function of one, is followed by its ends, `<name>_low` and
         `<name>_high`. The schema's metadata has notes, the confidence, and which columns are exact. For a state of a
         store, `FROM orders VERSION AS OF 12` or `TIMESTAMP AS OF '2026-01-31 12:00'` (UTC) asks an epoch it keeps.
+        Aggregates of several moments may stand in one statement, such as the difference of two; the intervals of all
+        parts then hold together at the confidence.
         """
+        marked, moments = mark_moments(text)
+        if moments:
+            return self._between(
+                marked, moments, self._confidence(confidence), simultaneous, intervals=intervals
+            )
         text, moment = split_moment(text)
         if moment is not None:
             return self._at(moment).sql(
@@ -183,6 +190,28 @@ class State:
             return self.answer(part, confidence=at, simultaneous=simultaneous)
 
         return Question(self.snapshot, ask, at, datetime.now(UTC)).table(text, intervals=intervals)
+
+    def _between(
+        self,
+        text: str,
+        moments: Mapping[str, Moment],
+        confidence: float,
+        simultaneous: bool,
+        *,
+        intervals: bool,
+    ) -> pa.Table:
+        """Return the result of SQL whose tables are of several moments. moments: by the suffixes of their names."""
+        states = {moment: self._at(moment) for moment in moments.values()}
+        earlier = {mark: states[moment].snapshot.layout for mark, moment in moments.items()}
+
+        def ask(part: str) -> Any:
+            bare, moment = moment_of_part(part, moments)
+            state = self if moment is None else states[moment]
+            return state.answer(bare, confidence=each, simultaneous=simultaneous)
+
+        question = Question(self.snapshot, ask, confidence, datetime.now(UTC), earlier=earlier)
+        each = question.shared_confidence(text)
+        return question.table(text, intervals=intervals)
 
     def _at(self, moment: int | str) -> "State":
         if self.past is None:

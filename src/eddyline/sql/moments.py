@@ -1,6 +1,11 @@
-"""The moment that SQL asks about: `FROM orders VERSION AS OF 12`, `FROM orders TIMESTAMP AS OF '2026-01-31 12:00'`."""
+"""The moments that SQL asks about: `FROM orders VERSION AS OF 12`, `FROM orders TIMESTAMP AS OF '2026-01-31 12:00'`.
+
+A query of which every table is read at one moment is asked of that state. In any other, each table of an earlier moment
+gets a name of its own, `orders__at_12`, so that aggregates of several moments can stand in one statement.
+"""
 
 import re
+from collections.abc import Mapping
 
 import sqlglot
 from sqlglot import exp
@@ -10,13 +15,15 @@ from eddyline.errors import UnsupportedQuery
 from eddyline.sql.clauses import spelled_for_parser
 from eddyline.sql.expressions import fragment
 
+Moment = int | str
+"""The number of an epoch, or a time."""
 _AS_OF = re.compile(r"\bas\s+of\b", re.IGNORECASE)
 
 
-def split_moment(text: str) -> tuple[str, int | str | None]:
+def split_moment(text: str) -> tuple[str, Moment | None]:
     """Return SQL without AS OF, and the epoch or the time that it names; None for the current state.
 
-    All tables of a statement must be read at one moment: a join of rows of two moments cannot be answered.
+    All tables must be read at one moment: a join of rows of two moments cannot be answered.
     """
     if not isinstance(text, str) or _AS_OF.search(text) is None:
         return text, None
@@ -28,19 +35,83 @@ def split_moment(text: str) -> tuple[str, int | str | None]:
     if not versions:
         return text, None
     moments = {_moment(each) for each in versions}
-    own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    read = [each for each in tree.find_all(exp.Table) if each.name.lower() not in own]
-    if len(moments) > 1 or any(each.args.get("version") is None for each in read):
+    if len(moments) > 1 or any(each.args.get("version") is None for each in _tables_of(tree)):
         raise UnsupportedQuery(
-            "the tables of a query must all be read AS OF the same moment. For the difference of two moments use "
-            "state.change(), `eddyline ask STORE --since`, or the parameter since= over HTTP."
+            "the tables of an aggregate must all be read AS OF the same moment. Aggregates of two moments are compared "
+            "by state.sql, or state.change(), `eddyline ask STORE --since`, or the parameter since= over HTTP."
         )
-    for each in read:
+    for each in _tables_of(tree):
         each.set("version", None)
     return tree.sql(dialect="spark"), moments.pop()
 
 
-def _moment(version: exp.Version) -> int | str:
+def _tables_of(tree: exp.Expr) -> list[exp.Table]:
+    """Return the tables that are streams or planned queries, not WITH names."""
+    own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    return [each for each in tree.find_all(exp.Table) if each.name.lower() not in own]
+
+
+def mark_moments(text: str) -> tuple[str, dict[str, Moment]]:
+    """Return SQL in which tables of earlier moments have names of their own, and the moment of each of their suffixes.
+
+    No suffix if all tables are read at the same moment: `split_moment` has it then.
+    """
+    if not isinstance(text, str) or _AS_OF.search(text) is None:
+        return text, {}
+    try:
+        tree = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
+    except (SqlglotError, ValueError, RecursionError):
+        return text, {}
+    found = [(each, each.args.get("version")) for each in _tables_of(tree)]
+    if len({_moment(version) if version is not None else None for _, version in found}) < 2:
+        return text, {}
+    marked: dict[str, Moment] = {}
+    names = {table.name for table, _ in found}
+    for table, version in found:
+        if version is None:
+            continue
+        moment = _moment(version)
+        suffix = "__at_" + re.sub(r"\W+", "_", str(moment)).strip("_")
+        while marked.get(suffix, moment) != moment or any(name.endswith(suffix) for name in names):
+            suffix += "_"
+        marked[suffix] = moment
+        table.set("version", None)
+        _rename(table, suffix)
+    return tree.sql(dialect="spark"), marked
+
+
+def _rename(table: exp.Table, suffix: str) -> None:
+    """Give a table another name, and its own one as an alias, which its columns are read by."""
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+    table.set("this", exp.to_identifier(f"{table.name}{suffix}"))
+
+
+def marked_query(text: str, suffix: str) -> str:
+    """Return a planned query with a suffix to the names of all of its tables."""
+    tree = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
+    for table in _tables_of(tree):
+        _rename(table, suffix)
+    return tree.sql(dialect="spark")
+
+
+def moment_of_part(text: str, moments: Mapping[str, Moment]) -> tuple[str, Moment | None]:
+    """Return a part of a marked statement with the tables' own names, and the moment of all of its tables."""
+    read = {
+        table.name
+        for table in sqlglot.parse_one(spelled_for_parser(text), dialect="spark").find_all(exp.Table)
+    }
+    asked = {next((mark for mark in moments if name.endswith(mark)), None) for name in read}
+    if len(asked) > 1:
+        raise UnsupportedQuery(
+            "rows of two moments cannot be joined: join or subtract aggregates, each of one moment, such as SELECT a.n "
+            "- b.n FROM (SELECT COUNT(*) AS n FROM orders) a, (SELECT COUNT(*) AS n FROM orders VERSION AS OF 12) b."
+        )
+    mark = asked.pop() if asked else None
+    return (text, None) if mark is None else (text.replace(mark, ""), moments[mark])
+
+
+def _moment(version: exp.Version) -> Moment:
     value = version.expression
     if version.args.get("kind") != "AS OF" or not isinstance(value, exp.Literal):
         raise UnsupportedQuery(

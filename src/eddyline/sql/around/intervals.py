@@ -331,8 +331,13 @@ class _Followed:
         return found[0], found[1]
 
     def _of_two(self, node: exp.Binary) -> Interval | None:  # noqa: PLR0911 - one line per case
-        """Return the ends of a sum, difference, product or quotient of an estimate and a certain value."""
+        """Return the ends of a sum, difference, product or quotient of an estimate and a certain value.
+
+        Sums and differences of two estimates have ends only if the intervals of all parts hold together.
+        """
         left_certain, right_certain = self._is_certain(node.left), self._is_certain(node.right)
+        if not left_certain and not right_certain and all(part.together for part in self.parts):
+            return self._of_two_estimates(node)
         if left_certain == right_certain:
             return None
         inner = self._ends(node.right if left_certain else node.left)
@@ -356,6 +361,13 @@ class _Followed:
             return (two, one) if turned else (one, two)
         of_zero = exp.Null() if isinstance(node, exp.Div) else exp.Literal.number(0)
         return _by_sign(other, one, two, of_zero), _by_sign(other, two, one, of_zero)
+
+    def _of_two_estimates(self, node: exp.Binary) -> Interval | None:
+        one, other = self._ends(node.left), self._ends(node.right)
+        if one is None or other is None or not isinstance(node, exp.Add | exp.Sub):
+            return None
+        first, last = other if isinstance(node, exp.Add) else other[::-1]
+        return _op(type(node), one[0], first), _op(type(node), one[1], last)
 
 
 def _in_window(node: exp.Expr) -> bool:

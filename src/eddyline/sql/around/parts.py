@@ -54,12 +54,16 @@ class PartColumn:
 
 @dataclass(frozen=True)
 class Part:
-    """A supported query, and the table that its answer becomes; text: as the user would recognize it."""
+    """A supported query, and the table that its answer becomes; text: as the user would recognize it.
+
+    together: the intervals of all parts hold together at the confidence of the result.
+    """
 
     name: str
     text: str
     columns: tuple[PartColumn, ...]
     grouped: bool
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ class Taken:
         )
         columns = [PartColumn(name, group_types[name], estimate=False) for name in groups]
         columns += [PartColumn(name, kinds[name], estimate=True) for name in measures]
-        part = Part(f"part_{len(self.parts) + 1}", written, tuple(columns), bool(groups))
+        name = f"part_{len(self.parts) + 1}"
+        part = Part(name, written, tuple(columns), bool(groups), self.scene.together)
         self.parts.append(part)
         return part
 

@@ -37,12 +37,16 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 @dataclass(frozen=True)
 class Scene:
-    """What a query may read: streams, planned queries as views, and the time of the answer in the plan's zone."""
+    """What a query may read: streams, planned queries as views, and the time of the answer in the plan's zone.
+
+    together: its parts are asked so that all of their intervals hold together.
+    """
 
     streams: Mapping[str, tuple[Column, ...]]
     views: Mapping[str, str] = field(default_factory=dict)
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     timezone: str | None = None
+    together: bool = False
 
     def stream(self, name: str) -> str | None:
         """Return the declared name of a stream, whatever case it is written in."""
