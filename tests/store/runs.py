@@ -91,3 +91,31 @@ def child_main(said, where, batches, *, kill, limit, words):
         said.send(f"{type(error).__name__}: {error}")
     else:
         said.send("")
+
+
+def run_until_killed(where, seconds, words):
+    """Deliver batches from another process until it is killed with -9 after some seconds.
+
+    Returns the number of batches that it knew to be committed; -1 if it ended by itself.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    confirmed = context.Value("q", 0)
+    child = context.Process(target=deliver_for_ever, args=(where, confirmed, words))
+    child.start()
+    child.join(seconds)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    return confirmed.value if child.exitcode == -signal.SIGKILL else -1
+
+
+def deliver_for_ever(where, confirmed, words):
+    """Open or create the store and deliver its next batches, the last one twice."""
+    make = open_store if Store.exists(where) else new_store
+    with make(where) as store:
+        position = store.current.commit.sources.get("orders")
+        batch = max(0, position.batch_id) if position is not None else 0
+        while True:
+            deliver(store, batch, words=words)
+            batch += 1
+            confirmed.value = batch

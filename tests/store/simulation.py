@@ -8,11 +8,13 @@ was confirmed is there, the state is that of a prefix of the batches, and the re
 import errno
 import hashlib
 import itertools
+import json
 import random
 from pathlib import Path
 
 from eddyline.errors import CorruptState, Locked, StoreError
-from eddyline.store import Options, PlanStamp, Reader, Store, verify
+from eddyline.spark.checkpoint import Checkpoint
+from eddyline.store import Batch, Epoch, Options, PlanStamp, Reader, Store, last_to_keep, verify
 from eddyline.store.disk import Disk, Unread
 from eddyline.store.filesystem import ArrowFiles, LocalFiles
 
@@ -291,7 +293,9 @@ class SimulatedObjects(ArrowFiles):
 
 
 class Schedule:
-    """The life of one store under one seed."""
+    """The life of one store under one seed. ends_by: errors with which a process ends by itself."""
+
+    ends_by: tuple[type[Exception], ...] = (StoreError,)
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -324,14 +328,15 @@ class Schedule:
             self._deliver(break_lock=True)
         except Ended:
             self.device.end(power=self.rng.random() < 0.5)
-        except StoreError:  # a call failed: the process ends by itself, and its locks with it
+        except self.ends_by:  # a call failed: the process ends by itself, and its locks with it
             self.device.end(power=False)
         self.faults.disarm()
 
-    def _open(self, *, break_lock: bool) -> Store:
+    def _open(self, *, break_lock: bool, check=lambda _: None) -> Store:
         options = Options(keep=self.rng.randint(1, 3), break_lock=break_lock)
         if Store.exists(self.files):
-            return Store.open(self.files, PLAN, "run", options=options)
+            return Store.open(self.files, PLAN, "run", check=check, options=options)
+        check({})
         return Store.create(self.files, PLAN, "run", {"sum": after(0)}, options=options)
 
     def _deliver(self, *, break_lock: bool, most: int = BATCHES) -> None:
@@ -418,3 +423,136 @@ class Schedule:
 
 def _add(old, batch: int) -> dict[str, bytes]:
     return {"sum": hashlib.blake2b(old.sections["sum"] + bytes([batch]), digest_size=16).digest()}
+
+
+# Spark's checkpoint on a disk of its own, with the product's code that reads, syncs and rewinds it.
+
+
+class SimulatedFolder:
+    """A checkpoint's folder. Spark writes and renames files in it without any sync; `sync` is the product's."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.disk, self.where = disk, "simulated checkpoint"
+
+    def names(self, folder: str) -> list[str]:
+        return [
+            name.rpartition("/")[2] for name in self.disk.names(ROOT) if name.rpartition("/")[0] == folder
+        ]
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return self.disk.read(f"{ROOT}/{name}", lambda _: None)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        for each in self.disk.names(ROOT):
+            if each == name or each.startswith(f"{name}/") or not name:
+                self.disk.unlink(f"{ROOT}/{each}")
+
+    def sync(self) -> None:
+        self.disk.faults.done(self.disk.faults.call())
+        for file in self.disk.names_now.values():
+            file.synced = len(file.data)
+        self.disk.sync_directory(ROOT)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file as Spark does: under another name, which is then changed, without sync."""
+        descriptor = self.disk.open_new(f"{ROOT}/.{name.replace('/', '.')}.tmp")
+        self.disk.write(descriptor, memoryview(content))
+        self.disk.close(descriptor)
+        self.disk.rename(f"{ROOT}/.{name.replace('/', '.')}.tmp", f"{ROOT}/{name}")
+
+
+class SparkSchedule(Schedule):
+    """The life of a store whose batches Spark plans; every planning of a batch may take other rows.
+
+    The state is a chain over rows, so a row that is lost, or counted twice, or in another order, changes it. Spark ends
+    where it cannot write its checkpoint.
+    """
+
+    ends_by = (StoreError, OSError)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.spark = SimulatedDisk(self.faults)
+        self.folder = SimulatedFolder(self.spark)
+        store = self.device
+
+        class Both:
+            def end(self, *, power: bool) -> None:
+                store.end(power=power)
+                spark.end(power=power)
+
+            def __getattr__(self, name: str):
+                return getattr(store, name)
+
+        spark, self.device = self.spark, Both()
+
+    def _deliver(self, *, break_lock: bool, most: int = BATCHES) -> None:
+        checkpoint, back = Checkpoint(self.folder, "simulated"), []
+
+        def check(positions):
+            checkpoint.drop_torn()
+            back.append(last_to_keep(positions.get("s"), "s", checkpoint, adopt=False))
+
+        with self._open(break_lock=break_lock, check=check) as store:
+            if back and back[0] is not None:
+                checkpoint.rewind(back[0])
+            if checkpoint.query_id is None:
+                self.folder.write("metadata", json.dumps({"id": f"q-{self.rng.randint(1, 10**9)}"}).encode())
+            self._run_spark(store, checkpoint, most)
+
+    def _live(self) -> None:
+        if self.rng.random() < 0.2:
+            self._restore_some()
+        super()._live()
+
+    def _restore_some(self) -> None:
+        """Go back to some epoch, as a person does; what came since is to be read again."""
+        if Store.exists(self.files):
+            epoch = self.rng.choice(Reader(self.files).epochs())
+            state = Store.restore(self.files, epoch, "restore", options=Options(break_lock=True)).sections[
+                "sum"
+            ]
+            self.confirmed = next(b for b in range(self.sent + 1) if after(b) == state)
+
+    def _run_spark(self, store: Store, checkpoint: Checkpoint, most: int) -> None:
+        planned = [int(name) for name in self.folder.names("offsets")]
+        last = max(planned, default=-1)
+        if last >= 0 and not checkpoint.is_done(last):
+            self._take(store, checkpoint, last)
+        while self._end(last) < most:
+            end = min(most, self._end(last) + self.rng.randint(1, 2))
+            last += 1
+            content = f"v1\n{json.dumps({'token': self.rng.randint(1, 10**9)})}\n{end}"
+            self.folder.write(f"offsets/{last}", content.encode())
+            self._take(store, checkpoint, last)
+
+    def _end(self, batch: int) -> int:
+        """Return how many rows there are up to a batch, as Spark reads it; it fails where the file is torn."""
+        return 0 if batch < 0 else int((self.folder.read(f"offsets/{batch}") or b"").splitlines()[2])
+
+    def _take(self, store: Store, checkpoint: Checkpoint, batch: int) -> None:
+        first, last = self._end(batch - 1), self._end(batch)
+        self.sent = max(self.sent, last)
+        checkpoint.sync()
+        held = Batch(checkpoint.held(batch))
+
+        def change(old: Epoch) -> dict[str, bytes]:
+            state = old.sections["sum"]
+            for row in range(first, last):
+                state = hashlib.blake2b(state + bytes([row]), digest_size=16).digest()
+            return {"sum": state}
+
+        store.commit("s", str(checkpoint.query_id), batch, change, rows=last - first, at=0.0, batch=held)
+        self.confirmed = max(self.confirmed, last)
+        self.folder.write(f"commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')
+
+    def _other_writer(self) -> None:
+        """Try to start the same run a second time: the lock refuses it before it touches the checkpoint."""
+        if self._holders():
+            try:
+                self._deliver(break_lock=False, most=self.confirmed + 1)
+            except self.ends_by:
+                return

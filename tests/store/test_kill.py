@@ -1,12 +1,23 @@
 """A writer killed with -9 at every step of a commit, and what the next one finds."""
 
+import os
+import random
 import signal
 
+import numpy as np
 import pytest
 
 from eddyline.store import COMMIT_STEPS, Reader, Store, verify
 from eddyline.store.layout import CURRENT, LOCK, NEWEST, TEMPORARY, epoch_name
-from tests.store.runs import ARROW_STEPS, deliver, new_store, open_store, run_child
+from tests.store.runs import (
+    ARROW_STEPS,
+    batch_counters,
+    deliver,
+    new_store,
+    open_store,
+    run_child,
+    run_until_killed,
+)
 
 KILLED = (-signal.SIGKILL, "")
 BEFORE_POINTER = COMMIT_STEPS[: COMMIT_STEPS.index("pointer-named")]
@@ -58,3 +69,33 @@ def test_every_step_is_reached_in_order(anywhere, tmp_path):
         steps.clear()
         deliver(store, 0)
     assert tuple(steps) == (COMMIT_STEPS if anywhere == tmp_path / "state" else ARROW_STEPS)
+
+
+KILLS = int(os.environ.get("KILLS", "200"))
+MANY_WORDS = 1 << 15
+"""Counters of 256 KB, so that many kills fall into a write."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_two_hundred_times_at_random_moments(tmp_path):
+    """Whatever the moment, the store holds a prefix of the batches, each once, with all that were confirmed."""
+    chosen, counters, batches, kills = random.Random(5), np.zeros(MANY_WORDS, np.int64), 0, 0
+    while kills < KILLS:
+        confirmed = run_until_killed(tmp_path, chosen.uniform(0.0, 0.4), MANY_WORDS)
+        kills += confirmed >= 0
+        if not Store.exists(tmp_path):
+            assert confirmed <= 0
+            continue
+        assert {problem.kind for problem in verify(tmp_path)} <= {"leftover"}
+        found = Reader(tmp_path).latest()
+        position = found.commit.sources.get("orders")
+        now = position.batch_id + 1 if position is not None else 0
+        assert now >= max(confirmed, batches)
+        for batch in range(batches, now):
+            counters += batch_counters(batch, MANY_WORDS)
+        batches = now
+        if batches:
+            assert found.sections["orders-key"] == counters.tobytes()
+            assert position.rows == 10 * batches
+    assert batches > KILLS // 4  # the runs came on

@@ -6,14 +6,16 @@ import os
 import pytest
 
 from eddyline.errors import CorruptState
+from eddyline.spark.checkpoint import Checkpoint
 from eddyline.store import Reader
 from eddyline.store.disk import Disk
 from eddyline.store.filesystem import LocalFiles
 from eddyline.store.layout import CURRENT, encode_pointer, epoch_name
 from eddyline.store.writer import EpochWriter
-from tests.store.simulation import Schedule, SimulatedDisk
+from tests.store.simulation import Schedule, SimulatedDisk, SimulatedFolder, SparkSchedule
 
 SCHEDULES = 104_000
+SPARK_SCHEDULES = 16_000
 PARTS = 8
 FIRST = int(os.environ.get("SIMULATION_SEED", "0"))
 
@@ -23,19 +25,39 @@ def _no_pauses(monkeypatch):
     monkeypatch.setattr(Reader, "pauses", (0.0,) * 4)
 
 
-def run_schedules(seeds):
+def run_schedules(seeds, kind=Schedule):
     """Run schedules; where one fails, raise with its seed."""
     for seed in seeds:
         try:
-            Schedule(seed).run()
+            kind(seed).run()
         except Exception as error:
-            raise AssertionError(f"schedule {seed} failed: Schedule({seed}).run() repeats it") from error
+            raise AssertionError(
+                f"schedule {seed} failed: {kind.__name__}({seed}).run() repeats it"
+            ) from error
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_life_of_a_store_ends_in_a_prefix_of_its_batches(part):
     size = SCHEDULES // PARTS
     run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_every_life_of_a_store_with_the_checkpoint_of_spark_counts_each_row_once(part):
+    """The checkpoint is on a simulated disk, too: Spark syncs nothing, and a batch that is planned again is another."""
+    size = SPARK_SCHEDULES // 2
+    run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size), SparkSchedule)
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [(Checkpoint, "sync"), (Checkpoint, "drop_torn"), (Checkpoint, "rewind"), (SimulatedFolder, "sync")],
+    ids=["not synced before a commit", "torn files stay", "no rewind", "no fsync"],
+)
+def test_the_simulation_finds_a_checkpoint_that_is_not_handled(monkeypatch, flaw):
+    monkeypatch.setattr(*flaw, lambda *_: None)
+    with pytest.raises(AssertionError, match=r"schedule \d+ failed"):
+        run_schedules(range(3_000), SparkSchedule)
 
 
 def test_a_schedule_is_repeated_by_its_seed():

@@ -367,6 +367,7 @@ def open_store(
     def check(positions: Mapping[str, SourcePosition]) -> None:
         for name, checkpoint in followed.items():
             if name not in again:
+                checkpoint.drop_torn()
                 check_folder(positions.get(name), name, (folders or {}).get(name, ""), adopt=adopt)
                 may_adopt = adopt and name not in settings.copied
                 last = last_to_keep(positions.get(name), name, checkpoint, adopt=may_adopt)

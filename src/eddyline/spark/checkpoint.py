@@ -264,6 +264,18 @@ class Checkpoint:
                     self._folder.remove(f"{part}/{number}")
         self._folder.sync()
 
+    def drop_torn(self) -> None:
+        """Remove the newest files that a loss of power left empty or cut off, with which Spark does not start.
+
+        They are later than the last batch that a store holds, because the checkpoint is synced before each commit. What
+        they planned is planned again.
+        """
+        for part, lines in ((_COMMITS, 2), (_OFFSETS, 3)):
+            for number in sorted(self._batches(part), reverse=True):
+                if _is_whole(self._folder.read(f"{part}/{number}") or b"", lines):
+                    break
+                self._folder.remove(f"{part}/{number}")
+
     def clear(self) -> None:
         """Remove the checkpoint: the next query starts from the beginning."""
         self._folder.remove("")
@@ -274,6 +286,17 @@ class Checkpoint:
 
     def _batches(self, part: str) -> list[int]:
         return [int(name) for name in self._folder.names(part) if name.isdecimal()]
+
+
+def _is_whole(content: bytes, lines: int) -> bool:
+    """Return whether a file of a checkpoint has a version and at least so many lines, each JSON or "-"."""
+    found = content.split(b"\n")
+    if len(found) < lines or not found[0].startswith(b"v"):
+        return False
+    try:
+        return all(line == b"-" or json.loads(line) is not None for line in found[1:])
+    except ValueError:
+        return False
 
 
 def open_checkpoint(spark: SparkSession, location: str) -> Checkpoint:
