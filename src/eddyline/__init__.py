@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eddyline.answer.estimate import Estimate
     from eddyline.answer.freshness import Freshness
     from eddyline.answer.groups.table import Groups
+    from eddyline.api.history import history
     from eddyline.api.jobs import open_state as open  # noqa: A004 - the word that users expect
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
@@ -64,6 +65,7 @@ __all__ = [
     "UnsupportedQuery",
     "Workload",
     "WrongRun",
+    "history",
     "open",
     "register",
 ]
@@ -79,6 +81,7 @@ _HOMES = {
     "State": "eddyline.api.state",
     "Statistics": "eddyline.plan.statistics",
     "Workload": "eddyline.api.workload",
+    "history": "eddyline.api.history",
     "register": "eddyline.api.store_tables",
 }
 

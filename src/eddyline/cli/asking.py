@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,9 @@ from rich.text import Text
 from eddyline.answer.estimate import Estimate, Number, show, show_key
 from eddyline.answer.freshness import plain
 from eddyline.answer.groups.table import SELECTED, Groups
+from eddyline.api.history import as_csv as csv_of_history
+from eddyline.api.history import as_parquet
+from eddyline.api.history import history as make_history
 from eddyline.api.jobs import (
     StoredAnswers,
     build_state,
@@ -29,7 +33,7 @@ from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.sql import notes_of, result_to_dict
 from eddyline.api.state import State
 from eddyline.cli import console
-from eddyline.cli.console import app, out, print_error, tells_errors, working
+from eddyline.cli.console import StorePath, app, err, out, print_error, tells_errors, working
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.sql.arrow_values import python_rows
 from eddyline.store import Store
@@ -239,6 +243,45 @@ def ask(
         print_error(reason, f"{about}: " if about and len(query or names) > 1 else "")
     if told:
         raise typer.Exit(1)
+
+
+class HistoryFormat(StrEnum):
+    """Forms of a history."""
+
+    parquet = "parquet"
+    csv = "csv"
+
+
+@app.command()
+@tells_errors
+def history(
+    store: StorePath,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="The first time (UTC), or the first epoch.")] = None,
+    until: Annotated[str | None, typer.Option(help="The last time (UTC), or the last epoch.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="The intervals' confidence.")] = None,
+    form: Annotated[
+        HistoryFormat | None, typer.Option("--format", help="By default that of the file's name, else CSV.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="The file to write; by default standard output.")
+    ] = None,
+) -> None:
+    """Write the answers of all epochs that a store keeps, groups among them, as CSV or Parquet. Needs no Spark."""
+    table = make_history(store, *(query or ()), since=since, until=until, confidence=confidence)
+    named = HistoryFormat.parquet if to is not None and to.suffix == ".parquet" else HistoryFormat.csv
+    data = as_parquet(table) if (form or named) is HistoryFormat.parquet else csv_of_history(table)
+    if to is None:
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        to.write_bytes(data)
+    except OSError as error:
+        raise PipelineError(f"{str(to)!r} cannot be written: {error.strerror}.") from error
+    epochs = len(set(table["epoch"].to_pylist()))
+    err.print(f"{len(table):,} rows of {epochs:,} epochs in {to}", highlight=False, soft_wrap=True)
 
 
 def _asked(

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from eddyline.api.history import as_csv, as_parquet
 from eddyline.api.plan import Plan
 from eddyline.api.sql import is_nested, result_to_dict
 from eddyline.api.state import State
@@ -162,6 +163,7 @@ class Asking:
 
 _JSON = "application/json"
 _MANY_CELLS = 2_000  # from here on answers are written outside the event loop
+_FILES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 _FORMS = {
     "full": _JSON,
     "text": "text/plain; charset=utf-8",
@@ -271,9 +273,28 @@ class Api:
         )
 
     async def history(self, request: Request) -> Response:
-        """Return the history of the estimates."""
-        parameters(request)
-        return Response(self._watcher.history_json(), media_type=_JSON)
+        """Return the history of the estimates, or as a file the answers of all epochs that the store keeps."""
+        given = parameters(request, "form", "sql", "since", "until", "confidence")
+        how, form = HowToTell.read(given), given.get("form", "json")
+        if form == "json":
+            if len(given) > ("form" in given):
+                raise Refused(
+                    400, "RequestError", "sql, since, until and confidence need form=csv or form=parquet."
+                )
+            return Response(self._watcher.history_json(), media_type=_JSON)
+        if form not in _FILES:
+            raise Refused(400, "RequestError", f"form={form!r} is not one of json, {', '.join(_FILES)}.")
+        self._state()
+
+        def make() -> bytes:
+            asked = (given["sql"],) if "sql" in given else ()
+            table = self._watcher.history(asked, given.get("since"), given.get("until"), how.confidence)
+            return as_csv(table) if form == "csv" else as_parquet(table)
+
+        client = request.client.host if request.client else ""
+        file = await self._asking.ask(make, client, len(given.get("sql", "")))
+        headers = {"content-disposition": f'attachment; filename="history.{form}"'}
+        return Response(file, media_type=_FILES[form], headers=headers)
 
     async def plan(self, request: Request) -> Response:
         """Return what is kept: as the memory that each part holds, in full, as text, or as a picture."""

@@ -296,7 +296,14 @@ def document() -> Json:
                 fails=asked,
             ),
             "/history": _get(
-                "How the estimates moved.", {"type": "object", "additionalProperties": _list(_named("Point"))}
+                "How the estimates moved; as a file the answers of all epochs that the store keeps, groups among them.",
+                {"type": "object", "additionalProperties": _list(_named("Point"))},
+                _parameter("form", {"enum": ["json", "csv", "parquet"], "default": "json"}, "In which form."),
+                _parameter("sql", _TEXT, "Of a file: one query, by its name or as SQL."),
+                _parameter("since", _TEXT, "Of a file: the first time (UTC), or the first epoch."),
+                _parameter("until", _TEXT, "Of a file: the last time (UTC), or the last epoch."),
+                _CONFIDENCE,
+                fails=asked,
             ),
             "/plan": plan,
             "/explain/{query}": explained,

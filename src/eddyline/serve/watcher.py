@@ -10,17 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from eddyline.api.history import history_of
 from eddyline.api.sites import SitesFollower
 from eddyline.api.store_tables import Follower, Sighting
+from eddyline.errors import StoreError
 from eddyline.serve.requests import Refused
 from eddyline.serve.view import ExactAnswers, HistoryFile, View, query_texts, view_of
 
 _LOG = logging.getLogger("eddyline.serve")
 _SAVED_EVERY = 5.0
 _MOST_OLDER = 20
+_MOST_EPOCHS = 1_000
+"""Epochs of a history that is asked for over HTTP: chosen; each is read from disk."""
 
 
 class Watcher:
@@ -71,6 +76,19 @@ class Watcher:
         """Return the points of all queries as the API sends them."""
         with self._turn:
             return msgspec.json.encode({name: series.points for name, series in self._history.series.items()})
+
+    def history(
+        self, queries: tuple[str, ...], since: str | None, until: str | None, confidence: float | None
+    ) -> pa.Table:
+        """Return the answers of all epochs that the store keeps; errors name the store without its folders."""
+        if not isinstance(self._follower, Follower):
+            raise Refused(
+                422, "RequestError", "a history is that of one store, and this server shows several sites."
+            )
+        try:
+            return history_of(self._follower.reader, queries, since, until, confidence, most=_MOST_EPOCHS)
+        except StoreError as error:
+            raise Refused(422, "StoreError", self._follower.without_path(str(error))) from error
 
     def _watch(self) -> None:
         while not self._ended.is_set():
