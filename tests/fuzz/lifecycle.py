@@ -409,8 +409,8 @@ class Life:
         self.data = f"data{self.moves}"
         self.is_tampered = True
 
-    def live(self, operations):
-        """Do some operations; at the end a plain run, or a full refresh where it is refused, counts everything."""
+    def chosen(self, operations):
+        """Return the names of random operations, and what does each of them."""
         choices = {
             "add": (4, self.add),
             "run": (4, self.run),
@@ -436,9 +436,14 @@ class Life:
             "move": (0.5, self.move),
         }
         names = self.random.choices(list(choices), [weight for weight, _ in choices.values()], k=operations)
+        return names, {name: do for name, (_, do) in choices.items()}
+
+    def live(self, operations):
+        """Do some operations; at the end a plain run, or a full refresh where it is refused, counts everything."""
+        names, does = self.chosen(operations)
         for name in names:
             self.log.append(name)
-            choices[name][1]()
+            does[name]()
         self.log.append("end")
         self.run()
         self.run(full_refresh=tuple(QUERIES))
