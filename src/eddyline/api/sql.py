@@ -158,12 +158,12 @@ def _of_rows(found: WeightedRows, asked: RowSample, confidence: float) -> pa.Tab
     if asked.left_out:
         notes.append(f"not held, and left out of the columns: {', '.join(asked.left_out)}.")
     fields = []
-    for field in found.table.schema:
-        is_weight = field.name == WEIGHT
+    for column in found.table.schema:
+        is_weight = column.name == WEIGHT
         about = {"eddyline.exact": _flag(found.exact), "eddyline.role": _VALUE if is_weight else _LABEL}
         if is_weight:
             about["eddyline.interval"] = "exact" if found.exact else "not carried"
-        fields.append(pa.field(field.name, field.type, metadata=about))
+        fields.append(pa.field(column.name, column.type, metadata=about))
     about = {
         "eddyline.confidence": repr(confidence),
         "eddyline.exact": _flag(found.exact),

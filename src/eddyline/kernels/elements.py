@@ -219,7 +219,7 @@ def mark_values(values: np.ndarray, least: int, bits: np.ndarray, before: np.nda
     number = 0
     for word in range(len(bits)):
         before[word] = number
-        number += _ones(bits[word])
+        number += int(_ones(bits[word]))
     return number
 
 
