@@ -337,12 +337,23 @@ def unseen_join(quantity: SampledQuantity, totals: Sequence[float | None], confi
     if product == 0.0:
         return 0.0
     most = 0.0
-    for root, link in enumerate(quantity.values.join.shape.classes):
-        base = quantity.values.join.state.rosters[link].base
+    for root in range(len(quantity.values.join.shape.classes)):
+        base = _lowest_rate(quantity, root)
         if base >= 1.0:
             continue
         most = max(most, _most_values(base, confidence) * _partners(quantity, root, sizes))
     return min(most, product)
+
+
+def _lowest_rate(quantity: SampledQuantity, link: int) -> float:
+    """Return the lowest rate at which rows of a link are followed; rows whose NULL counts there have their own.
+
+    NULL counts where the relation has the link for itself, as in an ad hoc query, and where a join keeps it.
+    """
+    join, members = quantity.values.join, quantity.messages.members(link)
+    rate = join.state.rosters[join.shape.classes[link]].base
+    counting = members if len(members) == 1 or join.null_elements[link] else ()
+    return min(rate, *(join.nulls(quantity.quantity.nodes[each]).base for each in counting), 1.0)
 
 
 def _size(quantity: SampledQuantity, relation: int, exact: float | None) -> float:
