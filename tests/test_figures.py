@@ -41,7 +41,7 @@ SMOKE = {
         "--seeds 1 --budgets 16KB --arrivals late,churning",
         {"distinct_joins": {"POSTS": 600, "USERS": 200, "COMMENTS": 4000, "VOTES": 5000}},
     ),
-    "hard_cases": ("--seeds 2", {}),
+    "hard_cases": ("--seeds 1", {}),
     "join_distinct": (
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
         {"join_distinct": SMALL_JOIN_DISTINCT},
