@@ -310,7 +310,9 @@ class SamplePass:
         """Reduce the elements to lower rosters; sketches get what is dropped."""
         state = self.state()
         sketch_dropped(self.task.sample, self.task.sketches, state, rosters, self.sketches)
-        state = state.under(rosters)
+        lowered = state.under(rosters)
+        # elements of a pass that just went over to the second stage are not filtered yet
+        state = state.filtered(state.rosters) if lowered is state else lowered
         self.rosters = state.rosters
         self._start()
         for i, builder in self.builders.items():

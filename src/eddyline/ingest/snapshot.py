@@ -355,7 +355,7 @@ class Snapshot:
             labels={**self.labels, **made.labels},
             samples={**self.samples, name: state.regrouped()},
         )
-        return regrouped.under(name, state.rosters)
+        return regrouped.lowered(name, regrouped.samples[name].filtered(state.rosters))
 
     def total(self, name: str) -> int:
         """Return an exact total, in units of its measure."""
@@ -462,7 +462,15 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """The bytes of all counters, hints, samples and panes as they are now."""
-        words = sum(each.nbytes for each in (*self.counters.values(), *self.hints.values()))
-        samples = sum(state.nbytes for state in self.samples.values())
-        samples += sum(labels.nbytes for labels in self.labels.values())
-        return words + samples + sum(panes.nbytes for panes in self.windows.values())
+        return sum(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The same by part; labels: values of candidate keys."""
+        return {
+            "counters": sum(words.nbytes for words in self.counters.values()),
+            "candidates": sum(words.nbytes for words in self.hints.values()),
+            "labels": sum(labels.nbytes for labels in self.labels.values()),
+            "samples": sum(state.nbytes for state in self.samples.values()),
+            "windows": sum(panes.nbytes for panes in self.windows.values()),
+        }

@@ -121,7 +121,8 @@ class Roster:
         base = min(self.base, other.base)
         values = distinct([self.values, other.values])
         lower = np.minimum(self.probabilities(values), other.probabilities(values))
-        return Roster(self.seed, base, *_entries(values, lower, base))
+        made = Roster(self.seed, base, *_entries(values, lower, base))
+        return self if made.same(self) else made
 
     def same(self, other: "Roster") -> bool:
         """Return whether both follow the same values."""
@@ -275,10 +276,10 @@ class SampleState:
 
     def in_second_stage(self) -> "SampleState":
         """Return the followed part of the same rows in the dictionaries of the second stage."""
-        return self if self.grouped else self.regrouped().under(self.rosters)
+        return self if self.grouped else self.regrouped().filtered(self.rosters)
 
     def regrouped(self) -> "SampleState":
-        """Return the same rows in the dictionaries of the second stage."""
+        """Return the same rows in the dictionaries of the second stage, followed or not."""
         if self.grouped:
             return self
         made = tuple(
@@ -305,14 +306,18 @@ class SampleState:
         """Return what is left when rosters lower those of the state; the rosters of NULL links may be omitted."""
         lower = (*rosters, *self.rosters[len(rosters) :])
         lowered = tuple(mine.lowered(other) for mine, other in zip(self.rosters, lower, strict=True))
-        if self.grouped:
-            nulls = lowered[len(self.spec.seeds) :]
-            kept = tuple(
-                followed(dictionary, lowered, own)
-                for dictionary, own in zip(self.dictionaries, nulls, strict=True)
-            )
-            return replace(self, dictionaries=kept, rosters=lowered)
-        return replace(self, rosters=lowered)
+        if all(mine is other for mine, other in zip(self.rosters, lowered, strict=True)):
+            return self
+        return self.filtered(lowered) if self.grouped else replace(self, rosters=lowered)
+
+    def filtered(self, rosters: tuple[Roster, ...]) -> "SampleState":
+        """Return the elements, in the second stage, that rosters at most as high as those of the state follow."""
+        nulls = rosters[len(self.spec.seeds) :]
+        kept = tuple(
+            followed(dictionary, rosters, own)
+            for dictionary, own in zip(self.dictionaries, nulls, strict=True)
+        )
+        return replace(self, dictionaries=kept, rosters=rosters)
 
     def combined(self, other: "SampleState", sign: int = 1) -> "SampleState":
         """Return the sum of both under the lower of their rosters; with sign -1 the difference."""
