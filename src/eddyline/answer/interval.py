@@ -161,10 +161,12 @@ def heavier_unseen(parts: FloatArray, rates: FloatArray, base: float) -> float:
     parts: what each value adds, before scaling up, and its rate. Hill's estimator over the largest fifth of the
     values at the base rate; infinite where the tail is too heavy to have a variance, or too few values show it.
     """
-    light = np.sort(np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)]))[::-1]
+    light = np.abs(parts[(rates <= 1.5 * base) & (rates < 1.0) & (parts != 0)])
     if len(light) < 5:
         return inf
-    top = light[: max(5, len(light) // 5)]
+    below = len(light) - max(5, len(light) // 5)
+    light.partition(below)  # only the largest fifth is sorted
+    top = np.sort(light[below:])[::-1]
     mean_log = float(np.log(top[:-1] / top[-1]).mean())
     if mean_log <= 0.0:
         return 0.0

@@ -121,7 +121,7 @@ def _read_sum(
     surprises = {(0, 1): (over, short), (-1, 0): (short, over)}.get(signs, (max(over, short),) * 2)
     below, above = ends_of_sampled_values(spread, *surprises, confidence)
     rows = "count" if known == function and "count" in totals else known
-    row_gaps = relation_gaps(quantities[rows], totals.get(rows, ()))
+    row_gaps = gaps if rows == known else relation_gaps(quantities[rows], totals.get(rows, ()))
     missing = missing_of(quantity, gaps, row_gaps, of_rows=known == EVERY_ROW)
     uncorrected = value - missing.certainty * calibrated.shift
     removed = most_removed(quantity, totals.get(known, ()), confidence)

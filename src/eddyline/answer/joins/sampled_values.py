@@ -118,7 +118,7 @@ class SampledQuantity:
     def _signs_of_rows(self, node: Node) -> tuple[int, int]:
         """Return the signs of what all held rows of a relation weigh, whether they count or not."""
         view, dictionary = self.values.join.view(node), self.values.join.dictionary(node)
-        parts = [dictionary.total(each.measure) for each in view.digits]
+        parts = [dictionary.totals[1 + each.measure] for each in view.digits]
         low, high = (
             min(int(part.min(initial=0)) for part in parts),
             max(int(part.max(initial=0)) for part in parts),
