@@ -15,6 +15,7 @@ import contextlib
 import gc
 import json
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,13 @@ def forget_peak() -> None:
     """Let the peak begin again at what is resident now; where the system does not allow it, it is that of the run."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+
+
+def limit_address_space(megabytes: float) -> None:
+    """Let this process map at most some MB more than now: what exceeds them raises MemoryError."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + int(megabytes * MB)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def drawn(rows: int, values: int, seed: int) -> Rows:
@@ -112,14 +120,16 @@ class Run:
         self.figures[f"{phase} peak"] = resident()[1]
         forget_peak()
 
-    def measure(self) -> dict[str, float]:
-        """Feed rows, ask, and return what was measured: seconds and MB."""
+    def measure(self, limit: float | None = None) -> dict[str, float]:
+        """Feed rows, ask, and return what was measured: seconds and MB; limit: MB of address space for all of it."""
         self.figures = {"peak": 0.0, "imports": resident()[0]}
         if (
             self.budget > WARM
         ):  # kernels of a pass, of a reduction and of answers are loaded before the clock runs
             Run(WARM, self.fill).measure()
         self.figures["base"] = resident()[0]
+        if limit is not None:
+            limit_address_space(limit)
         rows = min(BATCH, max(1000, self.budget // 64))
         fed, later = 0, []
         self._note("start", [])
@@ -158,9 +168,15 @@ class Run:
         return run.state
 
 
-def measured(megabytes: float, fill: float, *, merge: bool = False) -> dict[str, float]:
-    """Return the figures of one budget, from a fresh process; merge: also of the sum of two states."""
+def measured(
+    megabytes: float, fill: float, *, merge: bool = False, limit: float | None = None
+) -> dict[str, float]:
+    """Return the figures of one budget, from a fresh process; merge: also of the sum of two states.
+
+    limit: a run that maps more MB of address space, after its kernels are loaded, fails.
+    """
     command = [sys.executable, __file__, "--one", str(megabytes), "--fill", str(fill), *["--merge"] * merge]
+    command += ["--limit", str(limit)] if limit is not None else []
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
@@ -173,10 +189,11 @@ def main() -> None:
     parser.add_argument("--fill", type=float, default=2.5, help="budgets of rows that are fed")
     parser.add_argument("--one", type=float, help="one budget, in this process: prints JSON")
     parser.add_argument("--merge", action="store_true", help="with --one: also add two states")
+    parser.add_argument("--limit", type=float, help="with --one: MB of address space for the run")
     arguments = parser.parse_args()
     if arguments.one is not None:
         run = Run(int(arguments.one * MB), arguments.fill)
-        run.measure()
+        run.measure(arguments.limit)
         if arguments.merge:
             run.merge()
         print(json.dumps(run.figures))

@@ -127,6 +127,8 @@ def test_how_a_query_was_answered_and_how_sketches_were_shared(store, client):
 
 def test_metrics_are_read_by_prometheus_parser_and_tell_the_estimates(store, client):
     families = {f.name: f for f in text_string_to_metric_families(client.get("metrics").text)}
+    resident, peak = (families[f"eddyline_{name}_bytes"].samples[0].value for name in ("resident", "peak"))
+    assert 1 << 24 < resident <= peak < 1 << 36
     state = el.open(store.where)
     for end in ("value", "low", "high"):
         told = {

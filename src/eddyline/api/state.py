@@ -45,7 +45,7 @@ from eddyline.plan.layout_check import plan_that_was_read
 from eddyline.plan.size.specs import HIGHEST_CONFIDENCE, checked_confidence
 from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows import parse_window
-from eddyline.sample.packing import return_freed
+from eddyline.sample.packing import process_memory, return_freed
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import columns_of
@@ -429,6 +429,17 @@ class State:
     def nbytes(self) -> int:
         """Bytes of counters, hints and samples as they are now: at most those of the plan."""
         return self.snapshot.nbytes
+
+    def memory(self) -> dict[str, int]:
+        """Return bytes: `resident` and `peak` of this process, `state` (as `nbytes`) and its parts, `answers` cached.
+
+        resident and peak are as the system counts them, and missing where it does not show them (on Linux it does).
+        The parts are counters, candidates, labels, samples and windows.
+        """
+        snapshot = self.snapshot
+        return (
+            process_memory() | {"state": snapshot.nbytes} | snapshot.parts | {"answers": snapshot.memo.nbytes}
+        )
 
     def to_bytes(self) -> bytes:
         """Return the state, its plan included, as bytes."""

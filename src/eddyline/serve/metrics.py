@@ -11,6 +11,7 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import finite, plain
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import EddylineError
+from eddyline.sample.packing import process_memory
 from eddyline.serve.view import SHOWN_GROUPS, View
 from eddyline.serve.watcher import Events, Watcher
 from eddyline.sql.arrow_values import python_rows
@@ -21,6 +22,7 @@ _ESTIMATE = {
     "eddyline_estimate_high": "The upper end of its interval.",
     "eddyline_estimate_exact": "1 if the estimate is exact.",
 }
+_PROCESS = {"resident": "Resident memory", "peak": "The peak of resident memory"}
 _LABELS = ("query", "aggregate", "group")
 _SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -44,6 +46,8 @@ class StoreCollector(Collector):
             "eddyline_store_readable", "0 if the store could not be read.", float(not view.sighting.problem)
         )
         yield _gauge("eddyline_event_clients", "Clients that follow the events.", self._events.clients)
+        for name, bytes_ in process_memory().items():
+            yield _gauge(f"eddyline_{name}_bytes", f"{_PROCESS[name]} of the server's process.", bytes_)
         taken = GaugeMetricFamily(
             "eddyline_planned_answer_seconds", "Seconds that an answer took.", labels=["query"]
         )
