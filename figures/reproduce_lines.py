@@ -122,18 +122,18 @@ def of_query(query: JoinQuery) -> Drawn:
 
 
 def markdown(lines: list[Line]) -> str:
-    """Return the lines as one table, with the differences of set-up below it."""
-    out = ["| document | figure | claim | setting | bytes | seeds | error |", "| --- " * 7 + "|"]
-    notes: dict[str, str] = {}
+    """Return a table of what the documents claim, and one of what was measured."""
+    claims = ["| document | figure | what the document claims | differences of set-up |", "| --- " * 4 + "|"]
+    claims += dict.fromkeys(
+        f"| {line.document} | {line.figure} | {line.claim} | {line.differences} |" for line in lines
+    )
+    measured = ["| document | figure | setting | bytes | seeds | error |", "| --- " * 6 + "|"]
     for line in lines:
         errors = ", ".join(f"{name} {value:.3g}" for name, value in line.errors.items())
         setting = line.setting.replace("|", "\\|")
-        cells = line.document, line.figure, line.claim, setting, f"{line.budget:,}", str(line.seeds), errors
-        out.append(f"| {' | '.join(cells)} |")
-        notes[f"{line.document}, {line.figure}"] = line.differences
-    return "\n".join(
-        [*out, "", "Differences of set-up:", "", *(f"- {name}: {text}." for name, text in notes.items())]
-    )
+        cells = line.document, line.figure, setting, f"{line.budget:,}", str(line.seeds), errors
+        measured.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*claims, "", *measured])
 
 
 def write(folder: Path, lines: list[Line]) -> None:
