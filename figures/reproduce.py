@@ -219,9 +219,9 @@ def smokes() -> Iterator[tuple[str, Drawn, int, dict[str, Any]]]:
 
 def through_spark(name: str) -> None:
     """Make a small state of a document by Spark, and raise AssertionError unless it equals the one made without."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only where it is asked for
+    from eddyline.spark.session import local_session  # noqa: PLC0415 - only where it is asked for
 
-    spark = SparkSession.builder.master("local[1]").getOrCreate()
+    spark = local_session()
     for document, (streams, sql, _), budget, given in smokes():
         if document == name:
             plan = planned(streams, sql, budget, 1, None, given)
