@@ -1,6 +1,6 @@
 """What a fresh process and a fresh machine wait for: imports, kernels to compile, the first pass.
 
-    .venv/bin/python benchmarks/cold.py [--runs 5]
+    .venv/bin/python benchmarks/cold.py [--runs 5] [--commands]
 
 Each figure is the median of processes of their own. "cold" has an empty NUMBA_CACHE_DIR, "warmed" one that
 `eddyline warm` filled; the first pass is that of the demo's queries over 200,000 changes of each stream, without
@@ -96,23 +96,69 @@ wrong = text.replace("k BIGINT", "x BIGINT").replace(" k >", " x >").replace(".k
 (folder / "wrong.toml").write_text(wrong.replace("STORE", f'store = "{folder}/no"'))
 pipeline = load_pipeline(folder / "stored.toml")
 build_without_spark(pipeline, pipeline.plan())
+(folder / "rows").mkdir()
+pq.write_table(pa.table({"k": list(range(1000))}), folder / "rows" / "rows.parquet")
+followed = text.replace("rows.parquet", "rows")
+(folder / "columns.toml").write_text(
+    wrong.replace("rows.parquet", "rows").replace("STORE", f'store = "{folder}/no"')
+)
+(folder / "path.toml").write_text(followed.replace("STORE", f'store = "{folder}/files.toml/state"'))
+(folder / "held.toml").write_text(followed.replace("STORE", f'store = "{folder}/held"'))
+other = followed.replace("k > 10", "k > 20")
+(folder / "other.toml").write_text(other.replace("STORE", f'store = "{folder}/run"'))
+login = f'''
+[workload]
+store = "{folder}/login"
+[streams.s]
+format = "eddyline-postgres"
+schema = "k BIGINT"
+options = {{ dsn = "host=127.0.0.1 port=1 dbname=shop connect_timeout=2", table = "s" }}
+[queries]
+n = "SELECT COUNT(*) FROM s"
+'''
+(folder / "login.toml").write_text(login)
+from eddyline.api.durable import stamp
+from eddyline.ingest.sections import to_sections
+from eddyline.store import Store
+for name in ("held", "run"):
+    plan = load_pipeline(folder / "held.toml").plan()
+    Store.create(str(folder / name), stamp(plan.layout), "run-1", to_sections(plan.empty().snapshot)).close()
+"""
+HOLD = """
+import sys, time
+from pathlib import Path
+from eddyline.store.filesystem import open_files
+from eddyline.store.lock import acquire
+lock = acquire(open_files(Path(sys.argv[1])), break_lock=False)
+print("held", flush=True)
+time.sleep(3600)
 """
 COMMANDS = {
     "ask of a store": ("ask", "state"),
     "ask of a file of Parquet, no Spark": ("ask", "files.toml"),
     "ask that fails: no such column": ("ask", "wrong.toml"),
     "run that fails: one file, not a folder": ("run", "stored.toml"),
+    "run that fails: no such column": ("run", "columns.toml"),
+    "run that fails: the store's path is a file": ("run", "path.toml"),
+    "run that fails: another plan": ("run", "other.toml"),
+    "run that fails: a lock that is held": ("run", "held.toml"),
+    "run that fails: no login at PostgreSQL": ("run", "login.toml"),
 }
 
 
-def command(folder: str, arguments: tuple[str, str]) -> tuple[float, float]:
-    """Return (seconds, seconds of processor) of a command on a file or folder."""
+def command(folder: str, arguments: tuple[str, str], *, fails: bool) -> tuple[float, float]:
+    """Return (seconds, seconds of processor) of a command on a file or folder; it must fail, or must not."""
     name, about = arguments
     before, start = os.times(), time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "eddyline.cli", name, f"{folder}/{about}"], check=False, capture_output=True
+    done = subprocess.run(
+        [sys.executable, "-m", "eddyline.cli", name, f"{folder}/{about}"],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     took, after = time.perf_counter() - start, os.times()
+    if (done.returncode == 1) != fails or "Traceback" in done.stderr or "starting Spark" in done.stderr:
+        raise SystemExit(f"{name} {about}: {done.returncode}\n{done.stdout}{done.stderr}")
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return took, used
 
@@ -121,17 +167,27 @@ def measure_commands(runs: int) -> None:
     """Print how long commands take that need no Spark, or find out before it starts that they cannot work."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", STORE, folder], check=True, capture_output=True)
+        holder = subprocess.Popen([sys.executable, "-c", HOLD, f"{folder}/held"], stdout=subprocess.PIPE)
+        assert holder.stdout is not None
+        holder.stdout.readline()
         for name, arguments in COMMANDS.items():
-            taken = [command(folder, arguments) for _ in range(runs)]
+            taken = [command(folder, arguments, fails="fails" in name) for _ in range(runs)]
             wall, used = (statistics.median(each) for each in zip(*taken, strict=True))
-            print(f"  {name:40s} {wall:6.2f} s, {used:5.2f} s of processor")
+            print(f"  {name:44s} {wall:6.2f} s, {used:5.2f} s of processor", flush=True)
+        holder.kill()
+        holder.wait()
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
-    runs = parser.parse_args().runs
+    parser.add_argument("--commands", action="store_true", help="only how long commands take")
+    given = parser.parse_args()
+    runs = given.runs
+    if given.commands:
+        measure_commands(runs)
+        return
     bare = statistics.median(run("pass")[0] for _ in range(runs))
     print(f"a bare Python starts in {bare:.2f} s, which is taken off below; medians of {runs}")
     for name, code in IMPORTS.items():
