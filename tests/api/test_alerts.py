@@ -12,7 +12,8 @@ import eddyline as el
 from eddyline.answer.estimate import Estimate
 from eddyline.api.alerts import ALERTS, Alert, Alerts, check_alerts, parse_condition
 from eddyline.api.durable import from_epoch, stamp
-from eddyline.api.pipeline import parse_pipeline
+from eddyline.api.jobs import HowToRun, prepare_run
+from eddyline.api.pipeline import load_pipeline, parse_pipeline
 from eddyline.errors import PipelineError, PlanError
 from eddyline.ingest.sections import to_sections
 from eddyline.store import Options, Store, verify
@@ -221,3 +222,32 @@ log = true
     assert pipeline.alerts == {"many": Alert(query="rows", when="> 1000", sure="likely", log=True)}
     with pytest.raises(PipelineError, match="cannot be read"):
         parse_pipeline(text.replace("> 1000", "a lot"), tmp_path / "pipeline.toml")
+
+
+GROUPED = "SELECT k, COUNT(*) FROM s GROUP BY k"
+
+
+@pytest.mark.parametrize(
+    ("asks", "message"),
+    [
+        ('query = "none"', "alert 'many': the plan has no query 'none'"),
+        (f'sql = "{GROUPED}"', "an alert is about one number"),
+        ('sql = "SELECT COUNT(*) FROM t"', "alert 'many'"),
+    ],
+)
+def test_an_alert_that_no_plan_answers_is_refused_before_the_run_starts(tmp_path, asks, message):
+    (tmp_path / "rows").mkdir()
+    path = tmp_path / "pipeline.toml"
+    path.write_text(
+        '[workload]\nstore = "state"\n[streams.s]\nschema = "k BIGINT"\nformat = "parquet"\npath = "rows"\n'
+        f'explore = ["k"]\n[queries]\nrows = "SELECT COUNT(*) FROM s"\n[alerts.many]\n{asks}\nwhen = "> 1"\nlog = true\n'
+    )
+    with pytest.raises(PipelineError, match=message):
+        prepare_run(load_pipeline(path), HowToRun())
+
+
+def test_an_alert_about_groups_does_not_end_a_run(tmp_path, caplog):
+    plan = el.Workload(budget="64 KB").stream("s", "k BIGINT").query("by_k", GROUPED).plan()
+    Store.create(str(tmp_path), stamp(plan.layout), "run", to_sections(plan.empty().snapshot)).close()
+    Alerts(str(tmp_path), {"many": Alert(query="by_k", when="> 1", log=True)}).look()
+    assert "an alert is about one number" in caplog.text

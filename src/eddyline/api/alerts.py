@@ -26,7 +26,7 @@ import msgspec
 from eddyline.answer.estimate import Estimate
 from eddyline.api.durable import from_epoch, origin_of
 from eddyline.api.state import State
-from eddyline.errors import CorruptState, EddylineError, PipelineError
+from eddyline.errors import CorruptState, EddylineError, PipelineError, PlanError
 from eddyline.plan.windows import parse_duration
 from eddyline.store import Epoch, Reader
 from eddyline.store.filesystem import at_most
@@ -123,6 +123,26 @@ def check_alerts(alerts: Mapping[str, Alert]) -> None:
             raise PipelineError(f"alert {name!r}: command is empty: name a program, and its arguments.")
 
 
+def check_queries(alerts: Mapping[str, Alert], state: State) -> None:
+    """Raise PipelineError if an alert does not ask for one number that a plan answers. state: an empty one of it."""
+    for name, alert in alerts.items():
+        try:
+            _number(name, alert, state)
+        except EddylineError as error:
+            raise PipelineError(str(error) if name in str(error) else f"alert {name!r}: {error}") from error
+
+
+def _number(name: str, alert: Alert, state: State) -> Estimate:
+    """Return the answer that an alert asks for, or raise PlanError if it is not one number."""
+    answer = state.answer(alert.asks)
+    if not isinstance(answer, Estimate):
+        raise PlanError(
+            f"alert {name!r} asks for {alert.asks!r}, which has groups or several aggregates: an alert is about one "
+            "number, such as sql = \"SELECT COUNT(*) FROM orders WHERE region = 'north'\"."
+        )
+    return answer
+
+
 def _state_of(epoch: Epoch) -> State:
     snapshot = from_epoch(epoch)
     return State(snapshot, origin_of(epoch, snapshot.layout))
@@ -161,10 +181,10 @@ class Alerts:
 
     def _evaluate(self, epoch: Epoch) -> None:
         state, before = _state_of(epoch), dict(self._fired)
-        for name, (alert, condition) in self._alerts.items():
+        for name, (_, condition) in self._alerts.items():
             last = self._fired.get(name)
             try:
-                holds = self._holds(alert, condition, state, epoch)
+                holds = self._holds(name, condition, state, epoch)
             except EddylineError as error:
                 _LOG.warning("alert %s was not evaluated: %s", name, error)
                 continue
@@ -175,11 +195,11 @@ class Alerts:
         if self._fired != before:
             self._save()
 
-    def _holds(self, alert: Alert, condition: Condition, state: State, epoch: Epoch) -> bool:
-        then = None
+    def _holds(self, name: str, condition: Condition, state: State, epoch: Epoch) -> bool:
+        then, alert = None, self._alerts[name][0]
         if condition.ago is not None:
-            then = _state_of(self._reader.as_of(epoch.time - condition.ago)).answer(alert.asks)
-        return condition.holds(state.answer(alert.asks), then, certain=alert.sure == "certain")
+            then = _number(name, alert, _state_of(self._reader.as_of(epoch.time - condition.ago)))
+        return condition.holds(_number(name, alert, state), then, certain=alert.sure == "certain")
 
     def _send_all(self) -> None:
         for name, fired in list(self._fired.items()):
