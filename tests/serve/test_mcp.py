@@ -159,3 +159,20 @@ def test_batches_notifications_versions_and_long_lines(store, tmp_path):
         server.run(lines, replies)
     first, second = map(json.loads, replied.read_bytes().splitlines())
     assert (first["error"]["code"], second["result"]) == (-32600, {})
+
+
+def test_a_question_that_takes_too_long_is_refused_and_the_next_ones_are_answered(store):
+    server = McpServer(store.where, seconds=0.0)
+
+    def ask(sql):
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        request["params"] = {"name": "ask", "arguments": {"sql": sql}}
+        return server.reply(json.dumps(request).encode())["result"]
+
+    refused = [ask(f"SELECT COUNT(*) FROM orders WHERE customer > {number}") for number in range(3)]
+    assert all(each["isError"] for each in refused)
+    assert "took longer than 0 s" in refused[0]["content"][0]["text"]
+    for thread in list(server._running):
+        thread.join(30)
+    server._seconds = 30.0
+    assert ask("SELECT COUNT(*) FROM orders")["structuredContent"]["exact"]

@@ -74,7 +74,7 @@ class Question:
         """Return the result of a SQL string. intervals: with the ends of its columns next to each."""
         if not isinstance(text, str):
             raise PlanError(f"sql() takes an SQL text, not {text!r}.")
-        rows = self._rows(text) if _MAY_ASK_FOR_ROWS.search(text) else None
+        rows = self._rows(text) if may_ask_for_rows(text) else None
         if rows is not None:
             return rows
         around = self._read(text)
@@ -214,6 +214,11 @@ def result_to_dict(text: str, table: pa.Table, limit: int | None = None) -> dict
         "notes": notes_of(table),
         "freshness": json.loads(fresh) if fresh else None,
     }
+
+
+def may_ask_for_rows(text: str) -> bool:
+    """Return whether SQL may ask for rows of a sample."""
+    return _MAY_ASK_FOR_ROWS.search(text) is not None
 
 
 def is_nested(text: str) -> bool:

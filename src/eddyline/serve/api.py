@@ -17,14 +17,13 @@ from starlette.routing import Route
 
 from eddyline.api.history import as_csv, as_parquet
 from eddyline.api.plan import Plan
-from eddyline.api.sql import is_nested, result_to_dict
 from eddyline.api.state import State
-from eddyline.errors import CorruptState, EddylineError, FormatVersion, SqlError, StoreError
+from eddyline.errors import CorruptState, EddylineError, FormatVersion, StoreError
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
 from eddyline.serve.requests import HowToTell, Refused, boolean, parameters
-from eddyline.serve.view import View, answered, streams_of, tell
+from eddyline.serve.view import View, answer_or_table, answered, streams_of, tell
 from eddyline.serve.watcher import Events, Watcher
 
 # Ad hoc queries are answered outside the event loop: a few at a time, clients in turn, with a time limit.
@@ -262,12 +261,13 @@ class Api:
         over = {"window": given.get("window"), "slide": given.get("slide")}
         return await self._asked(
             request,
-            lambda: _answer_or_table(
+            lambda: answer_or_table(
                 _moment_of(state, given.get("as_of")),
                 given["sql"],
-                how,
-                {key: value for key, value in over.items() if value},
-                together=together,
+                how.limit,
+                confidence=how.confidence,
+                simultaneous=together,
+                **{key: value for key, value in over.items() if value},
             ),
             len(given["sql"]),
         )
@@ -383,23 +383,6 @@ def _at_moment(
         if refuse or isinstance(error, StoreError):
             raise
         return {"query": query, "refused": str(error)}
-
-
-def _answer_or_table(
-    state: State, sql: str, how: HowToTell, over: dict[str, str], *, together: bool
-) -> dict[str, object]:
-    """Return the answer of a query that we support directly, else the table of the SQL around such queries."""
-    try:
-        found = answered(state, sql, confidence=how.confidence, simultaneous=together, **over)
-    except SqlError as error:
-        if over:
-            raise
-        try:
-            table = state.sql(sql, confidence=how.confidence, simultaneous=together)
-        except EddylineError as refusal:
-            raise (refusal if is_nested(sql) else error) from refusal
-        return result_to_dict(sql, table, how.limit)
-    return tell(found, how.limit)
 
 
 def _query(planned: PlannedQuery, window: dict[str, float] | None) -> dict[str, object]:

@@ -6,7 +6,9 @@ else, so it is written by hand: the official package brings 28 packages of 45 MB
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from time import time
 from typing import IO, Any
@@ -15,13 +17,12 @@ import msgspec
 
 import eddyline
 from eddyline.answer.freshness import plain
-from eddyline.api.sql import is_nested, result_to_dict
 from eddyline.api.state import State
 from eddyline.api.store_tables import Follower, Sighting
-from eddyline.errors import EddylineError, SqlError, StoreError
+from eddyline.errors import EddylineError, PlanError, StoreError
 from eddyline.plan.decide.elements import explores
 from eddyline.plan.layout import Layout
-from eddyline.serve.view import answered, query_texts, tell
+from eddyline.serve.view import answer_or_table, query_texts
 
 _LOG = logging.getLogger("eddyline.serve")
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -32,6 +33,10 @@ MOST_SQL = 100_000
 """Characters of SQL: as on the PostgreSQL wire."""
 ROWS, MOST_ROWS = 100, 10_000
 """Rows of an answer if the client does not say how many, and the most: chosen, an agent reads every one of them."""
+SECONDS = 30.0
+"""How long a question may take: chosen; agents give up after a minute or so, and most answers take milliseconds."""
+_MOST_RUNNING = 2
+"""Questions that may run at a time; more than one only if an earlier one took too long. As over HTTP."""
 _PARSE, _INVALID, _NO_METHOD, _BAD_PARAMETERS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
 _INSTRUCTIONS = (
     "Answers SQL aggregates over streams from a small summary of their rows. Call schema first. Every answer has a "
@@ -103,10 +108,14 @@ class _RpcError(Exception):
 
 
 class McpServer:
-    """Answers the messages of one client from the newest state of a store."""
+    """Answers the messages of one client from the newest state of a store.
 
-    def __init__(self, store: str) -> None:
+    seconds: how long a question may take.
+    """
+
+    def __init__(self, store: str, seconds: float = SECONDS) -> None:
         self._follower = Follower(store)
+        self._seconds, self._running = seconds, list[threading.Thread]()
         self._tools: dict[str, Callable[[Mapping[str, Any]], object]] = {
             "schema": self._schema,
             "ask": self._ask,
@@ -221,14 +230,35 @@ class McpServer:
     def _ask(self, given: Mapping[str, Any]) -> dict[str, object]:
         seen, state = self._seen()
         sql, limit, at = given["sql"].strip().rstrip(";"), given.get("limit", ROWS), given.get("confidence")
-        try:
-            found = tell(answered(state, sql, confidence=at), limit)
-        except SqlError as error:
-            try:
-                found = result_to_dict(sql, state.sql(sql, confidence=at), limit)
-            except EddylineError as refusal:
-                raise (refusal if is_nested(sql) else error) from refusal
+        found = self._within_time(lambda: answer_or_table(state, sql, limit, confidence=at))
         return {**found, **self._moment(seen, state)}
+
+    def _within_time(self, question: Callable[[], dict[str, object]]) -> dict[str, object]:
+        """Return the answer of a question, or raise PlanError if it takes too long.
+
+        Nothing can stop the thread of such a question. It ends by itself, and while two of them run, no other
+        question begins.
+        """
+        self._running = [each for each in self._running if each.is_alive()]
+        if len(self._running) >= _MOST_RUNNING:
+            raise PlanError(f"{len(self._running)} earlier questions still run: ask again in a moment.")
+        answer: Future[dict[str, object]] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(question())
+            except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                answer.set_exception(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        self._running.append(thread)
+        thread.start()
+        try:
+            return answer.result(self._seconds)
+        except TimeoutError as error:
+            raise PlanError(
+                f"the question took longer than {self._seconds:g} s: ask for fewer groups, or join fewer streams."
+            ) from error
 
     def _explain(self, given: Mapping[str, Any]) -> dict[str, object]:
         seen, state = self._seen()

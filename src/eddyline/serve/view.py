@@ -17,9 +17,10 @@ from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness, finite
 from eddyline.answer.groups.rows import held_columns
 from eddyline.answer.groups.table import Groups
+from eddyline.api.sql import is_nested, may_ask_for_rows, result_to_dict
 from eddyline.api.state import State
 from eddyline.api.store_tables import Sighting
-from eddyline.errors import EddylineError
+from eddyline.errors import EddylineError, SqlError
 from eddyline.plan.layout import Layout
 from eddyline.sql.query import GroupQuery
 
@@ -267,6 +268,32 @@ def answered(state: State, query: str, **settings: Any) -> Answer:
         return answer
     keys = [*_time_columns(planned, answer), answer.aggregates[0]]
     return replace(answer, table=answer.table.sort_by([(name, "descending") for name in keys]))
+
+
+def answer_or_table(
+    state: State,
+    sql: str,
+    limit: int,
+    *,
+    confidence: float | None = None,
+    simultaneous: bool = False,
+    **over: str,
+) -> dict[str, object]:
+    """Return the answer of a query that we support directly, else the table of the SQL around such queries.
+
+    over: the window and its slide. Both forms are plain values, with at most `limit` groups or rows.
+    """
+    try:
+        found = answered(state, sql, confidence=confidence, simultaneous=simultaneous, **over)
+    except SqlError as error:
+        if over:
+            raise
+        try:
+            table = state.sql(sql, confidence=confidence, simultaneous=simultaneous)
+        except EddylineError as refusal:
+            raise (refusal if is_nested(sql) or may_ask_for_rows(sql) else error) from refusal
+        return result_to_dict(sql, table, limit)
+    return tell(found, limit)
 
 
 def order_of(state: State | None, query: str, answer: Answer | EddylineError) -> str:

@@ -67,9 +67,19 @@ def fragment(node: exp.Expr) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
+_NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentDatetime, exp.Localtimestamp)
+_NOW_NAMES = frozenset(("now", "curdate", "current_date", "current_timestamp", "localtimestamp"))
+
+
 def check_allowed(root: exp.Expr) -> None:
     """Raise UnsupportedQuery at the first node that is not a deterministic function of a row."""
     for node in root.walk():
+        if isinstance(node, _NOW) or (isinstance(node, exp.Anonymous) and node.name.lower() in _NOW_NAMES):
+            raise UnsupportedQuery(
+                f"{fragment(node)!r} in {fragment(root)!r} changes with the time at which it is asked: state.sql(), "
+                "`eddyline ask --sql` and SQL clients read it as the time of the answer. A query that always covers "
+                "the last days of event time is planned with window=."
+            )
         if isinstance(node, exp.Anonymous):
             if node.name.lower() not in ALLOWED_FUNCTIONS:
                 raise UnsupportedQuery(
