@@ -184,6 +184,10 @@ _MACROS = {
         "(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_$]*') THEN a "
         "ELSE '\"' || replace(a, '\"', '\"\"') || '\"' END"
     ),
+    "parse_ident": (
+        '(a) AS list_transform(regexp_extract_all(a, \'"(?:[^"]|"")*"|[^."]+\'), lambda part: '
+        "CASE WHEN part[1] = '\"' THEN replace(part[2:-2], '\"\"', '\"') ELSE lower(trim(part)) END)"
+    ),
     "quote_literal": "(a) AS '''' || replace(CAST(a AS VARCHAR), '''', '''''') || ''''",
     "quote_nullable": "(a) AS coalesce('''' || replace(CAST(a AS VARCHAR), '''', '''''') || '''', 'NULL')",
     "pg_size_pretty": "(a) AS a || ' bytes'",

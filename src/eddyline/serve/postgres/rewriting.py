@@ -241,7 +241,7 @@ def column_name(node: exp.Expr) -> str:
 
 def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for each kind of node
     """Return the name of an expression, and its rank: 2 for a column or function, 1 for a cast, 0 for no name."""
-    if isinstance(node, exp.Paren | exp.Filter | exp.WithinGroup | exp.Window | exp.Collate):
+    if isinstance(node, exp.Paren | exp.Filter | exp.WithinGroup | exp.Window | exp.Collate | exp.Bracket):
         return _named(node.this)
     if isinstance(node, exp.Cast):
         found = _named(node.this)
@@ -259,9 +259,19 @@ def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for eac
     if isinstance(node, exp.Anonymous):
         return 2, node.name.lower()
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
-        name = _FUNCTION_NAMES.get(type(node).__name__, node.sql_name().lower())
-        return (1 if isinstance(node, exp.Case) else 2), name
+        return _named_function(node)
     return 0, "?column?"
+
+
+def _named_function(node: exp.Func) -> tuple[int, str]:
+    """Return the name and rank of a function's result; a CASE has the name of its ELSE, if that has one."""
+    if isinstance(node, exp.Trim):
+        return 2, {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "btrim")
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        found = _named(default) if default is not None else (0, "")
+        return found if found[0] > 1 else (1, "case")
+    return 2, _FUNCTION_NAMES.get(type(node).__name__, node.sql_name().lower())
 
 
 def _cast_name(kind: exp.Expr) -> str:
@@ -274,6 +284,7 @@ _TYPE_NAMES = {
     "decimal": "numeric", "char": "bpchar",
 }  # fmt: skip
 _FUNCTION_NAMES = {
+    "ArraySize": "array_length",
     "CurrentTimestamp": "now",
     "Explode": "unnest",
     "Unnest": "unnest",

@@ -12,3 +12,8 @@ SELECT region AS metric, n AS value FROM by_region WHERE region IN ('north', 'so
 SELECT region AS metric, count(*) AS value FROM orders GROUP BY region ORDER BY 1;
 -- a panel with a band
 SELECT region, n, n_low AS "lower", n_high AS "upper" FROM by_region ORDER BY region;
+-- what the query builder reads: schemas, an extension, and a table's schema by parse_ident (read in grafana/grafana, grafana-postgresql-datasource/postgresMetaQuery.ts)
+SELECT schema_name AS "name" FROM information_schema.schemata WHERE schema_name NOT IN ('information_schema', 'pg_catalog', 'pg_toast') ORDER BY schema_name;
+SELECT extversion FROM pg_extension WHERE extname = 'timescaledb';
+SELECT array_length(parse_ident('public.by_region'), 1), (parse_ident('public.by_region'))[1], (parse_ident('by_region'))[1];
+SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE WHEN array_length(parse_ident('public.by_region'), 1) = 2 THEN quote_ident(table_schema) = (parse_ident('public.by_region'))[1] AND quote_ident(table_name) = (parse_ident('public.by_region'))[2] ELSE quote_ident(table_name) = 'public.by_region' END;
