@@ -55,7 +55,9 @@ def test_what_a_tool_sends_is_answered_as_by_postgresql(purpose, text, dsn, real
     if purpose in OURS or "n_low" in text:
         return
     expected, their_rows = asked(real, text.replace('"shop"."public"', '"public"'))
-    assert [name for name in columns if name != "weight"] == expected  # rows of a stream come with their weights
+    assert [
+        name for name in columns if name != "weight"
+    ] == expected  # rows of a stream come with their weights
     if purpose.startswith("same"):
         assert rows == their_rows
 
