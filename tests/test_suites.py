@@ -1,0 +1,73 @@
+"""The suites run on little data; their results at full size are in docs/reference/cardinality.md."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SUITES = Path(__file__).parent.parent / "suites"
+
+
+@pytest.fixture
+def cardinality(importing_from):
+    return importing_from(SUITES / "cardinality")
+
+
+@pytest.fixture
+def flights(cardinality):
+    return cardinality("data").database("flights", 0.02)
+
+
+def test_counts_along_the_tree_are_those_of_the_query(cardinality, flights):
+    queries = cardinality("queries").draw(flights, "ceb", 8, 3)
+    assert {len(query.tables) for query in queries} == {2, 3, 4, 5}
+    with flights.connected() as connection:
+        for query in queries:
+            assert query.exact == connection.sql(query.sql).fetchall()[0][0], query.sql
+            assert query.exact >= max(1, 1e-5 * query.full)
+
+
+def test_the_same_seed_draws_the_same_queries(cardinality, flights):
+    draw = cardinality("queries").draw
+    assert draw(flights, "light", 4, 3) == draw(flights, "light", 4, 3)
+
+
+def test_convolution_sketches_are_unbiased(cardinality, flights):
+    methods = cardinality("methods")
+    queries = cardinality("queries").draw(flights, "ceb", 3, 3)
+    largest = {
+        key: 1 + max(methods._largest(t, key) for t in flights.tables.values()) for key in flights.keys
+    }
+    with flights.connected() as connection:
+        for query in queries:
+            rows = [methods._filtered(query, at, connection) for at in range(len(query.tables))]
+            found = [methods._convolved(query, rows, 1 << 14, largest, seed) for seed in range(60)]
+            assert abs(np.mean(found) - query.exact) <= 4 * np.std(found) / 60**0.5, query.sql
+
+
+def test_answers_of_the_product_are_exact_while_everything_fits(cardinality, flights):
+    queries = cardinality("queries").draw(flights, "ranges", 8, 3)
+    for method in ("planned", "ad_hoc"):
+        result = getattr(cardinality("methods"), method)(flights, queries, 64 << 20)
+        assert {name: answer.value for name, answer in result.answers.items()} == {
+            query.name: query.exact for query in queries
+        }
+
+
+def test_q_errors(cardinality):
+    q_error = cardinality("run").q_error
+    assert [q_error(value, 10) for value in (10, 20, 5, 0)] == [1, 2, 2, 10]
+
+
+@pytest.mark.figures
+def test_the_tables(cardinality, tmp_path, capsys):
+    small = f"--databases flights --budgets 64KB --queries 6 --share 0.02 --into {tmp_path}"
+    cardinality("run").main(small.split())
+    with (tmp_path / "summary.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert {"eddyline planned", "convolution sketches", "DuckDB planner", "PostgreSQL planner"} <= {
+        line["method"] for line in lines
+    }
+    assert all(np.isfinite(float(line["max"])) for line in lines)
+    assert "flights: " in capsys.readouterr().out
