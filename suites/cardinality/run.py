@@ -1,6 +1,6 @@
 """Q-errors of multi-join COUNTs: the product next to samples, sketches and the planners of databases.
 
-    python suites/cardinality/run.py [--databases lahman,flights] [--budgets 1MB,4MB] [--queries 60] [--only METHOD,...]
+    python suites/cardinality/run.py [--databases lahman,flights] [--budgets 1MB,4MB] [--queries 42] [--only METHOD,...]
 
 draws the queries of each family, asks every method, writes results.csv (a line for each answer) and summary.csv next
 to this script, and prints tables. `--share 0.01` takes the first rows of every table.
@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--databases", default="lahman,flights")
     parser.add_argument("--budgets", default="1MB,4MB")
-    parser.add_argument("--queries", type=int, default=60, help="of each database, all families together")
+    parser.add_argument("--queries", type=int, default=42, help="of each database, all families together")
     parser.add_argument("--only", help="some methods")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--into", type=Path, default=FOLDER)
