@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eddyline as el
-from tests.oracles.rest_sketches import check, fed, plan_of, rows_of
+from tests.oracles.rest_sketches import STREAMS, check, fed, plan_of, plan_of_joins, rows_of
+
+OF_JOINS = {"r": 3, "s": 1, "t": 1}
 
 
 def test_reductions_move_dropped_rows_into_the_sketches() -> None:
@@ -34,6 +36,28 @@ def test_deletes_leave_no_trace_in_the_sketches() -> None:
     keys, x, weights = gone
     fed(state, (keys, x, -weights))
     check(state.snapshot, [rows])
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.integers(1, 4), st.lists(st.integers(5000, 5050), min_size=2, max_size=2, unique=True))
+def test_sketches_of_joins_hold_the_rows_that_are_not_followed(batches: int, seeds: list[int]) -> None:
+    parts = [{name: rows_of(seed + i) for i, name in enumerate(STREAMS)} for seed in seeds]
+    states = []
+    for part in parts:
+        state = plan_of_joins().empty()
+        for name, rows in part.items():
+            fed(state, rows, batches, stream=name)
+        states.append(state)
+    total = states[0] + states[1]
+    for merged in (total, states[1] + states[0], el.State.from_bytes(total.to_bytes())):
+        for name, expected in OF_JOINS.items():
+            check(merged.snapshot, [part[name] for part in parts], stream=name, expected=expected)
+    keys, x, weights = parts[1]["r"]
+    fed(total, (keys, x, -weights), batches, stream="r")
+    assert check(total.snapshot, [parts[0]["r"]], stream="r", expected=OF_JOINS["r"]) > 0
+    left = total - states[0]
+    for name in ("s", "t"):
+        check(left.snapshot, [parts[1][name]], stream=name, expected=OF_JOINS[name])
 
 
 def test_panes_of_a_window_hold_every_row_once() -> None:

@@ -11,6 +11,11 @@ from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import empty_counters
 
 SQL = "SELECT a, COUNT(*) AS n, SUM(x) AS s FROM r WHERE x < 90 OR x IS NULL GROUP BY a"
+STAR = (
+    "SELECT SUM(r.x) FROM r JOIN s ON r.a = s.a JOIN t ON r.a = t.a WHERE r.x < 90 OR r.x IS NULL",
+    "SELECT COUNT(*) FROM r LEFT JOIN s ON r.a = s.a WHERE r.x < 90 OR r.x IS NULL",
+)
+STREAMS = ("r", "s", "t")
 Rows = tuple[np.ndarray, np.ma.MaskedArray, np.ndarray]
 """Keys, measures (masked: NULL) and weights."""
 
@@ -19,6 +24,15 @@ def plan_of(budget: str = "20 KB", **options: object) -> el.Plan:
     w = el.Workload(budget=budget, seed=5)
     w.stream("r", "a BIGINT, x BIGINT, at TIMESTAMP", event_time="at")
     w.query("groups", SQL, **options)  # type: ignore[arg-type]
+    return w.plan()
+
+
+def plan_of_joins(budget: str = "66 KB") -> el.Plan:
+    w = el.Workload(budget=budget, seed=5)
+    for name in STREAMS:
+        w.stream(name, "a BIGINT, x BIGINT")
+    for name, text in zip(("star", "left"), STAR, strict=True):
+        w.query(name, text)
     return w.plan()
 
 
@@ -36,30 +50,41 @@ def table_of(rows: Rows, at: int = 0) -> pa.Table:
     return pa.table({"a": keys, "x": pa.array(x.data, mask=x.mask), "at": times})
 
 
-def fed(state: el.State, rows: Rows, batches: int = 4, at: int = 0) -> el.State:
+def fed(state: el.State, rows: Rows, batches: int = 4, at: int = 0, stream: str = "") -> el.State:
+    """Feed rows in batches; stream: one of a plan of joins, whose streams have no time."""
     table, (_, _, weights) = table_of(rows, at), rows
+    table = table.drop_columns("at") if stream else table
     for part in np.array_split(np.arange(len(table)), batches):
-        state.update("r", table.take(pa.array(part)), weights=weights[part])
+        state.update(stream or "r", table.take(pa.array(part)), weights=weights[part])
     return state
 
 
-def check(snapshot: Snapshot, rows: Sequence[Rows], signs: Sequence[int] | None = None) -> int:
-    """Compare every sketch of the rest with one of the rows that are not followed; return how many rows these are."""
+def check(
+    snapshot: Snapshot,
+    rows: Sequence[Rows],
+    signs: Sequence[int] | None = None,
+    stream: str = "r",
+    expected: int = 3,
+) -> int:
+    """Compare every sketch of the rest with one of the rows that are not followed; return how many rows these are.
+
+    expected: the number of sketches of the stream: by default of rows, sums, and rows with a measure.
+    """
     (planned,), left = snapshot.layout.samples, 0
     state = snapshot.samples[planned.id]
     assert state.grouped, "the rows should not fit"
     keys, x, weights = (np.ma.concatenate(column) for column in zip(*rows, strict=True))
     signs = [1] * len(rows) if signs is None else signs
     weights = weights * np.repeat(signs, [len(each[0]) for each in rows])
-    sketches = [kept for kept in planned.sketches if kept.unfollowed]
-    assert len(sketches) == 3, "rows, sums, and rows with a measure"
+    sketches = [kept for kept in planned.sketches if kept.unfollowed and kept.stream == stream]
+    assert len(sketches) == expected
     for kept in sketches:
         source = planned.source(kept.demand)
         assert source is not None
         link = planned.spec.kept[source].classes[0]
         followed = np.ones(len(keys), dtype=np.bool_)
         state.rosters[link].drop_unfollowed(keys.data, followed)
-        counted = ~followed & (np.ma.filled(x < 90, fill_value=True))
+        counted = ~followed & (np.ma.filled(x < 90, fill_value=True) | (not kept.demand.predicates))
         number = weights.copy()
         if kept.demand.measure is not None or kept.demand.presence:
             counted &= ~np.ma.getmaskarray(x)

@@ -377,8 +377,9 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     aggregates that need the single values of a group reads them. ad_hoc: nothing is kept for it; it was added to a
     running plan, and is answered from what a sample holds for others, as if it had not been planned. rest_sketches:
     for each quantity of groups of one stream, the sketch of rows whose group is not followed, in which heavy groups
-    are found. guarantee: the one that its sketches are sized for. sketch_weight: W of its sketches, times the
-    query's weight; None without sketches, or in plans of earlier versions.
+    are found; for each relation of each quantity of a join, the sketch of rows whose key is not followed.
+    guarantee: the one that its sketches are sized for. sketch_weight: W of its sketches, times the query's weight;
+    None without sketches, or in plans of earlier versions.
     """
 
     name: str

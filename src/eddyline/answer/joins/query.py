@@ -7,10 +7,11 @@ from eddyline.answer import notes
 from eddyline.answer.aggregates import told, told_exactly, unit_of, weighed_unit
 from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
+from eddyline.answer.joins.late import read_late_join
 from eddyline.answer.joins.quantities import read_quantities, sides_of
 from eddyline.answer.joins.ratio import aggregate_of
 from eddyline.answer.joins.residual import read_residual_join
-from eddyline.answer.joins.sampled import held_join, missed_rows, read_sample_join
+from eddyline.answer.joins.sampled import held_join, missed_rows
 from eddyline.answer.joins.two_way import RowEstimates
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import EVERY_ROW
@@ -20,6 +21,7 @@ from eddyline.sample.messages import exact_total
 from eddyline.sql.query import Query
 
 SAMPLE = "sample"
+_BOTH = "sample and skimmed"
 _MOSTLY = 0.9
 
 
@@ -52,17 +54,18 @@ def _by_sample(
         name: [snapshot.weighed_total(each) for each in names] for name, names in planned.totals.items()
     }
     factor, rows = unit_of(query), most_rows(snapshot, query)
-    sample = read_sample_join(join, function, totals, confidence)
+    sample, left, late = read_late_join(snapshot, planned, join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     few += [notes.HEAVY_TAIL] if sample.heavy_tail else []
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         if (
             not query.aggregate.moment.is_sum
-            and missed_rows(sample.quantities, totals).share > notes.MOSTLY_MISSED
+            and missed_rows(sample.quantities, left).share > notes.MOSTLY_MISSED
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
-        return told(planned, query, widened(query, interval, rows), confidence, SAMPLE, [*about, *few])
+        method = _BOTH if late else SAMPLE
+        return told(planned, query, widened(query, interval, rows), confidence, method, [*about, *few])
     both = read_residual_join(
         join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
     )
@@ -95,4 +98,4 @@ def _method(weight: float) -> str:
     """Return which reading estimated what the sample does not follow: the sample, a sketch, or both."""
     if weight >= _MOSTLY:
         return SAMPLE
-    return "sample and skimmed" if weight > 1 - _MOSTLY else "skimmed"
+    return _BOTH if weight > 1 - _MOSTLY else "skimmed"

@@ -5,7 +5,7 @@ part of the budget holds linear sketches of all other rows, with a table of cand
 is only in the dictionary, a row of another key only in the sketches.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, KeptSynopsis, Place, PlannedSample
 from eddyline.plan.size.allocation import sized_synopsis
 from eddyline.plan.size.specs import PlanSettings, least_words, words_per_size
-from eddyline.sql.query import AnyQuery, GroupQuery
+from eddyline.sql.query import AnyQuery, GroupQuery, Query
 
 _ALONE = Place(0, 0, 1)
 """The place of a key that meets no other relation: such a sketch is never mistaken for that of a join."""
@@ -24,15 +24,22 @@ _ROWS_WEIGHT = 2.0
 """The sketch of the rows of groups shows which groups are heavy: it is twice as large as those of sums."""
 REST_SHARE = 0.25
 """The part of a query's memory for its sketches: a tenth finds too little, a half costs dictionaries too much."""
+JOIN_SHARE, _MOST_OF_JOINS = 0.05, 0.1
+"""The part of the memory of joins for their sketches, and the most for sketches of the least size.
+
+Joins need only keys with a few percent of the rows from them, which few counters show (decision 16)."""
+_LEAST_OF_STAR = 3
+"""From this many relations on a link, inner joins have no sketches of all rows."""
 
 
 def rest_demands(query: AnyQuery) -> dict[str, Demand]:
     """Return the sketch that each quantity of a query reads; nothing for a query that reads none.
 
-    They serve groups of one stream. Variances would need squares, which take half as much memory again: the
-    variance of a group that is not followed stays unknown. Joins gain less than the memory costs them:
-    docs/decisions/0015-one-place-per-row.md has the figures.
+    They serve groups of one stream, and joins on one link that have no sketches of all rows. Variances would need
+    squares, which take half as much memory again: the variance of a group that is not followed stays unknown.
     """
+    if isinstance(query, Query):
+        return _demands_of_join(query)
     if not isinstance(query, GroupQuery) or query.links or not query.groups or query.details:
         return {}
     large = {
@@ -44,6 +51,31 @@ def rest_demands(query: AnyQuery) -> dict[str, Demand]:
     return {name: _demand(*facets) for name, facets in facets_of(query).items() if name not in large}
 
 
+def _demands_of_join(query: Query) -> dict[str, Demand]:
+    """Return the sketches of each relation of a star, or of an outer, semi or anti join, on one link.
+
+    A stream that is joined with itself would have the same noise twice, which is not modelled. A NULL in a NOT IN
+    decides the whole answer, and is in no sketch.
+    """
+    members = [member for link in query.links for member in link.members]
+    roles, streams = {member.role for member in members}, {each.stream for each in query.relations}
+    plain = roles == {"inner"} and len(members) < _LEAST_OF_STAR
+    alone = len(query.links) == 1 and len(streams) == len(query.relations) == len(members)
+    powers = [sum(each) for each in query.aggregate.moment.sums.values()]
+    if plain or not alone or "not in" in roles or max(powers, default=0) > 1:
+        return {}
+    return {
+        sketch_of_relation(name, relation): _demand(facet)
+        for name, facets in facets_of(query).items()
+        for relation, facet in enumerate(facets)
+    }
+
+
+def sketch_of_relation(quantity: str, relation: int) -> str:
+    """Return the name in `PlannedQuery.rest_sketches` of the sketch of a relation, as a quantity of a join reads it."""
+    return f"{quantity}.{relation}"
+
+
 def _demand(facet: Facet) -> Demand:
     (key,) = facet.keys
     presence = tuple(part for flag in facet.flags for part in flag.presence)
@@ -53,36 +85,84 @@ def _demand(facet: Facet) -> Demand:
 def rest_sketches(
     asked: Sequence[WorkloadQuery], settings: PlanSettings, budget: int
 ) -> tuple[KeptSynopsis, ...]:
-    """Return the sketches of unfollowed keys of some queries.
+    """Return the sketches of unfollowed keys of some queries, as far as the budget is large enough for them."""
+    wanted = [rest_demands(each.query) for each in asked if not is_exploring(each)]
+    groups = [each for each in wanted if ROWS in each]
+    joins = [each for each in wanted if each and ROWS not in each]
+    made = _sketches_of_groups(groups, budget * len(groups) / max(len(asked), 1), settings)
+    held = {kept.demand for kept in made}
+    left = [{name: demand for name, demand in each.items() if demand not in held} for each in joins]
+    return made + _sketches_of_joins(left, budget * len(joins) / max(len(asked), 1), settings)
+
+
+def _distinct(wanted: Sequence[Mapping[str, Demand]]) -> list[Demand]:
+    return list(dict.fromkeys(demand for query in wanted for demand in query.values()))
+
+
+def _sketches_of_groups(
+    wanted: Sequence[Mapping[str, Demand]], budget: float, settings: PlanSettings
+) -> tuple[KeptSynopsis, ...]:
+    """Return the sketches of groups; budget: the bytes of their queries.
 
     If the budget is too small for all of them, those of sums are left out, and then the others.
     """
-    named = [each for each in asked if not is_exploring(each)]
-    wanted = [found for each in named if (found := rest_demands(each.query))]
-    words = int(budget * REST_SHARE * len(wanted) / max(len(asked), 1)) // 8
-    rows = dict.fromkeys(query[ROWS] for query in wanted)
-    for demands in (dict.fromkeys(demand for query in wanted for demand in query.values()), rows):
-        sizes = {
-            demand: words_per_size(demand, skimmed=True) * (_ROWS_WEIGHT if demand in rows else 1.0)
-            for demand in demands
-        }
-        given = {demand: int(words * size / sum(sizes.values())) for demand, size in sizes.items()}
-        if all(given[demand] >= least_words(demand, settings) for demand in demands):
-            made = (sized_synopsis(demand, given[demand], settings, skim=True) for demand in demands)
+    words = int(budget * REST_SHARE) // 8
+    rows = list(dict.fromkeys(query[ROWS] for query in wanted))
+    for demands in (_distinct(wanted), rows):
+        made = _sized(demands, words, settings, frozenset(rows))
+        if made:
             return tuple(
-                replace(
-                    each, unfollowed=True, has_labels=each.demand in rows and not _tells_values(each.demand)
-                )
+                replace(each, has_labels=each.demand in rows and not _tells_values(each.demand))
                 for each in made
             )
     return ()
 
 
+def _sketches_of_joins(
+    wanted: Sequence[Mapping[str, Demand]], budget: float, settings: PlanSettings
+) -> tuple[KeptSynopsis, ...]:
+    """Return the sketches of joins, as far as the least ones fit; budget: the bytes of their queries.
+
+    A join needs all of its sketches. If a budget is small, the first joins for which it is enough have theirs.
+    """
+    words, least = int(budget * JOIN_SHARE) // 8, 0
+    chosen: list[Demand] = []
+    for query in wanted:
+        more = [demand for demand in dict.fromkeys(query.values()) if demand not in chosen]
+        size = least + sum(least_words(demand, settings) + 1 for demand in more)
+        if size <= int(budget * _MOST_OF_JOINS) // 8:
+            least, chosen = size, chosen + more
+    return _sized(chosen, max(words, least), settings)
+
+
+def _sized(
+    demands: Sequence[Demand],
+    words: int,
+    settings: PlanSettings,
+    larger: frozenset[Demand] = frozenset(),
+) -> tuple[KeptSynopsis, ...]:
+    """Return sketches that share a number of words; no sketch if one of them would be too small."""
+    sizes = {
+        demand: words_per_size(demand, skimmed=True) * (_ROWS_WEIGHT if demand in larger else 1.0)
+        for demand in demands
+    }
+    given = {demand: int(words * size / sum(sizes.values())) for demand, size in sizes.items()}
+    if not all(given[demand] >= least_words(demand, settings) for demand in demands):
+        return ()
+    made = (sized_synopsis(demand, given[demand], settings, skim=True) for demand in demands)
+    return tuple(replace(each, unfollowed=True) for each in made)
+
+
 def rest_ids(query: AnyQuery, sample: PlannedSample) -> dict[str, str]:
-    """Return the sketches of unfollowed keys that a query reads; nothing if the sketch of its rows is missing."""
+    """Return the sketches of unfollowed keys that a query reads; nothing if one that it cannot do without is missing.
+
+    Groups need only the sketch of their rows, joins need all.
+    """
     ids = {kept.demand: kept.id for kept in sample.sketches if kept.unfollowed}
-    found = {name: ids[demand] for name, demand in rest_demands(query).items() if demand in ids}
-    return found if ROWS in found else {}
+    wanted = rest_demands(query)
+    found = {name: ids[demand] for name, demand in wanted.items() if demand in ids}
+    needed = wanted if isinstance(query, Query) else {ROWS}
+    return found if needed and found.keys() >= set(needed) else {}
 
 
 def _tells_values(demand: Demand) -> bool:
