@@ -127,3 +127,21 @@ def test_small_budgets_and_joins_of_a_stream_with_itself_have_no_such_sketches()
     w.stream("r", "a BIGINT")
     w.query("self", "SELECT COUNT(*) FROM r x JOIN r y ON x.a = y.a JOIN r z ON x.a = z.a")
     assert not w.plan().layout.queries[0].rest_sketches
+
+
+def test_frequencies_are_read_from_both_places_of_a_key() -> None:
+    """Also where the dictionary has more columns than the key: here a column that is explored."""
+    w = el.Workload(budget="96 KB", seed=2)
+    w.stream("r", "a BIGINT, x BIGINT")
+    w.stream("s", "a BIGINT")
+    w.query("left_outer", QUERIES["left_outer"])
+    w.explore("r", "a", "x")
+    tables = tables_of(np.random.default_rng(8))
+    tables["r"] = tables["r"].select(["a"]).append_column("x", pc.bit_wise_and(tables["r"]["x"], 31))
+    state = fed(w.plan().empty(), {name: tables[name] for name in ("r", "s")})
+    assert w.plan().layout.queries[0].rest_sketches
+    number = int(np.count_nonzero(tables["r"]["a"].to_numpy() == LATE))
+    found = state.frequency("r", {"a": LATE}, confidence=0.999)
+    assert found.low <= number <= found.high
+    assert abs(found.value - number) < 0.06 * number
+    assert state.frequent("r", "a", top=1)[0].value == LATE

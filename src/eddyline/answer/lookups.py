@@ -173,7 +173,8 @@ def find_sketch(snapshot: Snapshot, stream: str, key: Key, predicates: tuple[str
                 and not kept.demand.presence
             )
         ):
-            if kept.demand.keys == (key,) and kept.demand.predicates == predicates:
+            same = kept.demand.keys == (key,) and kept.demand.predicates == predicates
+            if same and (not kept.unfollowed or find_followed(snapshot, stream, key, predicates)):
                 return kept
             offered.append(describe(kept.demand))
     raise PlanError(
@@ -298,7 +299,8 @@ def find_followed(
 
 def _holds(elements: Elements, key: Key, predicates: tuple[str, ...], *, grouped: bool) -> bool:
     """Return whether a dictionary holds all rows of the followed values of a key: no other link reduces them."""
-    alone = elements.keys == (key,) if grouped else key in elements.keys
+    alone = not elements.apart and elements.links == frozenset((key,)) if grouped else True
+    alone = alone and key in elements.keys
     flags = (Flag(predicates),) if predicates else ()
     return alone and set(flags) <= set(elements.flags) and elements.holds_rows_of(flags)
 

@@ -96,7 +96,7 @@ class LateKeys:
             for relation, each in zip(join.whole_relations(quantity), names[name], strict=True):
                 if noise:
                     held = _held(join, relation)[sampled] + noise[each].values
-                    alike |= np.abs(held) >= STANDARD_ERRORS * noise[each].errors
+                    alike |= (np.abs(held) >= STANDARD_ERRORS * noise[each].errors) & (held != 0.0)
         if alike.any():
             rosters = list(join.state.rosters)
             rosters[link] = rosters[link].with_rates(values[alike], np.ones(int(alike.sum())))
@@ -107,10 +107,10 @@ class LateKeys:
     def left_of(self, totals: Totals) -> dict[str, list[float | None]]:
         """Return the exact totals of each quantity's relations without the rows of late keys."""
         left = {name: list(known) for name, known in totals.items()}
-        for name, parts in self.frequencies.items():
+        for name in self.frequencies:
             for relation, own in enumerate(self.rows(name)):
                 exact = left[name][relation]
-                if exact is not None and len(parts):
+                if exact is not None:
                     left[name][relation] = exact - float(own.sum())
         return left
 
@@ -167,13 +167,13 @@ class _Sent:
         """Return what is sent; held: what followed keys hold there, weights: how many keys each stands for."""
         sizes, places = np.unique(held, return_inverse=True)
         shares = np.bincount(places, weights=weights, minlength=len(sizes))
-        mean, square, own = read.values.copy(), read.values**2 + read.errors**2, read.values.copy()
-        if turn in DECIDING:
-            mean[:] = square[:] = float(turn is Turn.SEMI)
+        own, mean = read.values.copy(), _turned(read.values, turn)
+        square = mean**2 + (0.0 if turn in DECIDING else read.errors**2)
         light = np.flatnonzero(~read.stand_out)
         if len(sizes) == 0:  # no followed key is like a late one: there is only the reading
-            own[light] = mean[light] = np.maximum(read.values[light], 0.0)
-            square[light] = mean[light] ** 2 + read.errors[light] ** 2
+            own[light] = np.maximum(read.values[light], 0.0)
+            mean[light] = _turned(own[light], turn)
+            square[light] = mean[light] ** 2 + (1.0 if turn in DECIDING else read.errors[light] ** 2)
             return cls(mean, square, own)
         sent = _turned(sizes, turn)
         for start in range(0, len(light), _AT_ONCE):
@@ -189,7 +189,7 @@ class _Sent:
 def _turned(sizes: FloatArray, turn: Turn) -> FloatArray:
     """Return what a relation sends where it holds some sizes and another relation has rows."""
     if turn is Turn.PLAIN:
-        return sizes
+        return sizes.copy()
     if turn in (Turn.OUTER, Turn.FULL):
         return np.where(sizes > 0.0, sizes, 1.0)
     return np.asarray((sizes > 0.0) == (turn is Turn.SEMI), dtype=np.float64)

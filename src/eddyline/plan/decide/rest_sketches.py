@@ -24,7 +24,7 @@ _ROWS_WEIGHT = 2.0
 """The sketch of the rows of groups shows which groups are heavy: it is twice as large as those of sums."""
 REST_SHARE = 0.25
 """The part of a query's memory for its sketches: a tenth finds too little, a half costs dictionaries too much."""
-JOIN_SHARE, _MOST_OF_JOINS = 0.05, 0.1
+JOIN_SHARE, _MOST_OF_JOINS = 0.03, 0.1
 """The part of the memory of joins for their sketches, and the most for sketches of the least size.
 
 Joins need only keys with a few percent of the rows from them, which few counters show (decision 16)."""
