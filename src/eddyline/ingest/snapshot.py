@@ -437,10 +437,10 @@ class Snapshot:
         return replace(self, windows=windows)
 
     def __add__(self, other: "Snapshot") -> "Snapshot":
-        return self.combined(other, 1).settled().with_windows(self, other, 1)
+        return settle_samples([self.combined(other, 1)])[0].with_windows(self, other, 1)
 
     def __sub__(self, other: "Snapshot") -> "Snapshot":
-        return self.combined(other, -1).settled().with_windows(self, other, -1)
+        return settle_samples([self.combined(other, -1)])[0].with_windows(self, other, -1)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
