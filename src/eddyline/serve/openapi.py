@@ -252,6 +252,17 @@ def document() -> Json:
         fails=f"404 {asked}",
     )
     explained["get"]["responses"]["200"]["content"] |= {"text/plain": {}}  # type: ignore[index]
+    history = _get(
+        "How the estimates moved; as a file the answers of all epochs that the store keeps, groups among them.",
+        {"type": "object", "additionalProperties": _list(_named("Point"))},
+        _parameter("form", {"enum": ["json", "csv", "parquet"], "default": "json"}, "In which form."),
+        _parameter("sql", _TEXT, "Of a file: one query, by its name or as SQL."),
+        _parameter("since", _TEXT, "Of a file: the first time (UTC), or the first epoch."),
+        _parameter("until", _TEXT, "Of a file: the last time (UTC), or the last epoch."),
+        _CONFIDENCE,
+        fails=asked,
+    )
+    history["get"]["responses"]["200"]["content"] |= {"text/csv": {}, "application/vnd.apache.parquet": {}}  # type: ignore[index]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -295,16 +306,7 @@ def document() -> Json:
                 _TOGETHER,
                 fails=asked,
             ),
-            "/history": _get(
-                "How the estimates moved; as a file the answers of all epochs that the store keeps, groups among them.",
-                {"type": "object", "additionalProperties": _list(_named("Point"))},
-                _parameter("form", {"enum": ["json", "csv", "parquet"], "default": "json"}, "In which form."),
-                _parameter("sql", _TEXT, "Of a file: one query, by its name or as SQL."),
-                _parameter("since", _TEXT, "Of a file: the first time (UTC), or the first epoch."),
-                _parameter("until", _TEXT, "Of a file: the last time (UTC), or the last epoch."),
-                _CONFIDENCE,
-                fails=asked,
-            ),
+            "/history": history,
             "/plan": plan,
             "/explain/{query}": explained,
             "/freshness": _get(
