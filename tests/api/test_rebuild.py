@@ -5,14 +5,17 @@ The source is played by batches that are delivered to both stores; real Spark is
 
 import os
 import signal
+from threading import Timer
 
 import pytest
+from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.rebuild import READY, counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.run import checkpoint_locations
+from eddyline.cli import app
 from eddyline.errors import Locked, PipelineError
 from eddyline.store import COMMIT_STEPS, Options, Reader, Store, verify
 from tests.api.test_change_plan import PAIRS, PIPELINE, Delivered
@@ -150,3 +153,17 @@ def test_what_cannot_be_rebuilt_is_refused(project, tmp_path):
     project.file.write_text(text.replace('format = "parquet"\npath = "r"', 'format = "rate"'))
     with pytest.raises(PipelineError, match="'rate' does not give its rows a second time"):
         prepare_rebuild(project.pipeline)
+
+
+def test_the_command_swaps_what_is_ready_without_spark_and_waits_for_the_lock(project):
+    """As after a kill between the last pass and the swap. A run that ends releases the lock."""
+    project.write("1 MB")
+    project.read_again()
+    held = Store.open(project.old.where, Reader(project.old.where).latest().commit.plan, "run")
+    Timer(2.0, held.close).start()
+    done = CliRunner().invoke(app, ["rebuild", str(project.file)])
+    assert done.exit_code == 0, done.output
+    assert "now holds what its sources have" in done.output
+    assert "starting Spark" not in done.output
+    assert Reader(project.old.where).latest().commit.rebuilt == 1
+    assert [(project.old.state.answer("pairs").value,)] == project.old.exact(PAIRS)
