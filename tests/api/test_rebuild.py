@@ -3,6 +3,7 @@
 The source is played by batches that are delivered to both stores; real Spark is in tests/spark/test_rebuild.py.
 """
 
+import multiprocessing
 import os
 import signal
 from threading import Timer
@@ -116,21 +117,26 @@ def test_a_running_writer_keeps_the_lock(project):
     assert Reader(project.old.where).latest().commit == current
 
 
+def swap_and_die(where, folder, step):
+    def kill(reached):
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Store.swap(where, Reader(folder).latest(), "rebuild", options=Options(fault=kill))
+
+
 @pytest.mark.parametrize("step", COMMIT_STEPS)
 def test_a_swap_killed_at_a_step_leaves_the_old_state_or_the_new_one(project, step):
     project.write("1 MB")
-    project.read_again()
+    folder = project.read_again().folder
     epoch, old = ready_epoch(project.pipeline), Reader(project.old.where).latest()
-    child = os.fork()
-    if child == 0:
-
-        def kill(reached):
-            if reached == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        Store.swap(project.old.where, epoch, "rebuild", options=Options(fault=kill))
-        os._exit(3)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    # Not os.fork: the threads of this process may hold locks that the child would wait for, or crash on.
+    swapping = multiprocessing.get_context("forkserver").Process(
+        target=swap_and_die, args=(project.old.where, folder, step)
+    )
+    swapping.start()
+    swapping.join()
+    assert swapping.exitcode == -signal.SIGKILL
     found = Reader(project.old.where).latest()
     if step in COMMIT_STEPS[: COMMIT_STEPS.index("pointer-named")]:
         assert (found.commit, found.sections) == (old.commit, old.sections)
