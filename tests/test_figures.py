@@ -46,6 +46,10 @@ SMOKE = {
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
         {"join_distinct": SMALL_JOIN_DISTINCT},
     ),
+    "late_joins": (
+        "--seeds 1 --arrivals stationary,both5",
+        {"late_joins": {"ROWS": 24_000, "KEYS": 12_000}},
+    ),
     "multijoin": (
         "--seeds 2",
         {
