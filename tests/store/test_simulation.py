@@ -49,6 +49,11 @@ def test_every_life_of_a_store_with_the_checkpoint_of_spark_counts_each_row_once
     run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size), SparkSchedule)
 
 
+def test_a_checkpoint_that_was_half_cleared_is_cleared_again():
+    """Its id went first, and power was lost: a run was refused, and asked for a full refresh."""
+    run_schedules([5335], SparkSchedule)
+
+
 @pytest.mark.parametrize(
     "flaw",
     [(Checkpoint, "sync"), (Checkpoint, "drop_torn"), (Checkpoint, "rewind"), (SimulatedFolder, "sync")],

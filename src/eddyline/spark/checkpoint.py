@@ -79,6 +79,7 @@ class LocalFolder:
         self._root = root
         self.where = str(root)
         self._synced: set[tuple[str, int]] = set()
+        self._emptied: set[Path] = set()
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; empty if the folder does not exist."""
@@ -98,12 +99,14 @@ class LocalFolder:
             return
         path.unlink(missing_ok=True)
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        self._emptied.add(path.parent)
 
     def sync(self) -> None:
         """Flush every file that was not flushed yet to the disk, and then the folders that name them."""
         if not self._root.is_dir():
             return
-        changed: dict[Path, None] = {}
+        changed = dict.fromkeys(folder for folder in self._emptied if folder.is_dir())
+        self._emptied.clear()
         for path in self._files():
             try:
                 descriptor = os.open(path, os.O_RDONLY)
@@ -277,7 +280,13 @@ class Checkpoint:
                 self._folder.remove(f"{part}/{number}")
 
     def clear(self) -> None:
-        """Remove the checkpoint: the next query starts from the beginning."""
+        """Remove the checkpoint: the next query starts from the beginning.
+
+        The batches go first, and durably: without its id, what is left of a checkpoint would be taken for another's.
+        """
+        for number in sorted(self._batches(_OFFSETS), reverse=True):
+            self._folder.remove(f"{_OFFSETS}/{number}")
+        self._folder.sync()
         self._folder.remove("")
 
     def sync(self) -> None:
