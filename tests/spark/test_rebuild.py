@@ -42,7 +42,7 @@ class Project:
         (self.root / "pipeline.toml").write_text(PIPELINE.format(budget=budget))
 
     def add(self, rows=4000):
-        keys = np.random.default_rng(len(self.keys)).integers(0, 2000, rows)
+        keys = np.random.default_rng(len(self.keys)).integers(0, 20_000, rows)  # more than fit 8 KB
         self.keys.append(keys)
         name = self.root / "r" / f"{len(self.keys):03d}.parquet"
         pq.write_table(pa.table({"k": keys, "x": keys}), f"{name}.tmp")
