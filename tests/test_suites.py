@@ -71,3 +71,17 @@ def test_the_tables(cardinality, tmp_path, capsys):
     }
     assert all(np.isfinite(float(line["max"])) for line in lines)
     assert "flights: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["eddyline-1MB", "duckdb", "postgres"])
+def test_peers_answer_the_net_rows(importing_from, monkeypatch, tmp_path, name):
+    script = importing_from(SUITES.parent / "benchmarks" / "peers")
+    changes, peer = script("changes"), script("peer")
+    monkeypatch.setattr(changes, "FOLDER", tmp_path / "data")
+    monkeypatch.setattr(changes, "BATCH", 1000)
+    for own in peer._peers(name, tmp_path):
+        found, _, _ = peer.run(own, 3000)
+    truth = changes.exact(3000)
+    assert changes.worst_error(found, truth) == 0
+    assert changes.worst_error(found | {"buyers": [(1,)]}, truth) > 0.5
+    assert found["chain"][0][0] > 0
