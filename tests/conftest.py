@@ -7,14 +7,20 @@ processes of their own (mark xdist_group) are a group for each module, which go 
 import importlib
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-# Tests run each query of Spark once or twice: compiling it well would take longer than running it.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Tests run each query of Spark once or twice: compiling it well would take longer than running it. scripts/test makes
+# the archive of classes; a JVM that cannot use it, such as one of another Spark, starts without it.
+_ARCHIVE = Path(__file__).parent.parent / "build" / "spark-classes.jsa"
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+if _ARCHIVE.exists():
+    _JAVA_OPTIONS += f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA_OPTIONS)
 
 # CI decides about a change, so its examples are the same each time; everywhere else they are drawn.
 settings.register_profile(
