@@ -21,7 +21,7 @@ from eddyline.api.workload import Workload
 from eddyline.errors import PipelineError
 from eddyline.kernels.jit import Kernel
 from eddyline.sample.messages import added
-from eddyline.sample.packing import FEW, places_among, united
+from eddyline.sample.packing import FEW, narrow_numbers, places_among, united
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
 _ROWS, _VALUES = 20_000, 4_000
@@ -150,6 +150,8 @@ def _merge() -> None:
     values = np.arange(2 * FEW)
     _, (places, _) = united([values, values + 1])
     places_among(values, values)
+    for kind in (np.int32, np.int64):
+        narrow_numbers((8 * values).astype(kind))  # far enough apart that bits number them
     for weights in (values, values.astype(np.float64)):
         added(weights, places, len(values))
         add_by_value(weights.astype(np.float64), places, values, np.zeros(len(values)))
