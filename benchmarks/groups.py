@@ -215,8 +215,8 @@ def measured(shape: Shape, rows: int, patience: float, *, cold: bool) -> str:
     beside = f"over {patience:.0f} s"
     if theirs is not None:
         beside = f"{theirs}, {theirs.wall / first.wall:.1f} times ours"
-    told = f"first {first}, best of {COPIES} copies {best}, again {1000 * again.wall:.2f} ms"
-    return f"{len(found):,} groups ({kind}), {told}; DuckDB {beside}"
+    shown = f"first {first}, best of {COPIES} copies {best}, again {1000 * again.wall:.2f} ms"
+    return f"{len(found):,} groups ({kind}), {shown}; DuckDB {beside}"
 
 
 def main() -> None:

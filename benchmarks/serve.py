@@ -83,10 +83,10 @@ async def process(*arguments: str) -> AsyncIterator[tuple[int, str]]:
         sys.executable, *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        told = ""
-        while not (found := re.search(r"http://[\d.]+:\d+", told)):
+        shown = ""
+        while not (found := re.search(r"http://[\d.]+:\d+", shown)):
             assert server.stdout is not None
-            told = (await server.stdout.readline()).decode()
+            shown = (await server.stdout.readline()).decode()
         yield server.pid, found[0] + "/"
     finally:
         server.terminate()
@@ -146,7 +146,7 @@ async def load(address: str, rate: float, seconds: float) -> tuple[list[float], 
     return took, failed
 
 
-def told(name: str, took: list[float], failed: list[str]) -> float:
+def shown(name: str, took: list[float], failed: list[str]) -> float:
     """Print the times of requests and return the 95th percentile."""
     cuts = statistics.quantiles(took, n=100)
     print(
@@ -244,14 +244,14 @@ async def measure(options: argparse.Namespace) -> None:
         print(
             f"{options.clients} clients, {len(done)} commits in {options.seconds} s, {size:,} bytes of answers"
         )
-        ours = told("eddyline serve", took, failed)
+        ours = shown("eddyline serve", took, failed)
         told_events(sent, done, options.clients)
         third = max(len(held) // 3, 1)
         parts = (held[:third], held[third:-third], held[-third:])
         megabytes = ", ".join(f"{statistics.median(part):.0f}" for part in parts)
         print(f"memory of the server in the three thirds of the run: {megabytes} MB")
     async with process("-c", textwrap.dedent(PEER), str(size)) as (_, address):
-        peer = told(
+        peer = shown(
             "peer: constant bytes, no clients, no commits",
             *await load(address, options.rate, options.seconds / 3),
         )

@@ -36,7 +36,7 @@ def calls_of(work: Callable[[], object]) -> Calls:
     return found
 
 
-def told(name: str, calls: Calls) -> None:
+def shown(name: str, calls: Calls) -> None:
     """Print what a walk amounts to."""
     order: dict[str, int] = {}
     for pair in calls:
@@ -54,14 +54,14 @@ def main() -> None:
         made.stream(stream, "k BIGINT, x BIGINT")
     made.query("total", "SELECT SUM(a.x) FROM a JOIN b ON a.k = b.k WHERE b.x > 3")
     made.query("rows", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k")
-    told("w.plan()", calls_of(made.plan))
+    shown("w.plan()", calls_of(made.plan))
     rng = np.random.default_rng(0)
     state = made.plan().empty()
     for stream in "ab" * 3:
         rows = {"k": rng.integers(0, 20_000, 20_000), "x": rng.integers(0, 9, 20_000)}
         state.update(stream, rows)
-    told("update()", calls_of(lambda: state.update("a", rows)))
-    told("answer()", calls_of(lambda: state.answer("total")))
+    shown("update()", calls_of(lambda: state.update("a", rows)))
+    shown("answer()", calls_of(lambda: state.answer("total")))
 
 
 if __name__ == "__main__":

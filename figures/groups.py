@@ -129,7 +129,7 @@ def fed(budget: int | str, tables: Tables, schemas: dict[str, str], text: str, s
     return state
 
 
-def told(groups: el.Groups) -> Shown:
+def printed(groups: el.Groups) -> Shown:
     """Return the numbers of a table of groups."""
     return {
         tuple(row[name] for name in groups.group_columns): {
@@ -223,8 +223,8 @@ def measure(join: str, skew: float, share: float, seeds: int) -> Iterator[Line]:
         held = fed(1 << 30, tables, SCHEMAS, TEXT, seed).nbytes
         budget = int(share * held)
         state = fed(budget, tables, SCHEMAS, TEXT, seed)
-        wide = told(state.answer("q", simultaneous=True))
-        tallies["ours"].take(truth, told(state.answer("q")), wide)
+        wide = printed(state.answer("q", simultaneous=True))
+        tallies["ours"].take(truth, printed(state.answer("q")), wide)
         sample = stratified(net(tables), budget, seed)
         tallies["stratified"].take(truth, sample, sample)
     for method, tally in tallies.items():

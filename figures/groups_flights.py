@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from bank.flights import flights
-from groups import Tables, Tally, exact_answer, fed, net, told, write
+from groups import Tables, Tally, exact_answer, fed, net, printed, write
 
 DATA = Path(__file__).parent / "data" / "groups_flights.csv"
 BUDGETS = ("32 KB", "128 KB", "512 KB")
@@ -55,7 +55,7 @@ def measure(name: str, budget: str, seeds: int) -> dict[str, object]:
     for seed in range(seeds):
         state = fed(budget, tables, schemas, QUERIES[name], seed)
         groups = state.answer("q")
-        tally.take(truth, told(groups), told(state.answer("q", simultaneous=True)))
+        tally.take(truth, printed(groups), printed(state.answer("q", simultaneous=True)))
         if groups.exact:
             break
     errors, held, shown = (

@@ -288,9 +288,9 @@ CASES: dict[str, Callable[[int], Iterator[Told]]] = {
 }
 
 
-def summary(told: list[Told]) -> str:
+def summary(shown: list[Told]) -> str:
     """Return what the answers of a case amount to, as a row of a table."""
-    truth, value, low, high = np.array(told, dtype=np.float64).T
+    truth, value, low, high = np.array(shown, dtype=np.float64).T
     error, half = np.abs(value - truth), (high - low) / 2
     wide = float(np.median(half) / max(float(np.quantile(error, 0.95)), 1e-300))
     below, above = truth < low - 1e-9, truth > high + 1e-9
@@ -310,8 +310,8 @@ def main() -> None:
     print("| case | held | truth below | above | error, rms | width |\n| --- | --- | --- | --- | --- | --- |")
     for name, case in CASES.items():
         if options.cases in name:
-            told = [each for seed in range(options.seeds) for each in case(options.first + seed)]
-            print(f"| {name} | {summary(told)} |", flush=True)
+            shown = [each for seed in range(options.seeds) for each in case(options.first + seed)]
+            print(f"| {name} | {summary(shown)} |", flush=True)
 
 
 if __name__ == "__main__":

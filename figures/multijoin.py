@@ -1,6 +1,6 @@
 """Joins of several relations: relative error against memory of histograms, AGMS, hash sketches, and ours.
 
-The settings are in figures/multijoin_queries.py. Every seed draws data and hash functions anew. All methods have
+The settings are in figures/multijoin_queries.py. Every seed draws data and hash functions again. All methods have
 the same words: "words" for each relation, histograms the same number in all. Counters are linear, so a sketch of
 distinct tuples with their counts is bit for bit that of the rows; the candidate tables do see the rows, in a
 random order.
@@ -186,7 +186,7 @@ def measured(name: str, seeds: int) -> Iterator[dict[str, str]]:
             found.setdefault((words, method), []).append(run)
     for (words, method), each in found.items():
         errors, halves = np.array([(run.error, run.half) for run in each]).T
-        told = method != "histogram"
+        shown = method != "histogram"
         yield {
             "setting": name,
             "words": str(words),
@@ -194,8 +194,8 @@ def measured(name: str, seeds: int) -> Iterator[dict[str, str]]:
             "seeds": str(seeds),
             "mean_error": f"{errors.mean():.5g}",
             "standard_error": f"{errors.std(ddof=1) / np.sqrt(seeds):.3g}",  # of the mean error
-            "coverage": f"{(errors <= halves).mean():.4g}" if told else "",
-            "mean_half_width": f"{halves.mean():.5g}" if told else "",
+            "coverage": f"{(errors <= halves).mean():.4g}" if shown else "",
+            "mean_half_width": f"{halves.mean():.5g}" if shown else "",
         }
 
 

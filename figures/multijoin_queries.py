@@ -33,7 +33,7 @@ class Setting:
 
 
 def zipf_chain(exponent: float, joins: int, seed: int) -> JoinQuery:
-    """Return a chain of Zipf relations, drawn anew for each seed."""
+    """Return a chain of Zipf relations, drawn again for each seed."""
     rng = np.random.default_rng([seed, joins, int(10 * exponent)])
     links = [tuple(link for link in (k - 1, k) if 0 <= link < joins) for k in range(joins + 1)]
     shares = np.arange(1, DOMAIN + 1, dtype=np.float64) ** -exponent

@@ -62,11 +62,11 @@ def print_table(table: Table) -> None:
     print(f"{'setting':29} words{head}   coverage and mean half-width: hash, ours")
     for setting, words in cells(table):
         errors = "".join(f"{error(table, setting, words, method):11.4f}" for method in METHODS)
-        told = [
+        shown = [
             f"{float(line['coverage']):.2f} {float(line['mean_half_width']):.3f}"
             for line in (table[setting, words, method] for method in ("hash", "ours"))
         ]
-        print(f"{setting:29} {words:5}{errors}   {',  '.join(told)}")
+        print(f"{setting:29} {words:5}{errors}   {',  '.join(shown)}")
 
 
 def print_claims(table: Table) -> None:
@@ -103,9 +103,9 @@ def _claim_skew(table: Table) -> None:
             gains = {
                 of: error(table, setting, of, "agms") / error(table, setting, of, "ours") for of in AIMED_AT
             }
-            told = ", ".join(f"{gain:.1f} at {of}" for of, gain in gains.items())
+            shown = ", ".join(f"{gain:.1f} at {of}" for of, gain in gains.items())
             reached = _verdict(min(gains.values()) >= aim)
-            print(f"{setting}: AGMS's error over ours is {told} words; aim {aim:.0f}: {reached}")
+            print(f"{setting}: AGMS's error over ours is {shown} words; aim {aim:.0f}: {reached}")
 
 
 def _excess(table: Table, setting: str, words: int) -> float:
@@ -132,8 +132,8 @@ def draw(table: Table) -> None:
         axis.set(title=setting, ylim=(LEAST_DRAWN, 12))
         axis.set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
         if error(table, setting, budgets[0], "histogram") < LEAST_DRAWN:
-            told = "histograms: below 0.0001"
-            axis.text(0.04, 0.04, told, color=METHODS["histogram"], transform=axis.transAxes)
+            shown = "histograms: below 0.0001"
+            axis.text(0.04, 0.04, shown, color=METHODS["histogram"], transform=axis.transAxes)
         _ticks(axis, budgets)
     for axis in axes[-1]:
         axis.set(xlabel="words per relation")

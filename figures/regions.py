@@ -132,7 +132,7 @@ def perturbed(regions: Regions, space: Space, perturbation: float, rng: np.rando
 
 
 def reranked(regions: Regions, rng: np.random.Generator) -> Regions:
-    """Return the regions with their shares of the tuples dealt out anew."""
+    """Return the regions with their shares of the tuples dealt out again."""
     return replace(regions, shares=rng.permutation(regions.shares))
 
 

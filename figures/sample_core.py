@@ -128,10 +128,10 @@ def answers(arrival: str, budget: str, seed: int) -> Iterator[Told]:
         state = w.plan().empty()
         fed(state, tables, arrival, np.random.default_rng(seed + 1))
         for kind, text in queries.items():
-            yield from told(kind, state.answer(kind.replace(" ", "_")), connection.sql(text).fetchall())
+            yield from shown(kind, state.answer(kind.replace(" ", "_")), connection.sql(text).fetchall())
 
 
-def told(kind: str, found: el.Estimate | el.Groups, truth: list[tuple[float, ...]]) -> Iterator[Told]:
+def shown(kind: str, found: el.Estimate | el.Groups, truth: list[tuple[float, ...]]) -> Iterator[Told]:
     """Yield the numbers of one answer; ends that are not known are infinite."""
     if isinstance(found, el.Estimate):
         rows = [{"v": found.value, "v_low": found.low, "v_high": found.high}]

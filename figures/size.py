@@ -93,20 +93,20 @@ def lines(
     for fraction in fractions:
         taken = allotted(rows, int(sum(rows.values()) * fraction))
         part = {stream: table.slice(0, taken[stream]) for stream, table in tables.items()}
-        told = asked.size(part, rows=rows, budgets=budgets)
+        shown = asked.size(part, rows=rows, budgets=budgets)
         ratios, errors = list[float](), list[float]()
         for query in data.queries:
             for budget in budgets:
-                own, true = told.expected[query][budget], found[budget][query]
+                own, true = shown.expected[query][budget], found[budget][query]
                 if own.half_width and true.half_width > 0 and np.isfinite(own.half_width + true.half_width):
                     ratios.append(true.half_width / own.half_width)
                     errors.append(true.error / own.error if own.error else np.inf)
         quantiles = np.quantile(ratios or [np.nan], (0.1, 0.5, 0.9))
         below = np.mean([each <= SLACK for each in ratios]) if ratios else np.nan
         yield (
-            f"| {name} | {sum(rows.values()):,} | {fraction} | {held / told.exact_bytes:.2f} "
+            f"| {name} | {sum(rows.values()):,} | {fraction} | {held / shown.exact_bytes:.2f} "
             f"| {quantiles[0]:.2f} | {quantiles[1]:.2f} | {quantiles[2]:.2f} "
-            f"| {quantiles[1] / np.sqrt(told.share):.2f} | {below:.0%} "
+            f"| {quantiles[1] / np.sqrt(shown.share):.2f} | {below:.0%} "
             f"| {np.median(errors or [np.nan]):.2f} | {len(ratios)} |"
         )
 

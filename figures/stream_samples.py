@@ -1,8 +1,8 @@
 """Joins, distinct counts and set expressions on the bank (figures/bank): answers of several methods at equal bytes.
 
 A cell is a data set, an order of its changes, a budget (as a share of the bytes of exact dictionaries), a seed and a
-method (figures/stream_samples_methods.py). Every seed draws data and hash functions anew; the judging part has seeds of
-its own, from 1,000 on. Changes arrive in twenty batches.
+method (figures/stream_samples_methods.py). Every seed draws data and hash functions again; the judging part has seeds
+of its own, from 1,000 on. Changes arrive in twenty batches.
 
     python figures/stream_samples.py --part choose --methods samples,sketches --seeds 10 [--into after]
 

@@ -21,10 +21,10 @@ def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):
     queries["Spark: unheard of"] = "SELECT unheard_of(k) FROM t"
     monkeypatch.setattr(benchmark, "SPARK_QUERIES", queries)
     benchmark.run(spark, 500, 1, [1], ["jvm", "direct"])
-    told = capsys.readouterr().out
-    assert "left out: Spark: unheard of: " in told
-    assert "| eddyline, jvm: 1 synopsis " in told
-    assert "eddyline, direct: 1 synopsis takes " in told
+    shown = capsys.readouterr().out
+    assert "left out: Spark: unheard of: " in shown
+    assert "| eddyline, jvm: 1 synopsis " in shown
+    assert "eddyline, direct: 1 synopsis takes " in shown
 
 
 @pytest.mark.slow
@@ -34,8 +34,8 @@ def test_how_the_cost_grows(script, spark, capsys, tmp_path):
     benchmark = script("growth")
     small = "--rows 400 --other-rows 300 --partitions 2,9 --states 1 --synopses 2 --streams 1 --repeat 1"
     benchmark.run(spark, benchmark.options().parse_args([*small.split(), "--into", str(tmp_path)]))
-    told = capsys.readouterr().out
-    assert "| 1,000 | 64 MB | 1,000 |" in told
+    shown = capsys.readouterr().out
+    assert "| 1,000 | 64 MB | 1,000 |" in shown
     assert (tmp_path / "data" / "growth.csv").read_text().startswith("axis,series,at,seconds,cpu\n")
     assert "</svg>" in (tmp_path / "plots" / "growth.svg").read_text()
 
@@ -45,8 +45,8 @@ def test_the_tables_of_the_sources(script, spark, capsys):
     benchmark = script("sources")
     small = "--rows 300 --repeat 1 --rates 200 --seconds 2"
     benchmark.run(spark, benchmark.options().parse_args(small.split()))
-    told = capsys.readouterr().out
-    assert [told.count(f"\n| {name} | ") for name in ("parquet", "json", "postgres", "200")] == [1, 1, 1, 1]
+    shown = capsys.readouterr().out
+    assert [shown.count(f"\n| {name} | ") for name in ("parquet", "json", "postgres", "200")] == [1, 1, 1, 1]
 
 
 def test_lines_and_slopes(script):

@@ -216,12 +216,12 @@ def test_watch_follows_commits_until_it_is_interrupted(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    told = ""
-    while "epoch 0" not in told:
-        told += process.stdout.readline()
+    shown = ""
+    while "epoch 0" not in shown:
+        shown += process.stdout.readline()
     moving.move()
-    while "epoch 2" not in told:
-        told += process.stdout.readline()
+    while "epoch 2" not in shown:
+        shown += process.stdout.readline()
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=60)
     assert process.returncode == 0, rest
@@ -298,9 +298,9 @@ def test_a_damaged_store_says_how_to_go_back_and_goes_back(tmp_path):
         values.append(eddyline.open(moving.where).answer("orders_kept").value)
     moving.close()
     (tmp_path / "state" / "epoch-000000000003.eddy").write_bytes(b"damaged")
-    told = run("ask", moving.where)
-    assert told.exit_code == 1
-    assert f"go back to it with `eddyline restore {moving.where} --epoch 2`" in told.stderr.replace("\n", "")
+    shown = run("ask", moving.where)
+    assert shown.exit_code == 1
+    assert f"go back to it with `eddyline restore {moving.where} --epoch 2`" in shown.stderr.replace("\n", "")
     assert "epoch 2 is current again, as epoch 4" in run("restore", moving.where).stdout
     assert eddyline.open(moving.where).answer("orders_kept").value == values[1]
     assert run("restore", moving.where, "--epoch", "77").exit_code == 1

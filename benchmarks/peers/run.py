@@ -102,15 +102,15 @@ def measured(peer: str, changes: int, python: str) -> dict[str, object]:
         seconds = time.perf_counter() - start
         if process.returncode:
             raise SystemExit(f"{peer} failed; its messages are above.")
-        told = json.loads(out.strip().split("\n")[-1])
+        shown = json.loads(out.strip().split("\n")[-1])
     return {
         "peer": peer,
         "changes": changes,
-        "changes_per_s": round(changes / told["seconds"]),
+        "changes_per_s": round(changes / shown["seconds"]),
         "peak_mb": round(peak[0]),
-        "disk_mb": f"{told['disk'] / 2**20:.1f}",
-        "latency_s": f"{told['latency']:.3f}",
-        "worst_error": f"{worst_error(told['answers'], exact(changes)):.2g}",
+        "disk_mb": f"{shown['disk'] / 2**20:.1f}",
+        "latency_s": f"{shown['latency']:.3f}",
+        "worst_error": f"{worst_error(shown['answers'], exact(changes)):.2g}",
         "cpu_s": round(sum(used.values())),
         "seconds": round(seconds),
     }

@@ -140,17 +140,17 @@ def test_rare_entries_are_those_of_groups_that_few_values_show(case, way, asked_
             if shown.count(group) <= RARE
         }
     rare = entries.rare
-    told = dict(
+    printed = dict(
         zip(
             zip(rare.values.tolist(), groups[rare.groups].tolist(), strict=True),
             zip(rare.added, rare.witnesses, rare.rates, strict=True),
             strict=True,
         )
     )
-    assert told.keys() == truth.keys()
+    assert printed.keys() == truth.keys()
     for key, (amounts, witnesses, rate) in truth.items():
-        np.testing.assert_allclose(told[key][0], amounts, rtol=1e-9)
-        assert told[key][1:] == (witnesses, rate)
+        np.testing.assert_allclose(printed[key][0], amounts, rtol=1e-9)
+        assert printed[key][1:] == (witnesses, rate)
 
 
 @pytest.mark.parametrize("case", JOINS)

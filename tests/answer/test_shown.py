@@ -31,7 +31,7 @@ def test_what_is_exact_is_shown_in_full(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "told"),
+    ("value", "low", "high", "printed"),
     [
         (106.1341, 105.681, 106.592, "106.13  [105.68 .. 106.60]"),
         (717066211.3, 711958902.2, 722173520.9, "717,066,211  [711,958,902 .. 722,173,521]"),
@@ -47,15 +47,15 @@ def test_what_is_exact_is_shown_in_full(value):
         (1 << 60, 1.1e18, 1.2e18, "1,152,921,504,606,846,976  [1.1e+18 .. 1.2e+18]"),
     ],
 )
-def test_some_that_went_wrong(value, low, high, told):
-    assert str(Estimate("q", value, low, high, 0.95, "m")) == f"{told} at 95%, m"
+def test_some_that_went_wrong(value, low, high, printed):
+    assert str(Estimate("q", value, low, high, 0.95, "m")) == f"{printed} at 95%, m"
 
 
 @pytest.mark.parametrize(
-    ("confidence", "told"), [(0.95, "95%"), (0.999, "99.9%"), (0.996, "99.6%"), (0.5, "50%")]
+    ("confidence", "printed"), [(0.95, "95%"), (0.999, "99.9%"), (0.996, "99.6%"), (0.5, "50%")]
 )
-def test_a_confidence_below_1_is_not_shown_as_100_percent(confidence, told):
-    assert f" at {told}, m" in str(Estimate("q", 2.0, 1.0, 3.0, confidence, "m"))
+def test_a_confidence_below_1_is_not_shown_as_100_percent(confidence, printed):
+    assert f" at {printed}, m" in str(Estimate("q", 2.0, 1.0, 3.0, confidence, "m"))
 
 
 def test_infinities_that_are_exact_are_values_and_not_missing_bounds():
@@ -71,10 +71,10 @@ def test_what_a_terminal_would_obey_is_written_out():
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=10, min_value=-(10**20), max_value=10**20))
 def test_plain_decimals_keep_all_their_digits(value):
-    told = Estimate.exactly("q", value, 0.95).to_dict()["value"]
-    assert isinstance(told, int | float | str)
-    assert not isinstance(told, float) or isfinite(told)
-    assert Decimal(str(told)) == value
+    printed = Estimate.exactly("q", value, 0.95).to_dict()["value"]
+    assert isinstance(printed, int | float | str)
+    assert not isinstance(printed, float) or isfinite(printed)
+    assert Decimal(str(printed)) == value
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_what_stays_is_not_made_smaller_by_what_is_added(tmp_path):
     delivered.deliver(workload("6 KB").plan(), rows=20_000)
     before = delivered.state
     assert not before.answer("pairs").exact
-    with pytest.raises(el.PlanError, match=r'no room for again\. Write budget = "\d+ KB"') as refused:
+    with pytest.raises(el.PlanError, match=r'no memory for again\. Write budget = "\d+ KB"') as refused:
         workload("6 KB", again=UNCOVERED).plan(keep=before)
     needed = re.search(r'"(\d+ KB)"', str(refused.value))[1]
     new = workload(needed, again=UNCOVERED)

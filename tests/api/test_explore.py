@@ -43,10 +43,10 @@ def in_second_stage(state):
 def assert_exact(answer, text, columns, net):
     assert answer.exact
     if columns:
-        told, truth = told_groups(answer), exact_groups(text, net, columns)
-        assert told.keys() == truth.keys(), text
+        shown, truth = told_groups(answer), exact_groups(text, net, columns)
+        assert shown.keys() == truth.keys(), text
         for group, values in truth.items():
-            for found, value in zip(told[group], values, strict=True):
+            for found, value in zip(shown[group], values, strict=True):
                 assert found == (None if value is None else pytest.approx(value, rel=1e-9, abs=1e-6)), text
         return
     value = exact(text, net)
@@ -268,9 +268,9 @@ def test_what_cannot_be_explored_is_refused_in_a_sentence():
 
 
 def test_explain_says_what_can_be_asked():
-    told = explored.plan().explain()
-    assert "SQL that was not planned may read day, k, qty, small of items, joined on (k) and (sku)\n" in told
-    assert "may read kind, tiny of skus, joined on (sku)\n" in told
+    shown = explored.plan().explain()
+    assert "SQL that was not planned may read day, k, qty, small of items, joined on (k) and (sku)\n" in shown
+    assert "may read kind, tiny of skus, joined on (sku)\n" in shown
     state, _ = small_state()
     assert "may read kind, tiny of skus, joined on (sku)\n" in state.explain()
     assert (

@@ -136,9 +136,9 @@ def test_joins_along_keys_have_intervals_once_sampled():
 def test_what_columns_cost_is_shown():
     given = tables()
     plan, state = state_of(SCHEMAS, given, budget="4 MB")
-    told = plan.explain()
-    assert "at most, in bytes of a row of orders: id" in told
-    assert "not held: photo (BINARY), note (STRING)" in told
+    shown = plan.explain()
+    assert "at most, in bytes of a row of orders: id" in shown
+    assert "not held: photo (BINARY), note (STRING)" in shown
     assert "bytes of the columns of lines: order_id" in state.explain()
 
 

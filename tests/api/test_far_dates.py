@@ -63,14 +63,14 @@ def test_values_are_written_as_spark_writes_them() -> None:
 
 def test_far_dates_are_those_of_another_calendar() -> None:
     days = np.random.default_rng(5).integers(-3_000_000, 6_000_000, 500)
-    told = python_values(pa.array(days, pa.int32()).cast(pa.date32()))
+    shown = python_values(pa.array(days, pa.int32()).cast(pa.date32()))
     asked = (
         "SELECT year(d), month(d), day(d) FROM (SELECT DATE '1970-01-01' + CAST(n AS INTEGER) AS d FROM t)"
     )
     fields = duckdb.sql(
         asked.replace("FROM t", f"FROM (VALUES {', '.join(f'({n})' for n in days)}) t(n)")
     ).fetchall()
-    for value, (year, month, day) in zip(told, fields, strict=True):
+    for value, (year, month, day) in zip(shown, fields, strict=True):
         if isinstance(value, dt.date):
             assert (value.year, value.month, value.day) == (year, month, day)
         else:

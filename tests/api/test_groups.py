@@ -101,16 +101,16 @@ def test_groups_of_one_stream_that_do_not_fit_are_exact_and_the_rest_adds_up():
     groups = el.State.from_bytes(state.to_bytes()).answer(name)
     assert state.nbytes <= 40_000
     assert not groups.exact
-    truth, told = exact_for(name, groups, {"orders": table}), told_groups(groups)
-    assert 100 < len(told) < len(truth)
-    for group, values in told.items():
+    truth, printed = exact_for(name, groups, {"orders": table}), told_groups(groups)
+    assert 100 < len(printed) < len(truth)
+    for group, values in printed.items():
         assert values == pytest.approx(truth[group])
     assert all(groups.to_arrow()["exact"].to_pylist())
-    left = [sum(values[i] for group, values in truth.items() if group not in told) for i in (0, 1)]
+    left = [sum(values[i] for group, values in truth.items() if group not in printed) for i in (0, 1)]
     assert [groups.rest["n"].value, groups.rest["s"].value] == pytest.approx(left)
     assert "not all groups fit" in groups.notes[0]
     heaviest = sorted(truth, key=lambda group: -truth[group][0])[:20]
-    assert set(heaviest) <= set(told), "the heaviest groups are followed"
+    assert set(heaviest) <= set(printed), "the heaviest groups are followed"
 
 
 SAMPLED = {

@@ -96,12 +96,12 @@ def test_texts_made_at_random_are_answered_as_duckdb_does_or_refused():
 
 
 def assert_same_groups(groups, text, net):
-    truth, told = exact_groups(for_duckdb(text), net, len(groups.group_columns)), told_groups(groups)
+    truth, printed = exact_groups(for_duckdb(text), net, len(groups.group_columns)), told_groups(groups)
     assert groups.exact
-    assert len(told) == len(groups), "no group stands there twice"
-    assert told.keys() == truth.keys(), text
+    assert len(printed) == len(groups), "no group stands there twice"
+    assert printed.keys() == truth.keys(), text
     for group, values in truth.items():
-        for found, value in zip(told[group], values, strict=True):
+        for found, value in zip(printed[group], values, strict=True):
             assert_exact(found, value, (text, group))
 
 

@@ -160,8 +160,8 @@ try:
 except el.EddylineError as error:
     print(error)
 """
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert told == 'plots need matplotlib: pip install "eddyline[plot]".\n'
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert shown == 'plots need matplotlib: pip install "eddyline[plot]".\n'
 
 
 def test_a_run_plots_how_its_answers_moved(plan, tmp_path):

@@ -93,7 +93,7 @@ def test_a_budget_that_is_used_up_says_what_is_missing():
     made = el.Workload(budget="20 KB", seed=1, samples=False).stream("a", "k BIGINT").stream("b", "k BIGINT")
     made.query("pairs", "SELECT COUNT(*) FROM a JOIN b USING (k)").query("n", "SELECT COUNT(*) FROM a")
     made.query("more", "SELECT COUNT(*) FROM a JOIN b USING (k) WHERE a.k > 5")
-    with pytest.raises(el.PlanError, match="no room for more"):
+    with pytest.raises(el.PlanError, match="no memory for more"):
         made.plan(keep=plan.layout)
 
 

@@ -102,7 +102,7 @@ def test_a_store_in_its_second_stage_survives_a_change_of_plan(tmp_path, case):
     assert after.nbytes <= new.nbytes
 
 
-def test_a_plan_of_another_size_starts_anew_without_keep(tmp_path):
+def test_a_plan_of_another_size_starts_again_without_keep(tmp_path):
     with open_store(workload({"q": PAIRS}, "48 KB").plan().layout, str(tmp_path), StartOptions()) as store:
         for seed, name in enumerate(STREAMS):
             deliver(store, name, 0, rows(seed, 30_000, 20_000))

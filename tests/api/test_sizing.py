@@ -66,19 +66,19 @@ def test_widths_and_errors_are_those_of_states_under_other_seeds(whole):
             found = [state.answer(name) for state in answers]
             width = np.median([(each.high - each.low) / 2 for each in found]) / value
             error = np.sqrt(np.mean([(float(each.value) / value - 1.0) ** 2 for each in found]))
-            told = whole.expected[name][budget]
-            assert not told.exact
-            assert 0.6 < told.half_width / width < 1.7
-            assert 0.25 < told.error / error < 4.0
+            shown = whole.expected[name][budget]
+            assert not shown.exact
+            assert 0.6 < shown.half_width / width < 1.7
+            assert 0.25 < shown.error / error < 4.0
 
 
 def test_groups_are_measured_together(whole):
-    told = whole.expected["by_group"][32_000]
+    shown = whole.expected["by_group"][32_000]
     state = built(32_000, 50)
     groups = {row["g"]: row for row in state.answer("by_group")}
     exact = dict(by_duckdb(QUERIES["by_group"]))
     width = sum((groups[g]["x_high"] - groups[g]["x_low"]) / 2 for g in exact) / sum(exact.values())
-    assert 0.4 < told.half_width / width < 2.5
+    assert 0.4 < shown.half_width / width < 2.5
 
 
 def test_the_smallest_exact_budget_is_one(whole):
@@ -100,11 +100,11 @@ def test_exact_by_chance_is_not_called_exact():
         "few": "SELECT COUNT(*) AS x FROM a JOIN b ON a.k = b.k",
         "many": "SELECT COUNT(*) AS x FROM a JOIN b ON a.v = b.v",
     }
-    told = asking(queries).size({"a": own, "b": own}, budgets=["64 KB", "8 MB"])
-    assert told.expected["few"][8_000_000].exact
-    assert told.expected["few"][64_000].half_width == 0.0
-    assert not told.expected["few"][64_000].exact
-    assert "< 0.01%" in str(told)
+    shown = asking(queries).size({"a": own, "b": own}, budgets=["64 KB", "8 MB"])
+    assert shown.expected["few"][8_000_000].exact
+    assert shown.expected["few"][64_000].half_width == 0.0
+    assert not shown.expected["few"][64_000].exact
+    assert "< 0.01%" in str(shown)
 
 
 def test_a_peak_counts_for_exactness():
@@ -124,19 +124,19 @@ def test_a_part_says_what_the_whole_takes_and_which_range_to_expect():
     budgets = ["96 KB", "4 MB"]
     tables = {name: drawn(seed, 160_000, 30_000) for name, seed in (("a", 1), ("b", 2))}
     part = {name: table.slice(0, 40_000) for name, table in tables.items()}
-    told = asking().size(part, rows=dict.fromkeys(tables, 160_000), budgets=budgets, seeds=5)
+    shown = asking().size(part, rows=dict.fromkeys(tables, 160_000), budgets=budgets, seeds=5)
     real = asking().size(tables, budgets=budgets, seeds=5)
-    assert not told.is_whole
-    assert told.exact_bytes == pytest.approx(real.exact_bytes, rel=0.4)
-    assert told.exact_budget == pytest.approx(real.exact_budget, rel=0.4)
-    assert 0.2 < told.share < 0.8
+    assert not shown.is_whole
+    assert shown.exact_bytes == pytest.approx(real.exact_bytes, rel=0.4)
+    assert shown.exact_budget == pytest.approx(real.exact_budget, rel=0.4)
+    assert 0.2 < shown.share < 0.8
     for name in ("joined", "total"):
-        own, width = told.expected[name][96_000], real.expected[name][96_000].half_width
-        assert 0.33 * np.sqrt(told.share) * own.half_width < width < 3.0 * own.half_width
-        assert told.expected[name][4_000_000].exact
-    text = str(told)
+        own, width = shown.expected[name][96_000], real.expected[name][96_000].half_width
+        assert 0.33 * np.sqrt(shown.share) * own.half_width < width < 3.0 * own.half_width
+        assert shown.expected[name][4_000_000].exact
+    text = str(shown)
     assert "a: the first 40,000 of 160,000 rows were read" in text
-    assert f"with {told.share:.2g} of each budget" in text
+    assert f"with {shown.share:.2g} of each budget" in text
     assert " to " in next(line for line in text.splitlines() if line.startswith("joined"))
 
 
@@ -156,21 +156,21 @@ def test_the_text_says_what_was_read_and_how(whole):
 def test_sketches_alone_are_measured_with_all_of_the_budget():
     queries = {"joined": QUERIES["joined"], "rows": QUERIES["rows"]}
     part = {name: table.slice(0, 10_000) for name, table in TABLES.items()}
-    told = asking(queries, samples=False).size(part, rows=dict.fromkeys(TABLES, ROWS), budgets=["64 KB"])
-    assert told.share == 1.0
-    assert told.exact_budget is None
-    assert told.expected["joined"][64_000].half_width > 0.0
-    assert told.expected["rows"][64_000].exact
-    assert "without samples no budget keeps one" in str(told)
+    shown = asking(queries, samples=False).size(part, rows=dict.fromkeys(TABLES, ROWS), budgets=["64 KB"])
+    assert shown.share == 1.0
+    assert shown.exact_budget is None
+    assert shown.expected["joined"][64_000].half_width > 0.0
+    assert shown.expected["rows"][64_000].exact
+    assert "without samples no budget keeps one" in str(shown)
 
 
 def test_what_is_not_answered_once_sampled_says_why():
     queries = {"least": "SELECT MIN(a.v) AS x FROM a JOIN b ON a.k = b.k"}
-    told = asking(queries).size(TABLES, budgets=["32 KB", "4 MB"])
-    assert told.expected["least"][4_000_000].exact
-    assert told.expected["least"][32_000].why
-    assert "[1]" in str(told)
-    assert f"[1] {told.expected['least'][32_000].why}" in str(told)
+    shown = asking(queries).size(TABLES, budgets=["32 KB", "4 MB"])
+    assert shown.expected["least"][4_000_000].exact
+    assert shown.expected["least"][32_000].why
+    assert "[1]" in str(shown)
+    assert f"[1] {shown.expected['least'][32_000].why}" in str(shown)
 
 
 def test_windows_need_all_rows():
@@ -188,8 +188,8 @@ def test_windows_need_all_rows():
 
 def test_a_part_too_small_for_a_budget_says_so():
     part = {name: table.slice(0, 1_000) for name, table in TABLES.items()}
-    told = asking().size(part, rows=dict.fromkeys(TABLES, 100_000_000), budgets=["64 KB"])
-    assert "read more rows" in told.expected["joined"][64_000].why
+    shown = asking().size(part, rows=dict.fromkeys(TABLES, 100_000_000), budgets=["64 KB"])
+    assert "read more rows" in shown.expected["joined"][64_000].why
 
 
 @pytest.mark.parametrize(

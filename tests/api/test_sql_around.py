@@ -354,7 +354,9 @@ def test_a_store_is_asked_with_sql_in_a_terminal(tmp_path):
         result = CliRunner().invoke(app, ["ask", store.where, "--sql", text, "--format", form])
         assert result.exit_code == 0, result.output
         assert all(row["region"] in result.output for row in expected.to_pylist())
-    told = json.loads(CliRunner().invoke(app, ["ask", store.where, "--sql", text, "--format", "json"]).stdout)
-    assert told[0]["rows"] == [list(row.values()) for row in expected.to_pylist()]
+    shown = json.loads(
+        CliRunner().invoke(app, ["ask", store.where, "--sql", text, "--format", "json"]).stdout
+    )
+    assert shown[0]["rows"] == [list(row.values()) for row in expected.to_pylist()]
     refused = CliRunner().invoke(app, ["ask", store.where, "--sql", "SELECT * FROM orders"])
     assert refused.exit_code == 1

@@ -164,11 +164,11 @@ def test_a_query_that_is_no_longer_answered_is_told_among_all_answers():
     state = w.plan().empty().update("t", {"k": keys, "x": keys}).update("u", {"k": keys})
     with pytest.raises(el.PlanError) as refused:
         state.answer("most")
-    told = {row["query"]: row for row in state.answers().to_pylist()}
-    assert told["most"]["answer"] == "refused"
-    assert told["most"]["notes"] == [str(refused.value)]
-    assert told["n"]["low"] <= 5_000 <= told["n"]["high"]
-    assert not told["n"]["exact"]
+    shown = {row["query"]: row for row in state.answers().to_pylist()}
+    assert shown["most"]["answer"] == "refused"
+    assert shown["most"]["notes"] == [str(refused.value)]
+    assert shown["n"]["low"] <= 5_000 <= shown["n"]["high"]
+    assert not shown["n"]["exact"]
 
 
 def test_methods_can_be_compared_on_one_state(plan, tables):

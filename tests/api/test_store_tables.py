@@ -39,14 +39,14 @@ def store(tmp_path):
 def test_answers_have_the_freshness_of_the_streams_behind_them(store, tmp_path):
     commit(store, "t", ROWS, at=1_700_000_000.25, bad=2, late=1, deletes=1)
     commit(store, "u", {"k": np.array([1])}, at=1_700_000_060.0)
-    told = {row["query"]: row["freshness"] for row in el.open(tmp_path).answers().to_pylist()}
-    assert told["n"] == told["groups"] | {"lag": told["n"]["lag"]}
-    assert told["n"].pop("lag") > 60
-    assert told["n"] == {
+    shown = {row["query"]: row["freshness"] for row in el.open(tmp_path).answers().to_pylist()}
+    assert shown["n"] == shown["groups"] | {"lag": shown["n"]["lag"]}
+    assert shown["n"].pop("lag") > 60
+    assert shown["n"] == {
         "epoch": 2, "rows": 3, "deletes": 1, "bad": 2, "late": 1,
         "last_batch_time": datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=UTC),
     }  # fmt: skip
-    assert (told["pairs"]["rows"], told["pairs"]["last_batch_time"].second) == (4, 20)
+    assert (shown["pairs"]["rows"], shown["pairs"]["last_batch_time"].second) == (4, 20)
 
 
 def test_freshness_is_null_without_a_store_and_whole_for_refused_queries(tmp_path):

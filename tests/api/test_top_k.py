@@ -83,9 +83,9 @@ def test_values_are_only_said_to_be_among_the_first_if_none_that_is_unseen_can_p
         threshold = np.sort(numbers)[-3]
         found = state.answer("q")
         assert not found.exact
-        told = {row["item"]: row["selected"] for row in found}
-        assert all(numbers[values == item][0] >= threshold for item, word in told.items() if word == "in")
-        assert told.get(8_000, "in") == "in"
+        shown = {row["item"]: row["selected"] for row in found}
+        assert all(numbers[values == item][0] >= threshold for item, word in shown.items() if word == "in")
+        assert shown.get(8_000, "in") == "in"
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,10 @@ def test_every_type_is_exact_while_everything_is_held(seed, number):
     for name, text in QUERIES.items():
         groups, truth = state.answer(name), exact_rows(text, net)
         assert groups.exact, name
-        told = {row[groups.group_columns[0]]: [row[each] for each in groups.aggregates] for row in groups}
-        assert told.keys() == truth.keys(), name
+        printed = {row[groups.group_columns[0]]: [row[each] for each in groups.aggregates] for row in groups}
+        assert printed.keys() == truth.keys(), name
         for group, values in truth.items():
-            for found, wanted in zip(told[group], values, strict=True):
+            for found, wanted in zip(printed[group], values, strict=True):
                 assert_equal(found, wanted, (name, group))
 
 

@@ -43,10 +43,10 @@ def shop(budget: str, *, samples: bool) -> el.State:
 
 
 def test_after_warming_nothing_is_left_to_compile():
-    told = warm()
-    assert told.folder.is_dir()
+    shown = warm()
+    assert shown.folder.is_dir()
     before = compiled_forms()
-    assert told.kernels == len(before) > 40
+    assert shown.kernels == len(before) > 40
     assert min(before.values()) > 0
     for state in (shop("64 KB", samples=True), shop("1 MB", samples=False)):
         (state + state).answers()

@@ -85,13 +85,13 @@ def test_declarations_are_checked():
             .stream("b", "k BIGINT")
         )
 
-    for sql, settings, told in (
+    for sql, settings, shown in (
         ("SELECT COUNT(*) FROM b", {"window": "1 hour"}, "no event time"),
         ("SELECT COUNT(*) FROM a", {"slide": "1 hour"}, "needs a window"),
         ("SELECT COUNT(*) FROM a", {"window": "1 hour", "slide": "7 minutes"}, "divides"),
         ("SELECT COUNT(*) FROM a", {"window": "soon"}, "length of time"),
     ):
-        with pytest.raises(el.PlanError, match=told):
+        with pytest.raises(el.PlanError, match=shown):
             workload().query("q", sql, **settings)
     wanted = el.Workload(error=0.1, samples=False).stream("a", "ts TIMESTAMP", event_time="ts")
     with pytest.raises(el.PlanError, match="give a budget"):

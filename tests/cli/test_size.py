@@ -57,8 +57,8 @@ def run(*arguments, code=0):
 
 
 def measured(*arguments):
-    told = json.loads(run(*arguments, "--format", "json"))
-    return told, {(each["query"], each["budget"]): each for each in told["expected"]}
+    shown = json.loads(run(*arguments, "--format", "json"))
+    return shown, {(each["query"], each["budget"]): each for each in shown["expected"]}
 
 
 def stream(name, form, path, **more):
@@ -91,18 +91,18 @@ def test_a_pipeline_is_measured_without_spark(folder):
 @pytest.mark.usefixtures("no_spark")
 def test_budgets_are_1_4_16_and_64_megabytes(folder):
     write_parquet(folder)
-    told, found = measured("pipeline.toml", "--seeds", 1)
+    shown, found = measured("pipeline.toml", "--seeds", 1)
     assert {budget for _, budget in found} == {1_000_000, 4_000_000, 16_000_000, 64_000_000}
     assert all(each["exact"] for each in found.values())
-    assert told["exact_bytes"] < told["exact_budget"] < 1_000_000
-    assert told["share"] == 1.0
+    assert shown["exact_bytes"] < shown["exact_budget"] < 1_000_000
+    assert shown["share"] == 1.0
 
 
 @pytest.mark.usefixtures("no_spark")
 def test_a_part_is_read_of_every_stream(folder):
     write_parquet(folder)
-    told, _ = measured("pipeline.toml", "--rows", 10_000, "--budget", "64 KB")
-    assert [(each["read"], each["rows"]) for each in told["streams"]] == [(5_000, ROWS)] * 2
+    shown, _ = measured("pipeline.toml", "--rows", 10_000, "--budget", "64 KB")
+    assert [(each["read"], each["rows"]) for each in shown["streams"]] == [(5_000, ROWS)] * 2
     text = run("pipeline.toml", "--rows", 10_000, "--budget", "64 KB")
     assert "orders: the first 5,000 of 20,000 rows were read" in text
     assert "The larger number is what was measured" in text
@@ -123,8 +123,8 @@ def test_all_formats_give_the_same_numbers(folder):
     for number, visits in enumerate((plain, packed)):
         where = folder / f"p{number}.toml"
         where.write_text(stream("orders", "json", "orders.json") + visits + QUERIES)
-        told, found = measured(where, "--budget", "32 KB")
-        assert [each["rows"] for each in told["streams"]] == [ROWS, ROWS]
+        shown, found = measured(where, "--budget", "32 KB")
+        assert [each["rows"] for each in shown["streams"]] == [ROWS, ROWS]
         assert found == expected
 
 
@@ -150,9 +150,9 @@ def test_changes_are_counted(folder):
     pq.write_table(both, folder / "orders.parquet")
     text = stream("orders", "parquet", "orders.parquet", changes='"change_type"')
     (folder / "p.toml").write_text(text + '[queries]\nn = "SELECT COUNT(DISTINCT customer_id) FROM orders"\n')
-    told, found = measured("p.toml", "--budget", "1 MB")
-    assert told["streams"] == [{"stream": "orders", "read": 2 * ROWS, "rows": 2 * ROWS}]
-    assert told["exact_bytes"] < 100
+    shown, found = measured("p.toml", "--budget", "1 MB")
+    assert shown["streams"] == [{"stream": "orders", "read": 2 * ROWS, "rows": 2 * ROWS}]
+    assert shown["exact_bytes"] < 100
     assert found["n", 1_000_000]["exact"]
 
 
@@ -164,8 +164,8 @@ def test_folders_of_partitions_are_columns(folder):
         pq.write_table(own, folder / "orders" / f"region={region}" / "1.parquet")
     query = '[queries]\nn = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"\n'
     (folder / "p.toml").write_text(stream("orders", "parquet", "orders") + query)
-    told, found = measured("p.toml", "--budget", "1 MB")
-    assert told["streams"][0]["rows"] == ROWS
+    shown, found = measured("p.toml", "--budget", "1 MB")
+    assert shown["streams"][0]["rows"] == ROWS
     assert found["n", 1_000_000]["exact"]
 
 
@@ -175,8 +175,8 @@ def test_a_stream_without_rows_is_no_obstacle(folder):
     (folder / "visits.csv").write_text("visit_id,customer_id\n")
     visits = stream("visits", "csv", "visits.csv", options='{ header = "true" }')
     (folder / "p.toml").write_text(stream("orders", "parquet", "orders") + visits + QUERIES)
-    told, found = measured("p.toml", "--budget", "1 MB")
-    assert [each["rows"] for each in told["streams"]] == [ROWS, 0]
+    shown, found = measured("p.toml", "--budget", "1 MB")
+    assert [each["rows"] for each in shown["streams"]] == [ROWS, 0]
     assert found["joined", 1_000_000]["exact"]
 
 
@@ -197,8 +197,8 @@ def dsn(tmp_path_factory):
 
 @pytest.mark.usefixtures("no_spark")
 def test_a_database_is_measured(folder, dsn):
-    told, found = measured(dsn, "--budget", "16 KB", "--budget", "1 MB")
-    assert told["streams"] == [
+    shown, found = measured(dsn, "--budget", "16 KB", "--budget", "1 MB")
+    assert shown["streams"] == [
         {"stream": "orders", "read": ROWS, "rows": ROWS},
         {"stream": "visits", "read": ROWS, "rows": ROWS},
     ]
@@ -217,8 +217,8 @@ def test_columns_of_a_database_come_as_declared(folder, dsn):
         f'format = "eddyline-postgres"\noptions = {options}\n'
         '[queries]\nn = "SELECT customer_id, SUM(total) AS t, COUNT(*) AS n FROM orders GROUP BY customer_id"\n'
     )
-    told, found = measured("p.toml", "--budget", "4 MB")
-    assert told["streams"][0]["read"] == ROWS
+    shown, found = measured("p.toml", "--budget", "4 MB")
+    assert shown["streams"][0]["read"] == ROWS
     assert found["n", 4_000_000]["exact"]
 
 
@@ -235,8 +235,8 @@ def test_what_arrow_does_not_read_is_read_by_spark(folder, spark, monkeypatch):
             return (lambda: None) if name == "stop" else getattr(spark, name)
 
     monkeypatch.setattr(console, "session", lambda *_: Borrowed())
-    told, found = measured("p.toml", "--budget", "2 MB")
-    assert [each["rows"] for each in told["streams"]] == [ROWS, ROWS]
+    shown, found = measured("p.toml", "--budget", "2 MB")
+    assert [each["rows"] for each in shown["streams"]] == [ROWS, ROWS]
     assert found["by_region", 2_000_000]["exact"]
 
 
@@ -268,6 +268,6 @@ def test_wrong_input_is_one_sentence(folder, arguments, sentence):
         path = "empty" if name == "empty" else "broken.parquet"
         text = stream("orders", "parquet", path) + '[queries]\nn = "SELECT COUNT(*) FROM orders"\n'
         (folder / f"{name}.toml").write_text(text)
-    told = run(*arguments, code=1)
-    assert sentence in told
-    assert "Traceback" not in told
+    shown = run(*arguments, code=1)
+    assert sentence in shown
+    assert "Traceback" not in shown

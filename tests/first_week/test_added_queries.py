@@ -53,10 +53,10 @@ def test_a_renamed_column_leaves_queries_answered_that_do_not_read_it(pipeline):
     shutil.rmtree(where)
     open_store(load_pipeline(pipeline).plan().layout, str(where), StartOptions()).close()
     pipeline.write_text((PIPELINE + asked.replace("(x)", "(z)")).replace("x INT", "z INT"))
-    told = run("ask", pipeline, code=1)
-    assert re.search(r" n\s+0\s+0\s+0\s+exact", told)
-    assert re.search(r"pairs\s+0", told)
-    assert not re.search(r"sums\s+(0|NULL)", told)
+    shown = run("ask", pipeline, code=1)
+    assert re.search(r" n\s+0\s+0\s+0\s+exact", shown)
+    assert re.search(r"pairs\s+0", shown)
+    assert not re.search(r"sums\s+(0|NULL)", shown)
     layout = load_pipeline(pipeline).plan().layout
     pipeline.write_text(PIPELINE.replace("k BIGINT, x INT", "k INT, x INT"))
     assert load_pipeline(pipeline).build().unchanged(layout) == ["n"]
@@ -64,15 +64,15 @@ def test_a_renamed_column_leaves_queries_answered_that_do_not_read_it(pipeline):
 
 def test_too_many_queries_are_told_the_budget_and_the_others_are_answered(pipeline):
     pipeline.write_text(PIPELINE + ADDED)
-    told = run("ask", pipeline, code=1)
-    assert re.search(r" n\s+0\s+0\s+0\s+exact", told)
-    assert re.search(r"pairs\s+0", told)
+    shown = run("ask", pipeline, code=1)
+    assert re.search(r" n\s+0\s+0\s+0\s+exact", shown)
+    assert re.search(r"pairs\s+0", shown)
     found = re.search(
-        r"the budget is 16,000 bytes: ([\d,]+) are kept as they are, and of the other ([\d,]+) there is no room for "
+        r"the budget is 16,000 bytes: ([\d,]+) are kept as they are, and of the other ([\d,]+) there is no memory for "
         r'm0, .*, m8\. Write budget = "(\d+) KB" in \[workload\]',
-        told,
+        shown,
     )
-    assert found, told
+    assert found, shown
     kept, left = (int(number.replace(",", "")) for number in found.groups()[:2])
     assert kept + left == 16_000
     assert "the budget is 16,000 bytes" in run("run", pipeline, "--change-plan", code=1)
@@ -82,7 +82,7 @@ def test_too_many_queries_are_told_the_budget_and_the_others_are_answered(pipeli
 
 def test_a_query_that_reads_otherwise_is_not_answered_by_the_old_one(pipeline):
     pipeline.write_text(PIPELINE.replace('COUNT(*) FROM s"', 'SUM(x) FROM s"'))
-    told = run("ask", pipeline, code=1)
-    assert "n: the store" in told
-    assert re.search(r"pairs\s+0", told)
-    assert not re.search(r"^n\s+0", told)
+    shown = run("ask", pipeline, code=1)
+    assert "n: the store" in shown
+    assert re.search(r"pairs\s+0", shown)
+    assert not re.search(r"^n\s+0", shown)

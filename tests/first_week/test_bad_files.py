@@ -44,11 +44,11 @@ def run(*arguments, code=0):
 
 @pytest.mark.parametrize("form", BAD)
 def test_damaged_files_are_told_with_their_names(pipeline, form):
-    told = run("ask", pipeline(form), code=1)
-    assert BAD[form][1] in told
-    assert f"1.{form}" in told
-    assert "at org.apache" not in told
-    assert "carry a change" not in told
+    shown = run("ask", pipeline(form), code=1)
+    assert BAD[form][1] in shown
+    assert f"1.{form}" in shown
+    assert "at org.apache" not in shown
+    assert "carry a change" not in shown
 
 
 def test_analyze_leaves_out_what_a_run_leaves_out(pipeline, tmp_path):

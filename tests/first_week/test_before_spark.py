@@ -43,7 +43,7 @@ def no_spark(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def told(*arguments, code=1):
+def shown(*arguments, code=1):
     """Return what a command prints; `no_spark` fails the test if the command starts Spark."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
@@ -57,13 +57,13 @@ def test_a_store_that_cannot_be_made(tmp_path, command, place):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "1.json").write_text('{"k": 1}\n')
     (tmp_path / "pipeline.toml").write_text(FILES.format(store=place))
-    assert "StoreError" in told(command, "pipeline.toml")
-    assert "FAIL" in told("doctor", "pipeline.toml")
+    assert "StoreError" in shown(command, "pipeline.toml")
+    assert "FAIL" in shown("doctor", "pipeline.toml")
 
 
 def test_looking_whether_a_store_can_be_made_leaves_nothing(tmp_path):
     (tmp_path / "pipeline.toml").write_text(FILES.format(store="new/state"))
-    assert "ok store" in told("doctor", "pipeline.toml", code=0)
+    assert "ok store" in shown("doctor", "pipeline.toml", code=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipeline.toml"]
 
 
@@ -95,10 +95,10 @@ def test_a_login_that_fails(tmp_path, database, monkeypatch):
     for password in (None, "Wolga-1"):
         if password is not None:
             monkeypatch.setenv("PGPASSWORD", password)
-        sentence = told("run", "pipeline.toml", "--once")
+        sentence = shown("run", "pipeline.toml", "--once")
         assert "stream 'a'" in sentence
         assert "password" in sentence
-        assert "FAIL stream a (eddyline-postgres)" in told("doctor", "pipeline.toml")
+        assert "FAIL stream a (eddyline-postgres)" in shown("doctor", "pipeline.toml")
     assert not (tmp_path / "state").exists()
 
 
@@ -106,30 +106,30 @@ def test_a_login_that_fails(tmp_path, database, monkeypatch):
 def test_a_table_that_cannot_be_followed(tmp_path, database, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", SECRET)
     write(tmp_path, database)
-    assert "ok stream a (eddyline-postgres)" in told("doctor", "pipeline.toml", code=0)
+    assert "ok stream a (eddyline-postgres)" in shown("doctor", "pipeline.toml", code=0)
     write(tmp_path, database, "id BIGINT, nothing BIGINT")
-    assert "has no column 'nothing'" in told("run", "pipeline.toml", "--once")
+    assert "has no column 'nothing'" in shown("run", "pipeline.toml", "--once")
     write(tmp_path, database)
     text = (tmp_path / "pipeline.toml").read_text()
     for table, sentence in (("plain", "REPLICA IDENTITY FULL"), ("none", "there is no table public.none")):
         (tmp_path / "pipeline.toml").write_text(
             text.replace('table = "a"', f'table = "{table}"').replace("id BIGINT, k BIGINT", "id BIGINT")
         )
-        assert sentence in told("run", "pipeline.toml", "--once")
+        assert sentence in shown("run", "pipeline.toml", "--once")
 
 
 @needs_server
 def test_a_password_in_the_dsn_is_refused_in_our_words(tmp_path, database):
     write(tmp_path, f"{database} password={SECRET}")
     for command in (["run", "pipeline.toml", "--once"], ["doctor", "pipeline.toml"]):
-        sentence = told(*command)
+        sentence = shown(*command)
         assert "the option dsn holds a password" in sentence
         assert SECRET not in sentence
 
 
 def test_a_server_that_is_not_there(tmp_path):
     write(tmp_path, "host=127.0.0.1 port=1 dbname=x user=y")
-    assert "cannot be reached" in told("run", "pipeline.toml")
+    assert "cannot be reached" in shown("run", "pipeline.toml")
 
 
 @needs_server
@@ -137,15 +137,15 @@ def test_a_table_is_not_read_in_one_pass(tmp_path, database, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", SECRET)
     write(tmp_path, database)
     for command in (["ask", "pipeline.toml"], ["analyze", "pipeline.toml", "--out", "x.json"]):
-        assert "start `eddyline run FILE --once`" in told(*command)
+        assert "start `eddyline run FILE --once`" in shown(*command)
     write(tmp_path, database, more="batch = true")
-    assert "is followed by `eddyline run`" in told("run", "pipeline.toml", "--once")
+    assert "is followed by `eddyline run`" in shown("run", "pipeline.toml", "--once")
 
 
 @needs_server
 def test_init_of_a_table_says_what_to_do_next(tmp_path, database, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", SECRET)
-    said = told("init", database, "--table", "a", code=0)
+    said = shown("init", database, "--table", "a", code=0)
     assert "then: eddyline run pipeline.toml --once, and eddyline ask pipeline.toml" in said
     text = (tmp_path / "pipeline.toml").read_text()
     assert "by one pass" not in text

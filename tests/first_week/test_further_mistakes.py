@@ -28,7 +28,7 @@ def state(*texts):
     return made.plan().empty()
 
 
-def told(*arguments, code):
+def shown(*arguments, code):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     assert code == 0 or isinstance(result.exception, SystemExit), result.exception
@@ -177,7 +177,7 @@ def test_init_refuses_what_it_would_misread_and_writes_nothing(
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    assert sentence in told("init", *source.split(), code=1)
+    assert sentence in shown("init", *source.split(), code=1)
     assert not (tmp_path / "pipeline.toml").exists()
 
 
@@ -194,7 +194,7 @@ def test_init_sees_records_that_span_lines_and_fields_of_later_records(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(content)
-    told("init", name, code=0)
+    shown("init", name, code=0)
     assert written in (tmp_path / "pipeline.toml").read_text()
 
 
@@ -225,7 +225,7 @@ def test_sources_that_would_be_empty_are_refused_before_spark_starts(
     path = pipeline(
         tmp_path, {"d/a/1.csv": "k\n1\n"}, f'schema = "k BIGINT"\n{stream}', "SELECT COUNT(*) FROM s"
     )
-    assert sentence in told(command, path, code=1)
+    assert sentence in shown(command, path, code=1)
 
 
 COUNT, SUM = "SELECT COUNT(*) FROM s", "SELECT SUM(x) FROM s"
@@ -250,7 +250,7 @@ def test_counts_over_text_files(spark, tmp_path, monkeypatch, files, stream, tex
     monkeypatch.setattr(spark, "stop", lambda: None)
     schema = "k BIGINT, x DOUBLE" + (", day STRING" if "day" in texts[0] else "")
     path = pipeline(tmp_path, files, f'schema = "{schema}"\npath = "d"\n{stream}', *texts)
-    told("ask", path, code=0)
+    shown("ask", path, code=0)
     found = el.open(tmp_path / "state")
     assert [found.answer(f"q{number}").value for number in range(len(texts))] == values
 
@@ -281,4 +281,4 @@ def test_csv_that_would_be_misread_is_refused(spark, tmp_path, monkeypatch, cont
     monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     stream = f'schema = "k BIGINT, x DOUBLE"\npath = "d"\n{HEADER}'
-    assert sentence in told("ask", pipeline(tmp_path, {"d/1.csv": content}, stream, COUNT, SUM), code=1)
+    assert sentence in shown("ask", pipeline(tmp_path, {"d/1.csv": content}, stream, COUNT, SUM), code=1)

@@ -42,7 +42,7 @@ HOSTILE = {
 COMMANDS = [["plan"], ["analyze", "--out", "x.json"], ["ask"], ["run"], ["serve"], ["watch", "--once"]]
 
 
-def told(*arguments, codes=(1, 2)):
+def shown(*arguments, codes=(1, 2)):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code in codes, result.output
@@ -57,7 +57,7 @@ def test_pipeline_files_that_are_none(tmp_path, monkeypatch, command, case):
     monkeypatch.chdir(tmp_path)
     if HOSTILE[case] is not None:
         (tmp_path / "pipeline.toml").write_bytes(HOSTILE[case])
-    assert "Error" in told(command[0], "pipeline.toml", *command[1:])
+    assert "Error" in shown(command[0], "pipeline.toml", *command[1:])
 
 
 @pytest.mark.parametrize(
@@ -94,22 +94,22 @@ def test_places_that_are_no_store_and_no_pipeline(tmp_path, monkeypatch, command
             (place / "notes.txt").write_text("nothing")
     if command[0] == "serve" and case in ("half-written", "other version"):
         pytest.skip("the page says what is wrong with the store, and waits for a better epoch")
-    assert told(command[0], place, *command[1:]), case
+    assert shown(command[0], place, *command[1:]), case
 
 
 @pytest.mark.parametrize(
     "arguments", [["nosuch"], ["plan"], ["run", "x.toml", "--oncee"], ["ask", "x", "--format", "xml"], ["demo", "--rows", "x"]]
 )  # fmt: skip
 def test_usage_is_exit_code_2(arguments):
-    told(*arguments, codes=(2,))
+    shown(*arguments, codes=(2,))
 
 
 def test_a_near_miss_names_what_was_meant(tmp_path):
     path = tmp_path / "pipeline.toml"
     path.write_text(PIPELINE.replace("budget", "budgte"))
-    assert "did you mean `budget`?" in told("plan", path)
+    assert "did you mean `budget`?" in shown("plan", path)
     path.write_text(PIPELINE.replace("schema", "shema"))
-    assert "did you mean `schema`?" in told("plan", path)
+    assert "did you mean `schema`?" in shown("plan", path)
 
 
 def test_lines_that_cannot_be_read_are_no_changes():

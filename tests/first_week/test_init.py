@@ -46,8 +46,8 @@ def run(*arguments, code=0):
 
 
 def test_a_file_is_written_with_columns_formats_and_queries(files):
-    told = run("init", "orders", "visits 2026.csv", "clicks.jsonl", "cdc.json")
-    assert "pipeline.toml has 4 streams" in told
+    shown = run("init", "orders", "visits 2026.csv", "clicks.jsonl", "cdc.json")
+    assert "pipeline.toml has 4 streams" in shown
     written = tomllib.loads((files / "pipeline.toml").read_text())
     streams = written["streams"]
     assert streams["orders"] == {
@@ -196,10 +196,10 @@ def test_quotes_come_back_as_they_were_written(tmp_path, spark, monkeypatch):
     text = (tmp_path / "pipeline.toml").read_text()
     asked = 'said = "SELECT COUNT(*) FROM posts WHERE Title = \'He said \\"no\\"\'"'
     (tmp_path / "pipeline.toml").write_text(f"{text}{asked}\n")
-    told = run("ask", "pipeline.toml")
-    assert re.search(r"posts_rows 400 400 400 exact", told), told
-    assert re.search(r"said 80 80 80 exact", told), told
-    assert re.search(r"posts_with_users 400 400 400 exact", told), told
+    shown = run("ask", "pipeline.toml")
+    assert re.search(r"posts_rows 400 400 400 exact", shown), shown
+    assert re.search(r"said 80 80 80 exact", shown), shown
+    assert re.search(r"posts_with_users 400 400 400 exact", shown), shown
 
 
 @pytest.mark.spark
@@ -217,9 +217,9 @@ def test_the_file_answers_and_runs_at_once(files, spark, monkeypatch):
     answered = run("ask", "pipeline.toml")
     run("run", "pipeline.toml", "--once")
     again = run("ask", "pipeline.toml")
-    for told in (answered, again):
+    for shown in (answered, again):
         for name, value in expected.items():
-            assert re.search(rf"{name} {value} {value} {value} exact", told), told
+            assert re.search(rf"{name} {value} {value} {value} exact", shown), shown
 
 
 @pytest.mark.slow

@@ -104,9 +104,9 @@ def test_what_was_striking_adds_up_and_outlives_bytes_and_stores(tmp_path):
     ],
 )
 def test_change_data_without_changes_is_refused(columns, spelling):
-    with pytest.raises(el.ChangeError) as told:
+    with pytest.raises(el.ChangeError) as shown:
         plan().empty().update("s", table(**columns))
-    assert str(told.value) == (
+    assert str(shown.value) == (
         f"the rows of stream 's' say what they change ({', '.join(columns)}), and all would count as inserts: declare "
         f'the stream with changes="{spelling}", or with changes="inserts" if that is what you mean.'
     )
@@ -161,9 +161,9 @@ def timed(*seconds):
 
 
 def test_milliseconds_read_as_seconds_are_refused():
-    with pytest.raises(el.PipelineError) as told:
+    with pytest.raises(el.PipelineError) as shown:
         timed(1_767_225_600_000)
-    assert str(told.value) == (
+    assert str(shown.value) == (
         "stream 's' has event times in the year 57971, beyond what a calendar shows; nothing was applied. If these are "
         "milliseconds since 1970 that were read as seconds, divide by 1,000 where the column is made: "
         "timestamp_millis(at) in Spark, a cast to timestamp('ms') in Arrow."

@@ -79,6 +79,6 @@ def test_columns_come_from_a_frame_of_spark_and_it_is_counted(spark):
     ],
 )
 def test_what_has_no_columns_gets_a_sentence(given, sentence):
-    with pytest.raises(el.PlanError) as told:
+    with pytest.raises(el.PlanError) as shown:
         columns(given)
-    assert sentence in str(told.value)
+    assert sentence in str(shown.value)

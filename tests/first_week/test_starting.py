@@ -90,18 +90,18 @@ def test_the_first_file_is_checked_against_the_declared_columns(tmp_path, spark)
     pipeline = load_pipeline(written(tmp_path, PIPELINE.format(form="parquet")))
     with prepare_run(pipeline, HowToRun()).start(spark) as started:
         first_file(tmp_path / "s", "parquet", {"k": [1], "x": [1], "wieght": [1]})
-        with pytest.raises(ChangeError) as told:
+        with pytest.raises(ChangeError) as shown:
             started.await_termination(60)
-    assert "'weight'" in str(told.value)
+    assert "'weight'" in str(shown.value)
 
 
 @pytest.mark.spark
 def test_once_does_not_wait(tmp_path, spark, monkeypatch):
     monkeypatch.setattr("eddyline.cli.console.session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
-    told = run("run", written(tmp_path, PIPELINE.format(form="parquet")), "--once")
-    assert f"stream s has no file yet at {tmp_path / 's'}" in told
-    assert "waits" not in told
+    shown = run("run", written(tmp_path, PIPELINE.format(form="parquet")), "--once")
+    assert f"stream s has no file yet at {tmp_path / 's'}" in shown
+    assert "waits" not in shown
 
 
 BATCH = (

@@ -62,9 +62,9 @@ def test_a_store_before_its_first_batch_says_that_nothing_was_counted(tmp_path):
     moving.close()
     state = el.open(tmp_path / "state")
     assert not any("counted yet" in note for note in state.answer("orders_kept").notes)
-    told = "nothing of stream visits was counted yet: no batch of it was committed."
-    assert told in state.answer("visits_by_buyers").notes
-    assert told in " ".join(run("ask", tmp_path / "state").split())
+    shown = "nothing of stream visits was counted yet: no batch of it was committed."
+    assert shown in state.answer("visits_by_buyers").notes
+    assert shown in " ".join(run("ask", tmp_path / "state").split())
 
 
 def test_the_time_is_the_newest_streams_and_the_lag_is_said_to_be_anothers():
@@ -73,11 +73,11 @@ def test_the_time_is_the_newest_streams_and_the_lag_is_said_to_be_anothers():
         StreamFreshness("b", 2, batch=0, last_batch_time=40.0),
     )
     table = StreamFreshness("t", 9, batch=0, last_batch_time=1.0, once=True)
-    told = Freshness(7, (newest, behind, table), 100.0)
-    assert told.lag == 60.0
-    assert str(told).endswith("last batch 1970-01-01 00:01:30+00:00; furthest behind: b, 60.0 s ago")
-    assert str(told.of(["a", "t"])).endswith("00:01:30+00:00, 10.0 s ago")
-    assert str(told.of(["t"])).endswith("last batch 1970-01-01 00:00:01+00:00")
+    shown = Freshness(7, (newest, behind, table), 100.0)
+    assert shown.lag == 60.0
+    assert str(shown).endswith("last batch 1970-01-01 00:01:30+00:00; furthest behind: b, 60.0 s ago")
+    assert str(shown.of(["a", "t"])).endswith("00:01:30+00:00, 10.0 s ago")
+    assert str(shown.of(["t"])).endswith("last batch 1970-01-01 00:00:01+00:00")
     assert str(Freshness(7, (newest, StreamFreshness("c")), 100.0)).endswith("; c has none yet")
 
 
@@ -85,8 +85,8 @@ def test_the_time_is_the_newest_streams_and_the_lag_is_said_to_be_anothers():
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_run_tells_its_progress(pipeline, form, monkeypatch):
     monkeypatch.setattr("eddyline.cli.console._EVERY", 0.0)
-    told = run("run", pipeline, "--once", "--log-format", form)
-    assert re.search(r"stopped at epoch 1, 5 rows .* 0 late, [\d,]+ bytes of state", told.replace("\n", " "))
+    shown = run("run", pipeline, "--once", "--log-format", form)
+    assert re.search(r"stopped at epoch 1, 5 rows .* 0 late, [\d,]+ bytes of state", shown.replace("\n", " "))
     if form == "json":
-        lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
         assert all(line["bad"] == 0 and line["rows"] in (0, 5) for line in lines)

@@ -37,15 +37,15 @@ def state(budget, unseen):
     return made.update("t", {"k": np.arange(30_000, 110_000), "w": np.ones(80_000, np.int64)})
 
 
-@pytest.mark.parametrize(("budget", "told"), [("8 MB", "20,000 "), ("64 KB", "about ")])
-def test_every_answer_that_they_touch_says_so_and_keys_below_zero_are_not_there(budget, told):
+@pytest.mark.parametrize(("budget", "shown"), [("8 MB", "20,000 "), ("64 KB", "about ")])
+def test_every_answer_that_they_touch_says_so_and_keys_below_zero_are_not_there(budget, shown):
     made = state(budget, 20_000)
     for name in QUERIES:
         found = [note for note in made.answer(name).notes if NOTE in note]
         assert len(found) == (name != "others")
-        assert all(note.startswith(told) for note in found)
+        assert all(note.startswith(shown) for note in found)
     assert made.answer("kinds").low <= 60_000 <= made.answer("kinds").high
-    if told == "about ":
+    if shown == "about ":
         number = int(next(n for n in made.answer("n").notes if NOTE in n).split()[1].replace(",", ""))
         assert number == pytest.approx(20_000, rel=0.15)
 
@@ -84,9 +84,9 @@ def test_a_run_can_be_told_to_fail_and_takes_nothing_of_that_batch(spark, tmp_pa
     assert el.open(tmp_path / "state").answer("n").value == 100
     with start() as run:
         run.await_termination()
-    told = el.open(tmp_path / "state").answer("n")
-    assert told.value == 87
-    assert any(note.startswith("3 rows of stream 's'") for note in told.notes)
+    shown = el.open(tmp_path / "state").answer("n")
+    assert shown.value == 87
+    assert any(note.startswith("3 rows of stream 's'") for note in shown.notes)
 
 
 def test_a_misspelt_choice_is_told(tmp_path):

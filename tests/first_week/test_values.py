@@ -80,9 +80,9 @@ def columns(**changed):
 )
 def test_rows_that_are_none_get_a_sentence_and_nothing_is_counted(rows, sentence):
     state = plan().empty()
-    with pytest.raises(el.PipelineError) as told:
+    with pytest.raises(el.PipelineError) as shown:
         state.update("s", rows)
-    assert sentence in str(told.value)
+    assert sentence in str(shown.value)
     assert state == plan().empty()
 
 
@@ -114,9 +114,9 @@ def stream():
     ],
 )  # fmt: skip
 def test_settings_that_are_none_get_a_sentence(make, kind, sentence):
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as shown:
         make()
-    assert sentence in str(told.value)
+    assert sentence in str(shown.value)
 
 
 @pytest.mark.parametrize("size", ["64K", "64 kb", "64KB", "64 k", "0.064 M", 64_000])
@@ -142,7 +142,7 @@ def test_frames_that_are_none_get_a_sentence(spark):
         (spark.readStream.format("rate").load(), "is a streaming one: keep it current with plan.start"),
         (7, "stream 's' is given as int"),
     ):
-        with pytest.raises(el.PipelineError) as told:
+        with pytest.raises(el.PipelineError) as shown:
             plan().sketch(spark, {"s": given})
-        assert sentence in str(told.value)
+        assert sentence in str(shown.value)
     assert plan().sketch(spark, {"s": frame}).answer("n").value == 2

@@ -188,5 +188,5 @@ def _line(kind, cell):
     low, high = cell.bounds
     error, width = cell.widths
     counts = [str(cell.total(name)) for name in ("exact", "held", "missed", "unbounded", "unknown")]
-    told = [f"{cell.coverage:.1%}", f"{low:.1%}-{high:.1%}", f"{error:.3g}", f"{width:.3g}"]
-    return [*kind, str(len(cell.shares)), *counts, str(len(cell.refused)), *told]
+    printed = [f"{cell.coverage:.1%}", f"{low:.1%}-{high:.1%}", f"{error:.3g}", f"{width:.3g}"]
+    return [*kind, str(len(cell.shares)), *counts, str(len(cell.refused)), *printed]

@@ -167,39 +167,39 @@ class Case:
 
     def save(self, path):
         """Write the case to a file, from which it is the same whatever becomes of the generator."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["queries"] = {name: asdict(asked) for name, asked in self.queries.items()}
-        told["streams"] = {name: stream.to_plain() for name, stream in self.streams.items()}
-        Path(path).write_text(json.dumps(told, separators=(",", ":")))
+        shown = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown["queries"] = {name: asdict(asked) for name, asked in self.queries.items()}
+        shown["streams"] = {name: stream.to_plain() for name, stream in self.streams.items()}
+        Path(path).write_text(json.dumps(shown, separators=(",", ":")))
 
     @classmethod
     def load(cls, path):
-        told = json.loads(Path(path).read_text())
-        told["streams"] = {name: Stream.from_plain(plain) for name, plain in told["streams"].items()}
-        for name, asked in told["queries"].items():
+        shown = json.loads(Path(path).read_text())
+        shown["streams"] = {name: Stream.from_plain(plain) for name, plain in shown["streams"].items()}
+        for name, asked in shown["queries"].items():
             chain = asked["path"]
             chain["streams"] = tuple(chain["streams"])
             chain["columns"] = tuple(map(tuple, chain["columns"]))
-            told["queries"][name] = Asked(**asked | {"path": Chain(**chain)})
-        return cls(**told)
+            shown["queries"][name] = Asked(**asked | {"path": Chain(**chain)})
+        return cls(**shown)
 
     def __str__(self):
-        told = [
+        shown = [
             f"{self.arrival}, {self.sign} measures, {'interleaved' if self.interleaved else 'stream after stream'}"
         ]
-        told += [
+        shown += [
             f"budget {self.budget:,}, samples={self.samples}, statistics={self.informed}, {self.timezone}"
         ]
         for name, stream in self.streams.items():
             a = stream.arrival
-            told.append(
+            shown.append(
                 f"stream {name}: {len(a.keys):,} rows, {int((a.weights < 0).sum()):,} deletes, {len(stream.ends)} batches, "
                 f"k is NULL in {stream.rows['k'].null_count:,}, explored {', '.join(self.explored.get(name, ())) or 'nothing'}"
             )
             if len(a.keys) <= 5:
-                told += [f"    {row}" for row in stream.rows.to_pylist()]
-        told += [f"{name}{' (ad hoc)' * asked.ad_hoc}: {asked.sql}" for name, asked in self.queries.items()]
-        return "\n  ".join(told)
+                shown += [f"    {row}" for row in stream.rows.to_pylist()]
+        shown += [f"{name}{' (ad hoc)' * asked.ad_hoc}: {asked.sql}" for name, asked in self.queries.items()]
+        return "\n  ".join(shown)
 
 
 def random_case(seed, arrival=None, form=None):

@@ -171,8 +171,10 @@ def judge_groups(asked, groups, truth, most):
         unseen = sum(
             values[groups.aggregates.index("n")] for group, values in right.items() if group not in shown
         )
-        told = groups.rest["n"]
-        _judge(rest, [told.value, told.low, told.high], False, unseen, (0, most), f"rest of {asked.sql}")
+        printed = groups.rest["n"]
+        _judge(
+            rest, [printed.value, printed.low, printed.high], False, unseen, (0, most), f"rest of {asked.sql}"
+        )
     return {"": verdict, "rest": rest}
 
 
@@ -216,8 +218,8 @@ def _judge(verdict, numbers, exact, value, limits, about, null_is_zero=False):
     elif low < limits[0] - 1e-9:
         verdict.fault = FaultError("an interval below 0", f"{found} [{low} .. {high}]: {about}")
     elif high > limits[1] * (1 + 1e-9):
-        told = f"{found} [{low} .. {high}], at most {limits[1]}: {about}"
-        verdict.fault = FaultError("an interval beyond what the number of rows allows", told)
+        printed = f"{found} [{low} .. {high}], at most {limits[1]}: {about}"
+        verdict.fault = FaultError("an interval beyond what the number of rows allows", printed)
     verdict.count(float(found), float(low), float(high), float(value), about)
 
 

@@ -26,11 +26,11 @@ ZONE = dt.timezone(dt.timedelta(hours=2))
 
 def read(kind, value, name=None, *, schema=True, **parameters):
     """The value that an Arrow array has for a field, or REFUSED."""
-    told = FieldSchema("x", name, parameters or None) if schema else None
+    shown = FieldSchema("x", name, parameters or None) if schema else None
     row = msgspec.defstruct("Row", [("x", json_type(kind))])
     try:
         given = msgspec.json.decode(b'{"x": %s}' % json.dumps(value).encode(), type=row).x
-        reader = field_reader(kind, told, ZONE, schema=schema)
+        reader = field_reader(kind, shown, ZONE, schema=schema)
         return field_array(kind, [given if reader is None else reader(given)])[0].as_py()
     except el.ChangeError as refused:
         return str(refused)
@@ -141,9 +141,9 @@ def test_text_of_times_is_read_as_a_cast_reads_it():
 def test_what_is_no_time_is_refused(kind):
     for value in ("2024", "19700", "2024-13-01", "20240506", "x", True, 1.5, {}, 5):
         assert f"is not a {kind.upper()}" in read(SqlType(kind), value), value
-    told = read(SqlType(kind), 19_700, schema=False)
-    assert "schemas.enable=true" in told
-    assert "isostring" in told
+    shown = read(SqlType(kind), 19_700, schema=False)
+    assert "schemas.enable=true" in shown
+    assert "isostring" in shown
     for other in (f"{DEBEZIUM}MicroTime", f"{DEBEZIUM}{'MicroTimestamp' if kind == 'date' else 'Date'}"):
         assert "is not a" in read(SqlType(kind), 5, other)
 

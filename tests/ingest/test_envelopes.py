@@ -16,7 +16,7 @@ READ = (1, Decimal("1.50"), "n", b"\0\1", dt.datetime(1970, 1, 1, 0, 0, 1))
 
 
 def record(op, before, after, names=NAMES, key=None):
-    fields = [{"field": name, "type": "t", "optional": True, **told} for name, told in names.items()]
+    fields = [{"field": name, "type": "t", "optional": True, **shown} for name, shown in names.items()]
     images = [{"field": side, "type": "struct", "fields": fields} for side in ("before", "after")]
     schema = {"type": "struct", "fields": [*images, {"field": "op", "type": "string"}], "name": "Envelope"}
     payload = {"op": op, "before": before, "after": after, "ts_ms": 5}
@@ -51,7 +51,7 @@ def test_columns_that_are_added_pass_and_those_that_are_gone_are_refused_if_they
     more = {**ROW, "added": {"deep": [1]}}
     assert read(record("c", None, more, {**NAMES, "added": {}})) == [(1, READ)]
     left = {name: value for name, value in ROW.items() if name != "note"}
-    gone = record("c", None, left, {name: told for name, told in NAMES.items() if name != "note"})
+    gone = record("c", None, left, {name: shown for name, shown in NAMES.items() if name != "note"})
     assert read(gone) == [(None, "its after has no column note: it was dropped, renamed or left out")]
     assert read(gone, names=("id", "x")) == [(1, READ[:2])]
     assert read(record("c", None, {**ROW, "note": None})) == [(1, (*READ[:2], None, *READ[3:]))]

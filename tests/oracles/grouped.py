@@ -36,9 +36,9 @@ def intervals(groups, aggregate):
 
 def assert_same(groups, truth):
     """The groups of our answer are those of the truth."""
-    told = told_groups(groups)
-    assert told.keys() == truth.keys()
+    shown = told_groups(groups)
+    assert shown.keys() == truth.keys()
     for group, values in truth.items():
-        for found, value in zip(told[group], values, strict=True):
+        for found, value in zip(shown[group], values, strict=True):
             assert (found is None) == (value is None), group
             assert found is None or found == pytest.approx(value, rel=1e-9, abs=1e-9), group

@@ -42,7 +42,7 @@ def test_is_the_greedy_that_tries_every_pair(objective, seed, queries, costs, eq
         ((5, 26, 18, 13, 24, 10), (0, 0, 0, 0, 2, 0)),
     ],
 )
-def test_a_gain_that_rises_with_a_neighbour_is_computed_anew(weights, private):
+def test_a_gain_that_rises_with_a_neighbour_is_computed_again(weights, private):
     """A and X share a vertex: what A gains with B depends on the size of X, which another step changes."""
     queries = [
         Query(name, weight, (*map(Vertex, shared), *(Vertex((name, place)) for place in range(alone))))

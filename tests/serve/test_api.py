@@ -15,17 +15,17 @@ from tests.serve.waiting import until
 UNPLANNED = "SELECT region, COUNT(*) AS n FROM orders WHERE region <> 'east' GROUP BY region"
 
 
-def without_lag(told):
+def without_lag(shown):
     """An answer without what moves while it stands still: the seconds since its last batch."""
-    fresh = {key: value for key, value in told["freshness"].items() if key != "lag"}
-    return {**told, "freshness": fresh}
+    fresh = {key: value for key, value in shown["freshness"].items() if key != "lag"}
+    return {**shown, "freshness": fresh}
 
 
 def test_all_answers_are_those_of_the_library(store, client):
     state = el.open(store.where)
-    told = client.get("api/v1/answers").raise_for_status().json()
-    assert {answer["query"] for answer in told} == set(QUERIES)
-    for answer in told:
+    shown = client.get("api/v1/answers").raise_for_status().json()
+    assert {answer["query"] for answer in shown} == set(QUERIES)
+    for answer in shown:
         expected = json.loads(json.dumps(state.answer(answer["query"]).to_dict()))
         if "groups" in answer:
             assert answer.pop("groups_shown") == "largest"
@@ -45,17 +45,21 @@ def test_one_answer_by_name_by_sql_and_at_another_confidence(store, client):
             .raise_for_status()
             .json()
         )
-        for told in (by_name, by_sql):
-            assert (told["value"], told["low"], told["high"]) == (expected.value, expected.low, expected.high)
+        for shown in (by_name, by_sql):
+            assert (shown["value"], shown["low"], shown["high"]) == (
+                expected.value,
+                expected.low,
+                expected.high,
+            )
     everything = client.get("api/v1/answers", params={"confidence": "0.8"}).raise_for_status().json()
     assert next(a for a in everything if a["query"] == "money")["confidence"] == 0.8
 
 
 def test_sql_that_nobody_planned_is_answered_from_what_is_kept(store, client):
-    told = client.get("api/v1/answer", params={"sql": UNPLANNED, "limit": 2}).raise_for_status().json()
-    assert (len(told["groups"]), told["number_of_groups"]) == (2, 3)
+    shown = client.get("api/v1/answer", params={"sql": UNPLANNED, "limit": 2}).raise_for_status().json()
+    assert (len(shown["groups"]), shown["number_of_groups"]) == (2, 3)
     expected = el.open(store.where).answer(UNPLANNED)
-    for row in told["groups"]:
+    for row in shown["groups"]:
         assert row["aggregates"]["n"]["value"] == expected[row["group"]["region"]]["n"].value
 
 
@@ -116,9 +120,9 @@ def test_plan_in_all_forms_and_its_memory_adds_up(store, client):
 
 def test_how_a_query_was_answered_and_how_sketches_were_shared(store, client):
     state = el.open(store.where)
-    told = client.get("api/v1/explain/money").raise_for_status()
-    assert told.json() == json.loads(state.explain("money", form="json"))
-    assert told.headers["content-type"] == "application/json"
+    shown = client.get("api/v1/explain/money").raise_for_status()
+    assert shown.json() == json.loads(state.explain("money", form="json"))
+    assert shown.headers["content-type"] == "application/json"
     assert client.get("api/v1/explain/money?form=text").text == state.explain("money")
     full = client.get("api/v1/plan?form=full").raise_for_status().json()
     assert full == json.loads(store.plan.explain("json"))
@@ -131,13 +135,13 @@ def test_metrics_are_read_by_prometheus_parser_and_tell_the_estimates(store, cli
     assert 1 << 24 < resident <= peak < 1 << 36
     state = el.open(store.where)
     for end in ("value", "low", "high"):
-        told = {
+        shown = {
             s.labels["query"]: s.value
             for s in families[f"eddyline_estimate_{end}"].samples
             if not s.labels["group"]
         }
         for query in ("orders_kept", "money", "buyers"):
-            assert told[query] == float(getattr(state.answer(query), end))
+            assert shown[query] == float(getattr(state.answer(query), end))
     by_region = {
         s.labels["group"]: s.value
         for s in families["eddyline_estimate_value"].samples
@@ -198,11 +202,11 @@ def test_a_refused_query_is_among_the_answers_with_its_reason(tmp_path):
     moving.move(20_000)
     with serving(moving.where) as client:
         until(lambda: client.get("readyz").status_code == 200)
-        (told,) = client.get("api/v1/answers").json()
-        assert told["query"] == "least"
+        (shown,) = client.get("api/v1/answers").json()
+        assert shown["query"] == "least"
         with pytest.raises(el.EddylineError) as refused:
             el.open(moving.where).answer("least")
-        assert told["refused"] == str(refused.value)
+        assert shown["refused"] == str(refused.value)
         assert 'eddyline_query_answered{query="least"} 0.0' in client.get("metrics").text
     moving.close()
 
@@ -227,12 +231,12 @@ AROUND = "WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) S
 
 
 def test_sql_around_aggregates_is_a_table(store, client):
-    told = client.get("api/v1/answer", params={"sql": AROUND, "limit": 2}).raise_for_status().json()
+    shown = client.get("api/v1/answer", params={"sql": AROUND, "limit": 2}).raise_for_status().json()
     expected = el.open(store.where).sql(AROUND)
-    assert [each["name"] for each in told["columns"]] == expected.column_names
-    assert told["rows"] == [list(row.values()) for row in expected.to_pylist()[:2]]
-    assert told["number_of_rows"] == expected.num_rows
-    assert {each["role"] for each in told["columns"]} == {"label", "value", "low", "high"}
+    assert [each["name"] for each in shown["columns"]] == expected.column_names
+    assert shown["rows"] == [list(row.values()) for row in expected.to_pylist()[:2]]
+    assert shown["number_of_rows"] == expected.num_rows
+    assert {each["role"] for each in shown["columns"]} == {"label", "value", "low", "high"}
     refused = client.get("api/v1/answer", params={"sql": "SELECT * FROM orders"})
     assert refused.status_code == 422
     assert "rows are not kept" in refused.json()["error"]["message"]

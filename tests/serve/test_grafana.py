@@ -27,6 +27,6 @@ def test_every_metric_of_the_examples_is_served(client):
 
 
 def test_prometheus_is_told_where_the_metrics_are():
-    told = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())["scrape_configs"][0]
-    assert told["metrics_path"] == "/metrics"
-    assert told["static_configs"][0]["targets"] == ["127.0.0.1:8321"]
+    shown = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())["scrape_configs"][0]
+    assert shown["metrics_path"] == "/metrics"
+    assert shown["static_configs"][0]["targets"] == ["127.0.0.1:8321"]

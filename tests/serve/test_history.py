@@ -1,4 +1,4 @@
-"""History: bounded, spanning the whole time, kept over restarts, begun anew with the store."""
+"""History: bounded, spanning the whole time, kept over restarts, started over with the store."""
 
 from itertools import pairwise
 
@@ -30,14 +30,14 @@ def test_a_series_is_bounded_spans_all_epochs_evenly_and_ends_with_the_newest(ep
     assert {b - a for a, b in pairwise(kept[:-1])} <= {series.stride}
 
 
-def test_a_query_with_another_text_begins_anew_and_one_that_is_gone_is_forgotten():
+def test_a_query_with_another_text_starts_over_and_one_that_is_gone_is_forgotten():
     known = History()
     known.add({"a": "A", "b": "B"}, {"a": point(1), "b": point(1)})
     known.add({"a": "A2"}, {"a": point(2)})
     assert {name: [p.epoch for p in series.points] for name, series in known.series.items()} == {"a": [2]}
 
 
-def test_a_store_that_began_anew_has_no_history():
+def test_a_store_that_started_over_has_no_history():
     known = History()
     known.add({"a": "A"}, {"a": point(9)})
     known.add({"a": "A"}, {"a": point(1)})

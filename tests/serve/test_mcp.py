@@ -71,12 +71,12 @@ def test_a_client_process_is_answered_as_the_store_answers_itself(store):
     expected = el.open(store.where)
     for query in ("money", "SELECT COUNT(DISTINCT customer) FROM orders"):
         found = client.call("ask", sql=query)
-        answer, told = expected.answer(query), found["structuredContent"]
-        assert (told["value"], told["low"], told["high"]) == (answer.value, answer.low, answer.high)
-        assert told["exact"] == answer.exact
-        assert told["notes"] == list(answer.notes)
-        assert told["freshness"]["epoch"] == 12
-        assert json.loads(found["content"][0]["text"]) == told, "clients of 2024 read the text"
+        answer, shown = expected.answer(query), found["structuredContent"]
+        assert (shown["value"], shown["low"], shown["high"]) == (answer.value, answer.low, answer.high)
+        assert shown["exact"] == answer.exact
+        assert shown["notes"] == list(answer.notes)
+        assert shown["freshness"]["epoch"] == 12
+        assert json.loads(found["content"][0]["text"]) == shown, "clients of 2024 read the text"
     wider = client.call("ask", sql="money", confidence=0.999)["structuredContent"]
     assert wider["confidence"] == 0.999
 

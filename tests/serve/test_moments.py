@@ -27,10 +27,10 @@ def test_http_answers_as_of_an_epoch_and_since_one(moved):
     with serving(where) as client:
         until(lambda: client.get("readyz").status_code == 200)
         for address in ("answers/visits_by_buyers?", "answer?sql=visits_by_buyers&"):
-            told = client.get(f"api/v1/{address}as_of={old}").json()
+            shown = client.get(f"api/v1/{address}as_of={old}").json()
             wanted = then.answer("visits_by_buyers")
-            assert (told["value"], told["low"], told["high"]) == (wanted.value, wanted.low, wanted.high)
-            assert told["freshness"]["epoch"] == old
+            assert (shown["value"], shown["low"], shown["high"]) == (wanted.value, wanted.low, wanted.high)
+            assert shown["freshness"]["epoch"] == old
             changed = client.get(f"api/v1/{address}since={old}").json()
             difference = now.change("visits_by_buyers", then)
             assert (changed["value"], changed["low"]) == (difference.value, difference.low)

@@ -22,7 +22,7 @@ def made(where, batch, commits=1, queries=None):
     return el.open(where).answer("orders_kept").value
 
 
-def told(client):
+def shown(client):
     return client.get("api/v1/answers/orders_kept").json().get("value")  # none while there is no store
 
 
@@ -32,13 +32,13 @@ def test_another_store_in_its_place_is_noticed_whatever_its_epoch(tmp_path, gap,
     where = tmp_path / "state"
     first, second = made(where, 1), made(tmp_path / "other", 2, commits)
     with serving(where) as client:
-        until(lambda: told(client) == first)
+        until(lambda: shown(client) == first)
         shutil.rmtree(where)
         if gap:
             until(lambda: client.get("api/v1/freshness").json()["problem"])
-            assert told(client) == first
+            assert shown(client) == first
         (tmp_path / "other").rename(where)
-        until(lambda: told(client) == second)
+        until(lambda: shown(client) == second)
         assert client.get("api/v1/freshness").json()["problem"] is None
         if gap or commits == 1:
             points = client.get("api/v1/history").json()["orders_kept"]
@@ -91,10 +91,10 @@ def test_groups_are_in_one_order_whichever_way_they_are_asked_for(client):
         "answers/busiest?limit=3&confidence=0.95",
         "answer?sql=busiest&limit=3",
     )
-    told = [client.get(f"api/v1/{address}").json()["groups"] for address in addresses]
-    sizes = [row["aggregates"]["n"]["value"] for row in told[0]]
+    shown = [client.get(f"api/v1/{address}").json()["groups"] for address in addresses]
+    sizes = [row["aggregates"]["n"]["value"] for row in shown[0]]
     assert sizes == sorted(sizes, reverse=True)
-    assert told[0] == told[1] == told[2]
+    assert shown[0] == shown[1] == shown[2]
 
 
 def test_large_answers_do_not_keep_others_waiting(tmp_path):

@@ -44,10 +44,10 @@ class Child:
 
     def wait(self):
         try:
-            _, told = self.process.communicate(timeout=120)
+            _, shown = self.process.communicate(timeout=120)
         finally:
             end_group(self.process.pid)
-        return self.process.returncode, told
+        return self.process.returncode, shown
 
 
 def settled(child, store, expected, seconds=90):

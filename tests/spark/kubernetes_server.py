@@ -94,8 +94,8 @@ def _handler(server):
 
         def answer(self):
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            code, told = server.answer(self.command, self.path, json.loads(body or b"{}"))
-            sent = json.dumps(told).encode()
+            code, shown = server.answer(self.command, self.path, json.loads(body or b"{}"))
+            sent = json.dumps(shown).encode()
             self.send_response(code)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(sent)))

@@ -66,9 +66,9 @@ class Shell:
 
     def sql(self, query):
         """Return the rows of a query, as lists."""
-        told = self._say([query])
-        assert isinstance(told, list), told
-        return told
+        shown = self._say([query])
+        assert isinstance(shown, list), shown
+        return shown
 
     def command(self, *words):
         """Return (exit code, output) of a command line."""
@@ -78,10 +78,10 @@ class Shell:
     def wait(self):
         """Return (exit code, what it said on standard error)."""
         try:
-            _, told = self.process.communicate(timeout=120)
+            _, shown = self.process.communicate(timeout=120)
         finally:
             end_group(self.process.pid)
-        return self.process.returncode, told
+        return self.process.returncode, shown
 
 
 def _serve_commands(jars, warehouse):
@@ -97,13 +97,13 @@ def _serve_commands(jars, warehouse):
         words = json.loads(line)
         if len(words) > 1:
             result = CliRunner().invoke(app, words)
-            told = [result.exit_code, result.output]
+            shown = [result.exit_code, result.output]
         else:
             try:
-                told = [list(row) for row in spark.sql(words[0]).collect()]
+                shown = [list(row) for row in spark.sql(words[0]).collect()]
             except Exception as error:  # noqa: BLE001 - the test shows it
-                told = f"{type(error).__name__}: {error}"
-        sys.stdout.write(TOLD + json.dumps(told, default=str) + "\n")
+                shown = f"{type(error).__name__}: {error}"
+        sys.stdout.write(TOLD + json.dumps(shown, default=str) + "\n")
         sys.stdout.flush()
 
 

@@ -46,7 +46,7 @@ def feed(tmp_path):
     made.store.close()
 
 
-def told(table):
+def shown(table):
     """Return the rows of a table of answers without the lag, which is another at each reading."""
     rows = [row.asDict(recursive=True) if hasattr(row, "asDict") else row for row in table]
     for row in rows:
@@ -58,7 +58,7 @@ def told(table):
 
 
 def at_epoch(where, epoch):
-    return told(state_of(Reader(where).at(epoch)).answers().to_pylist())
+    return shown(state_of(Reader(where).at(epoch)).answers().to_pylist())
 
 
 class Listener:
@@ -69,7 +69,7 @@ class Listener:
         self.batches = {}
 
     def _take(self, frame, number):
-        self.batches[number] = told(frame.collect())
+        self.batches[number] = shown(frame.collect())
 
     def hear(self, *steps, **trigger):
         """Start the query, let it take all there is before and after each step, and stop it."""
@@ -101,10 +101,10 @@ def test_a_batch_frame_has_the_answers_of_the_store_and_keeps_its_epoch(spark, f
     frame = spark.read.format("eddyline").load(feed.where)
     expected = el.open(feed.where).answers()
     assert frame.columns == expected.column_names
-    assert told(frame.collect()) == told(expected.to_pylist()) == at_epoch(feed.where, 2)
-    assert {row["freshness"]["rows"] for row in told(frame.collect())} == {8}
+    assert shown(frame.collect()) == shown(expected.to_pylist()) == at_epoch(feed.where, 2)
+    assert {row["freshness"]["rows"] for row in shown(frame.collect())} == {8}
     feed.commit()
-    assert told(frame.where("query = 'n'").collect())[0]["freshness"]["epoch"] == 2
+    assert shown(frame.where("query = 'n'").collect())[0]["freshness"]["epoch"] == 2
     (newer,) = spark.read.format("eddyline").option("query", "n").load(feed.where).collect()
     assert (newer.value, newer.freshness.epoch) == (12, 3)
 
@@ -114,8 +114,8 @@ def test_one_query_by_name_or_text_at_a_confidence(spark, feed):
     reader = spark.read.format("eddyline").option("confidence", "0.8")
     text = "SELECT COUNT(*) FROM t WHERE g = 'a'"
     for query in ("groups", text):
-        rows = told(reader.option("query", query).load(feed.where).collect())
-        assert rows == told(el.open(feed.where).answers(query, confidence=0.8).to_pylist())
+        rows = shown(reader.option("query", query).load(feed.where).collect())
+        assert rows == shown(el.open(feed.where).answers(query, confidence=0.8).to_pylist())
         assert {(row["query"], row["confidence"]) for row in rows} == {(query, 0.8)}
 
 

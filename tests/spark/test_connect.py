@@ -105,22 +105,22 @@ def test_a_client_sketches_reads_sources_and_answers(rows, tmp_path):
     store = open_store(plan().layout, str(tmp_path / "state"), StartOptions())
     store.commit("t", "q", 0, to_sections(expected.snapshot), rows=5000)
     store.close()
-    told = told_by(BATCHES, tmp_path)
+    shown = told_by(BATCHES, tmp_path)
     assert el.State.from_bytes((tmp_path / "passed").read_bytes()) == expected
-    assert told["by file"]
-    assert told["by path"]
-    assert dict(told["answers"]) == {name: expected.answer(name).value for name in ("pairs", "texts")}
-    assert "needs a classic Spark session" in told["run"]
-    assert "plan.batch_writer" in told["run"]
-    assert "over Spark Connect it cannot be checked" in told["topic"]
+    assert shown["by file"]
+    assert shown["by path"]
+    assert dict(shown["answers"]) == {name: expected.answer(name).value for name in ("pairs", "texts")}
+    assert "needs a classic Spark session" in shown["run"]
+    assert "plan.batch_writer" in shown["run"]
+    assert "over Spark Connect it cannot be checked" in shown["topic"]
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.slow  # a server gives its Python only ten seconds to start, which a busy machine exceeds
 def test_a_batch_writer_keeps_a_store_current_from_a_client(rows, tmp_path):
-    told = told_by(STREAMS, tmp_path)
-    assert el.State.from_bytes(bytes.fromhex(told["state"])) == plan().empty().update("t", rows)
-    assert told["rows"] == 5000
+    shown = told_by(STREAMS, tmp_path)
+    assert el.State.from_bytes(bytes.fromhex(shown["state"])) == plan().empty().update("t", rows)
+    assert shown["rows"] == 5000
 
 
 def write_rows(folder, rows):

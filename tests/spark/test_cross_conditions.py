@@ -34,12 +34,12 @@ def test_they_are_those_of_spark_and_of_the_arrow_path(spark):
             tuple(row)[:columns]: [float(each) for each in tuple(row)[columns:] if each is not None]
             for row in rows
         }
-        told = {
+        shown = {
             group: [each for each in values if each is not None]
             for group, values in told_groups(found).items()
         }
-        assert told.keys() == truth.keys()
+        assert shown.keys() == truth.keys()
         for group, values in truth.items():
-            assert told[group] == pytest.approx(values, rel=1e-9, abs=1e-6), (
+            assert shown[group] == pytest.approx(values, rel=1e-9, abs=1e-6), (
                 name
             )  # Spark rounds AVG of a DECIMAL

@@ -129,9 +129,9 @@ def test_poison_is_skipped_and_counted_or_written_to_dead_letters(spark, tmp_pat
 
 def test_default_encodings_are_read_by_the_schema_and_values_not_sent_are_refused(spark):
     """The same envelopes as text with their schema, and as structs that somebody else decoded."""
-    told = {"x": {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+    shown = {"x": {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
             "at": {"name": "io.debezium.time.MicroTimestamp"}}  # fmt: skip
-    fields = [{"field": name, **told.get(name, {})} for name in ("id", "k", "x", "at")]
+    fields = [{"field": name, **shown.get(name, {})} for name in ("id", "k", "x", "at")]
     schema = {"fields": [{"field": side, "fields": fields} for side in ("before", "after")]}
     after = {"id": 1, "k": "a", "x": "AJY=", "at": 1_714_979_289_000_000}
     texts = [

@@ -94,8 +94,8 @@ def test_a_database_is_followed_from_its_snapshot_on(running, jars, tmp_path):
     settled(child, store, shop.state(plan))
     shop.check(store, LIVE)
     assert el.open(store).answer("kept").freshness.bad == 0
-    code, told = child.end(signal.SIGTERM)
-    assert code == 0, told
+    code, printed = child.end(signal.SIGTERM)
+    assert code == 0, printed
 
 
 def once(shell, folder, broker, jars, queries, on_bad="fail"):
@@ -120,14 +120,14 @@ def test_what_was_not_sent_or_is_gone_is_refused_by_its_column(running, shell, j
     shop.change("ALTER TABLE pages REPLICA IDENTITY FULL")
     shop.change("UPDATE pages SET views = 50 WHERE id = 5")
     arrived(broker, "shop.public.pages", 11)
-    code, told = once(shell, tmp_path / "toast", broker, jars, ["bodies"])
+    code, printed = once(shell, tmp_path / "toast", broker, jars, ["bodies"])
     assert code == 1
-    assert "its after.body was too large to be sent" in told
-    assert "REPLICA IDENTITY FULL" in told
-    code, told = once(shell, tmp_path / "partial", broker, jars, ["viewed"])
-    assert (code, "its op needs before, which is missing" in told) == (1, True), told
-    code, told = once(shell, tmp_path / "skipped", broker, jars, ["bodies", "viewed"], "skip")
-    assert code == 0, told
+    assert "its after.body was too large to be sent" in printed
+    assert "REPLICA IDENTITY FULL" in printed
+    code, printed = once(shell, tmp_path / "partial", broker, jars, ["viewed"])
+    assert (code, "its op needs before, which is missing" in printed) == (1, True), printed
+    code, printed = once(shell, tmp_path / "skipped", broker, jars, ["bodies", "viewed"], "skip")
+    assert code == 0, printed
     state = el.open(tmp_path / "skipped" / "state")
     assert (state.answer("bodies").value, state.answer("viewed").value) == (9, 45 - 5 + 50)
     assert state.answer("viewed").freshness.bad == 1
@@ -135,11 +135,11 @@ def test_what_was_not_sent_or_is_gone_is_refused_by_its_column(running, shell, j
     shop.change("ALTER TABLE orders DROP COLUMN weight")
     shop.change("UPDATE orders SET total = 1 WHERE id = (SELECT min(id) FROM orders)")
     arrived(broker, "shop.public.orders", before + 1)
-    code, told = once(shell, tmp_path / "dropped", broker, jars, ["mass"])
+    code, printed = once(shell, tmp_path / "dropped", broker, jars, ["mass"])
     assert code == 1
-    assert "its after has no column weight: it was dropped, renamed or left out" in told
-    code, told = once(shell, tmp_path / "unread", broker, jars, ["kept", "revenue"])
-    assert code == 0, told
+    assert "its after has no column weight: it was dropped, renamed or left out" in printed
+    code, printed = once(shell, tmp_path / "unread", broker, jars, ["kept", "revenue"])
+    assert code == 0, printed
     shop.check(tmp_path / "unread" / "state", ["kept", "revenue"])
 
 

@@ -45,5 +45,5 @@ def test_answers_are_sparks_own_on_either_path(spark):
         for row in spark.sql(GROUPED).toArrow().to_pylist()
         for row in [tuple(row.values())]
     }
-    told = {row["week"]: (row["n"], row["m"]) for row in state.answer(GROUPED)}
-    assert told == {group: pytest.approx(values, nan_ok=True) for group, values in groups.items()}
+    shown = {row["week"]: (row["n"], row["m"]) for row in state.answer(GROUPED)}
+    assert shown == {group: pytest.approx(values, nan_ok=True) for group, values in groups.items()}

@@ -27,14 +27,14 @@ def test_groups_are_those_of_spark_and_of_the_arrow_path(spark):
             tuple(row)[:columns]: [None if each is None else float(each) for each in tuple(row)[columns:]]
             for row in spark.sql(text).collect()
         }
-        told = told_groups(groups)
+        shown = told_groups(groups)
         if name == "times":  # Spark collects local times
-            told, truth = sorted(map(tuple, told.values())), sorted(map(tuple, truth.values()))
-            assert told == truth
+            shown, truth = sorted(map(tuple, shown.values())), sorted(map(tuple, truth.values()))
+            assert shown == truth
             continue
-        assert told.keys() == truth.keys()
+        assert shown.keys() == truth.keys()
         for group, values in truth.items():
-            for found, value in zip(told[group], values, strict=True):
+            for found, value in zip(shown[group], values, strict=True):
                 assert (found is None) == (value is None)
                 assert found is None or found == pytest.approx(
                     value, rel=1e-9, abs=1e-6

@@ -64,8 +64,8 @@ def test_tables_are_joined_live_and_a_killed_driver_counts_once(broker, jars, tm
     settled(second, store, tables.state(plan))
     tables.check(store, plan)
     assert el.open(store).answer("kept").freshness.bad == 0
-    code, told = second.end(signal.SIGTERM)
-    assert code == 0, told
+    code, shown = second.end(signal.SIGTERM)
+    assert code == 0, shown
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ def test_partitions_that_move_or_are_added_and_a_broker_that_restarts_change_not
     broker.add_partitions("moved.visits", 5)
     broker.add_partitions("moved.clicks", 6)
     tables.work(60)
-    code, told = Child(path, "epoch-listed", 1).wait()
-    assert code == -signal.SIGKILL, told
+    code, shown = Child(path, "epoch-listed", 1).wait()
+    assert code == -signal.SIGKILL, shown
     last = Child(path)
     settled(last, store, tables.state(plan))
     tables.check(store, plan)
@@ -127,8 +127,8 @@ def click(number, weight=1):
 def test_records_that_do_not_fit_are_counted_as_bad(broker, shell, jars, tmp_path):
     broker.create("mixed", 2)
     broker.send("mixed", [click(1), *((b"k", value) for value in BAD), click(2), click(3), click(3, -1)])
-    code, told = once(broker, shell, tmp_path, jars, "mixed")
-    assert code == 0, told
+    code, shown = once(broker, shell, tmp_path, jars, "mixed")
+    assert code == 0, shown
     answer = el.open(tmp_path / "state").answer("pages")
     assert (answer.value, answer.freshness.bad) == (2, len(BAD))
 
@@ -139,17 +139,17 @@ def test_records_that_are_gone_are_refused(broker, shell, jars, tmp_path):
     assert once(broker, shell, tmp_path, jars, "short")[0] == 0
     broker.send("short", map(click, range(40)), partition=0)
     broker.drop_before("short", {0: 60})
-    code, told = once(broker, shell, tmp_path, jars, "short")
+    code, shown = once(broker, shell, tmp_path, jars, "short")
     assert code == 1
     assert re.search(
-        r"PipelineError: stream 'clicks'.* records that were not read yet are gone from Kafka", told
+        r"PipelineError: stream 'clicks'.* records that were not read yet are gone from Kafka", shown
     )
-    assert "[40, 80) for topic partition short-0" in told
-    assert "may_lose_rows = true" in told
-    assert "Exception" not in told, told
+    assert "[40, 80) for topic partition short-0" in shown
+    assert "may_lose_rows = true" in shown
+    assert "Exception" not in shown, shown
     assert el.open(tmp_path / "state").answer("pages").value == 40
-    code, told = once(broker, shell, tmp_path, jars, "short", extra="may_lose_rows = true")
-    assert code == 0, told
+    code, shown = once(broker, shell, tmp_path, jars, "short", extra="may_lose_rows = true")
+    assert code == 0, shown
     assert el.open(tmp_path / "state").answer("pages").value == 60
 
 
@@ -165,16 +165,16 @@ def test_what_would_lose_rows_or_is_not_there_is_refused(broker, shell, jars, tm
         "no Kafka broker answers at 127.0.0.1:1": ("plain", {"servers": "127.0.0.1:1"}),
     }
     for sentence, (topic, how) in cases.items():
-        code, told = once(broker, shell, tmp_path, jars, topic, **how)
+        code, shown = once(broker, shell, tmp_path, jars, topic, **how)
         assert code == 1
-        assert sentence in told, told
-        assert "Exception" not in told, told
+        assert sentence in shown, shown
+        assert "Exception" not in shown, shown
     assert not Store.exists(tmp_path / "state")
     text = pipeline_text(broker.servers, jars, streams=["clicks"])
     text = text.replace('subscribe = "clicks"', 'subscribePattern = "pla.*"')
-    code, told = shell.command("ask", written(tmp_path, text))
-    assert code == 0, told
-    assert re.search(r"pages 1 1 1 exact", told)
+    code, shown = shell.command("ask", written(tmp_path, text))
+    assert code == 0, shown
+    assert re.search(r"pages 1 1 1 exact", shown)
 
 
 def visit(op, number, version=0):
@@ -193,8 +193,8 @@ def test_a_compacted_topic_is_read_ahead_of_compaction_if_that_is_said(broker, s
     broker.send("folded", [visit("c", number) for number in range(20)])
     broker.send("folded", [visit("u", number, 1) for number in range(20)])
     broker.send("folded", [visit("d", 0, 2)])
-    code, told = once(broker, shell, tmp_path, jars, "folded", stream="visits")
-    assert code == 0, told
+    code, shown = once(broker, shell, tmp_path, jars, "folded", stream="visits")
+    assert code == 0, shown
     broker.compact("folded")
     broker.send("folded", [(visit("d", 0, 2)[0], None), visit("c", 30)])
     time.sleep(0.5)
@@ -202,10 +202,10 @@ def test_a_compacted_topic_is_read_ahead_of_compaction_if_that_is_said(broker, s
     deadline = time.monotonic() + 30
     while broker.records("folded") > 30:
         assert time.monotonic() < deadline, "the broker did not compact the topic"
-    code, told = once(broker, shell, tmp_path, jars, "folded", stream="visits")
-    assert (code, "is compacted" in told) == (1, True), told
-    code, told = once(broker, shell, tmp_path, jars, "folded", stream="visits", extra="may_lose_rows = true")
-    assert code == 0, told
+    code, shown = once(broker, shell, tmp_path, jars, "folded", stream="visits")
+    assert (code, "is compacted" in shown) == (1, True), shown
+    code, shown = once(broker, shell, tmp_path, jars, "folded", stream="visits", extra="may_lose_rows = true")
+    assert code == 0, shown
     answer = el.open(tmp_path / "state").answer("visited")
     assert (answer.value, answer.freshness.bad) == (19, 0)
 
@@ -221,8 +221,8 @@ def test_drivers_killed_in_commits(broker, jars, tmp_path):
     plan = load_pipeline(path).plan()
     for step in ("collected", "epoch-half-written", "epoch-listed", "pointer-named", "pointer-synced"):
         tables.work(60)
-        code, told = Child(path, step, 3).wait()
-        assert code == -signal.SIGKILL, told
+        code, shown = Child(path, step, 3).wait()
+        assert code == -signal.SIGKILL, shown
     last = Child(path)
     settled(last, store, tables.state(plan))
     tables.check(store, plan)

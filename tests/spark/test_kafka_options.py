@@ -40,9 +40,9 @@ def test_options_that_are_missing_are_named(name):
 
 
 def test_records_that_are_gone_are_told_in_our_words():
-    told = cause_of(RuntimeError(LOST))
-    assert told.startswith(
+    shown = cause_of(RuntimeError(LOST))
+    assert shown.startswith(
         "records that were not read yet are gone from Kafka (Could not read records in offset [40, 80)"
     )
-    assert "\n" not in told
-    assert "consumer group" not in told
+    assert "\n" not in shown
+    assert "consumer group" not in shown

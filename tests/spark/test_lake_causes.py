@@ -29,7 +29,7 @@ BUILT = "An error occurred while calling o36.sql.\n: java.lang.NoSuchMethodError
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         (UPDATED, "UPDATE changed rows of the table at version 6"),
         (UNTOLD, "version 0 of the table was written without its change data feed"),
@@ -43,8 +43,8 @@ BUILT = "An error occurred while calling o36.sql.\n: java.lang.NoSuchMethodError
         (BUILT, "a connector was built for another Spark than this one (NoSuchMethodError)"),
     ],
 )
-def test_errors_of_tables_are_told_in_our_words(text, told):
+def test_errors_of_tables_are_told_in_our_words(text, shown):
     said = cause_of(RuntimeError(text))
-    assert said.startswith(told)
+    assert said.startswith(shown)
     assert "\n" not in said
     assert said.endswith(".")

@@ -94,8 +94,8 @@ class Lake:
             inserts = table.append_column("_change_type", pa.array(["insert"] * table.num_rows))
             assert state == plan.empty().update("t", inserts), store
             if state.answer("pairs").method == "exact":
-                told = [state.answer(name).value for name in ("n", "money", "kinds", "keys", "pairs")]
-                assert [float(value) for value in told] == [float(value) for value in exact]
+                shown = [state.answer(name).value for name in ("n", "money", "kinds", "keys", "pairs")]
+                assert [float(value) for value in shown] == [float(value) for value in exact]
 
 
 @pytest.fixture
@@ -104,11 +104,11 @@ def lake(shell, tmp_path):
 
 
 def refused(lake, said, *given, **named):
-    code, told = lake.run(*given, **named)
-    assert code == 1, told
-    assert "PipelineError: stream 't'" in told
-    assert said in told
-    assert "Exception" not in told, told
+    code, shown = lake.run(*given, **named)
+    assert code == 1, shown
+    assert "PipelineError: stream 't'" in shown
+    assert said in shown
+    assert "Exception" not in shown, shown
 
 
 def work(lake):
@@ -125,8 +125,8 @@ def test_a_stream_has_the_rows_of_a_delta_table_and_then_its_changes(lake):
     lake.create()
     assert lake.run(samples="false")[0] == 0
     work(lake)
-    code, told = lake.run(samples="false")
-    assert code == 0, told
+    code, shown = lake.run(samples="false")
+    assert code == 0, shown
     lake.check("state")
     assert el.open(lake.folder / "state").answer("n").freshness.deletes > 40
 
@@ -158,8 +158,8 @@ def test_the_feed_from_a_version_overwritten_tables_and_added_columns(lake):
     lake.check("from_start", "streamed")
     lake.sql(f"ALTER TABLE {lake.name} ADD COLUMN added INT")
     lake.sql(f"INSERT OVERWRITE {lake.name} SELECT id, id % 4, id * 0.5, 1 FROM range(50)")
-    code, told = lake.run()
-    assert code == 0, told
+    code, shown = lake.run()
+    assert code == 0, shown
     lake.check("state")
 
 
@@ -174,10 +174,10 @@ def test_a_driver_that_is_killed_counts_every_change_once(lake, step, nth):
     path = lake.pipeline("killed", source)
     conf = ", ".join(f'"{name}" = "{value}"' for name, value in CONF.items() if "catalog" not in name)
     path.write_text(path.read_text() + f'[spark]\njars = ["{lake_jars()}"]\nconf = {{ {conf} }}\n')
-    code, told = Shell(path, step, nth).wait()
-    assert code == -9, told
-    code, told = lake.shell.command("run", path, "--once")
-    assert code == 0, told
+    code, shown = Shell(path, step, nth).wait()
+    assert code == -9, shown
+    code, shown = lake.shell.command("run", path, "--once")
+    assert code == 0, shown
     lake.check("killed")
 
 
@@ -208,8 +208,8 @@ def test_changes_that_cannot_be_told_are_refused(lake):
     refused(lake, "Path does not exist")
     lake.create()
     refused(lake, "the table is another one than the run began with")
-    assert lake.run("anew")[0] == 0
-    lake.check("anew")
+    assert lake.run("again")[0] == 0
+    lake.check("again")
 
 
 @pytest.mark.slow
@@ -270,8 +270,8 @@ def test_iceberg_has_changes_in_batches_and_refuses_what_is_not_appended(lake):
     whole = lake.pipeline("now", f"{FEED}\n{ICEBERG.format('t', '')}", form="iceberg")
     since = lake.pipeline("since", f"{FEED}\n{ICEBERG.format('t', start)}", form="iceberg")
     for each in (whole, since):
-        code, told = lake.shell.command("ask", each)
-        assert code == 0, told
+        code, shown = lake.shell.command("ask", each)
+        assert code == 0, shown
     lake.check("now")
     assert (
         el.open(lake.folder / "since").answer("n").value
@@ -298,5 +298,5 @@ def test_the_example_ends_with_the_exact_answers(shell):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     expected = (EXAMPLE / "README.md").read_text().split("```text\n")[1].split("```")[0]
-    told = done.stdout[done.stdout.rindex("exact:") :]
-    assert all(line in told for line in expected.splitlines()), told
+    shown = done.stdout[done.stdout.rindex("exact:") :]
+    assert all(line in shown for line in expected.splitlines()), shown

@@ -58,10 +58,10 @@ def demo(tmp_path):
         yield re.search(r"http://\S+", line)[0]
     finally:
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=120)
-    assert process.returncode == 0, told
-    assert "Traceback" not in told
-    assert "WARN" not in told  # the JVM's own words are in a file
+        _, shown = process.communicate(timeout=120)
+    assert process.returncode == 0, shown
+    assert "Traceback" not in shown
+    assert "WARN" not in shown  # the JVM's own words are in a file
     assert list(tmp_path.glob("tmp*")) == []
 
 

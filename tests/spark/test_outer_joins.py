@@ -39,7 +39,7 @@ def test_answers_are_those_of_spark_and_of_the_arrow_path(spark):
             tuple(row)[:columns]: [None if each is None else float(each) for each in tuple(row)[columns:]]
             for row in spark.sql(text).collect()
         }
-        told = told_groups(groups)
-        assert told.keys() == truth.keys(), text
+        shown = told_groups(groups)
+        assert shown.keys() == truth.keys(), text
         for group, values in truth.items():
-            assert list(told[group]) == pytest.approx(values), text
+            assert list(shown[group]) == pytest.approx(values), text

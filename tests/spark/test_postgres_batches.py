@@ -71,6 +71,6 @@ def test_nan_is_a_number_of_floats(kind):
 def test_what_is_no_such_value_is_told(kind, text):
     with pytest.raises(
         PipelineError, match=r"column 'v' of public.t holds .*, which is no .*: declare it"
-    ) as told:
+    ) as shown:
         ours(kind, [None, text, None])
-    assert repr(text) in str(told.value)
+    assert repr(text) in str(shown.value)

@@ -173,11 +173,11 @@ def test_a_slot_that_stands_further_on_gives_a_copy_from_there(dsn, table):
         change(connection, table, random.Random(6), 20)
         end = first.latestOffset(start)
         first.commit(end)
-        anew = reader(dsn, table)
-        start = anew.initialOffset()
+        again = reader(dsn, table)
+        start = again.initialOffset()
         assert start == {**end, "copied": 0}
-        assert net(anew, anew.partitions(start, anew.latestOffset(start))) == held(connection, table)
-        anew.stop()
+        assert net(again, again.partitions(start, again.latestOffset(start))) == held(connection, table)
+        again.stop()
 
 
 def test_what_is_available_now_ends_where_the_log_did(dsn, table):
@@ -255,9 +255,9 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
     ],
 )
 def test_what_is_wrong_is_told_and_no_password_with_it(dsn, table, options, error, sentence):
-    with pytest.raises(error, match=sentence) as told:
+    with pytest.raises(error, match=sentence) as shown:
         reader(**{"dsn": dsn, "table": table, **options}).initialOffset()
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(shown.value)
 
 
 def test_a_table_whose_deletes_are_bare_is_refused(dsn, table):
@@ -272,7 +272,7 @@ def test_a_slot_that_was_dropped_is_told(dsn, table):
     start = source.initialOffset()
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("SELECT pg_drop_replication_slot(%s)", (f"eddyline_public_{table}",))
-        with pytest.raises(PipelineError, match=r"is gone, or was moved past the checkpoint.*start anew"):
+        with pytest.raises(PipelineError, match=r"is gone, or was moved past the checkpoint.*start again"):
             source.partitions(start, {**start, "copied": 1})
 
 

@@ -58,12 +58,12 @@ def killed(dsn, store, step, nth):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        _, told = child.communicate(timeout=300)
+        _, shown = child.communicate(timeout=300)
     finally:
         ended.set()
         writer.join()
         end_group(child.pid)
-    assert child.returncode == -signal.SIGKILL, told[-3000:]
+    assert child.returncode == -signal.SIGKILL, shown[-3000:]
 
 
 def held(connection):

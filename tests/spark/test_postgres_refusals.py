@@ -12,7 +12,7 @@ from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import control, give, server
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
-ANEW = "start anew with a new store and checkpoint, which copies the table first"
+START_AGAIN = "start again with a new store and checkpoint, which copies the table first"
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +26,16 @@ def dsn(tmp_path_factory):
     [
         ("DROP TABLE a", "there is no table public.a: it was dropped or renamed"),
         ("ALTER TABLE a RENAME TO c; DROP TABLE c", "there is no table public.a: it was dropped or renamed"),
-        ("ALTER TABLE a DROP COLUMN k", "has no column 'k': its columns are id; .*start anew"),
-        ("ALTER TABLE a RENAME k TO l", "has no column 'k': its columns are id, l; .*start anew"),
-        ("ALTER TABLE a ALTER k TYPE text", f"column 'k' of public.a was bigint and is now text, .*{ANEW}"),
+        ("ALTER TABLE a DROP COLUMN k", "has no column 'k': its columns are id; .*start again"),
+        ("ALTER TABLE a RENAME k TO l", "has no column 'k': its columns are id, l; .*start again"),
+        ("ALTER TABLE a ALTER k TYPE text", f"column 'k' of public.a was bigint and is now text, .*{START_AGAIN}"),
         ("ALTER TABLE a ALTER k TYPE int USING 2 * k", "column 'k' of public.a was bigint and is now integer"),
         ("ALTER TABLE a DROP k, ADD k bigint DEFAULT 3", "column 'k' of public.a was bigint and is now bigint"),
-        ("DROP PUBLICATION eddyline_public_a", f"publication eddyline_public_a is gone, or no longer has .*{ANEW}"),
+        ("DROP PUBLICATION eddyline_public_a", f"publication eddyline_public_a is gone, or no longer has .*{START_AGAIN}"),
         ("ALTER PUBLICATION eddyline_public_a DROP TABLE a", "publication eddyline_public_a is gone, or no longer"),
         ("ALTER PUBLICATION eddyline_public_a SET (publish = 'insert')", "leaves out changes of public.a"),
         ("ALTER PUBLICATION eddyline_public_a SET TABLE a WHERE (id > 0)", "leaves out changes of public.a"),
-        ("SELECT pg_drop_replication_slot('eddyline_public_a')", f"slot eddyline_public_a is gone, or .*{ANEW}"),
+        ("SELECT pg_drop_replication_slot('eddyline_public_a')", f"slot eddyline_public_a is gone, or .*{START_AGAIN}"),
     ],
 )  # fmt: skip
 def test_what_was_done_to_a_table_is_told(dsn, done, sentence):
@@ -54,7 +54,7 @@ def test_a_table_that_was_made_again_is_told(dsn):
         connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
         stream = Stream(dsn, "a", publication="everything").all()
         connection.execute("DROP TABLE a; CREATE TABLE a (id bigint PRIMARY KEY, k bigint)")
-        with pytest.raises(PipelineError, match=f"public.a was dropped and made again, .*{ANEW}"):
+        with pytest.raises(PipelineError, match=f"public.a was dropped and made again, .*{START_AGAIN}"):
             stream.batch()
 
 
@@ -67,7 +67,7 @@ def test_truncate_names_no_rows(dsn, is_copied):
             stream.all()
         connection.execute("TRUNCATE a")
         with pytest.raises(
-            ChangeError, match=r"public.a was truncated, which names no rows: build the state anew"
+            ChangeError, match=r"public.a was truncated, which names no rows: rebuild the state"
         ):
             stream.all()
         stream.reader.stop()
@@ -79,7 +79,9 @@ def test_a_publication_that_was_missing_for_a_while_leaves_a_gap(dsn):
         connection.execute("DROP PUBLICATION eddyline_public_a")
         connection.execute("INSERT INTO a VALUES (1, 1)")
         connection.execute("CREATE PUBLICATION eddyline_public_a FOR TABLE a")
-        with pytest.raises(PipelineError, match=f"eddyline_public_a was dropped, .*drop the slot .*{ANEW}"):
+        with pytest.raises(
+            PipelineError, match=f"eddyline_public_a was dropped, .*drop the slot .*{START_AGAIN}"
+        ):
             stream.batch()
 
 
@@ -114,9 +116,9 @@ def test_the_log_of_other_tables_is_nothing_to_take(dsn):
                 "INSERT INTO b SELECT i, 0 FROM generate_series(-9000, -1) i ON CONFLICT DO NOTHING"
             )
             stream.reader._log.flush()
-            told = stream.reader.reportLatestOffset()
-            assert told["lsn"] == stream.at["lsn"]
-            assert told["retained"] > 100_000
+            shown = stream.reader.reportLatestOffset()
+            assert shown["lsn"] == stream.at["lsn"]
+            assert shown["retained"] > 100_000
             assert not stream.batch()
         connection.execute("INSERT INTO a VALUES (2, 2)")
         stream.reader._log.flush()
@@ -130,9 +132,9 @@ def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
         stream = Stream(dsn, "a", warn_retained=str(30 << 20)).all()
         assert stream.reader.reportLatestOffset()["warning"] is None
         _fill(connection, 3)
-        told = stream.reader.reportLatestOffset()
-        assert told["retained"] > 30 << 20
-        assert "and is about to drop them (max_slot_wal_keep_size)" in told["warning"]
+        shown = stream.reader.reportLatestOffset()
+        assert shown["retained"] > 30 << 20
+        assert "and is about to drop them (max_slot_wal_keep_size)" in shown["warning"]
         _keep(dsn, connection, "-1")
         stream.restart()
         assert "more than warn_retained=31,457,280" in stream.reader.reportLatestOffset()["warning"]
@@ -141,7 +143,7 @@ def test_a_slot_that_the_server_gave_up_is_warned_of_and_then_refused(tmp_path):
         while not connection.execute(lost).fetchone()[0]:
             connection.execute("CHECKPOINT")  # the one that runs may not have read the setting yet
         with pytest.raises(
-            PipelineError, match=f"eddyline_public_a is lost: .*let the server keep more, and {ANEW}"
+            PipelineError, match=f"eddyline_public_a is lost: .*let the server keep more, and {START_AGAIN}"
         ):
             stream.batch()
 
@@ -181,7 +183,7 @@ def test_a_server_that_took_over_is_another_one(tmp_path):
             while connection.execute("SELECT pg_is_in_recovery()").fetchone()[0]:
                 time.sleep(0.1)
         with pytest.raises(
-            PipelineError, match=rf"is not the one that the stream began with \(\d+/0+2 .*{ANEW}"
+            PipelineError, match=rf"is not the one that the stream began with \(\d+/0+2 .*{START_AGAIN}"
         ):
             stream.batch()
         assert Stream(dsn, "a").all().rows == {(1, 1): 1}

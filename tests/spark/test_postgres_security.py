@@ -102,10 +102,10 @@ def test_a_table_is_read_with_a_checked_certificate_and_a_password(given, way):
 def test_a_wrong_password_is_told_and_not_shown(given, way):
     dsn, certificate, give_password = given
     give_password(way, "Wolga-1")
-    with pytest.raises(PipelineError, match=r"cannot be reached: .*password authentication failed") as told:
+    with pytest.raises(PipelineError, match=r"cannot be reached: .*password authentication failed") as shown:
         Stream(encrypted(dsn, certificate), "a")
-    assert "Wolga" not in str(told.value)
-    assert "\n" not in str(told.value)
+    assert "Wolga" not in str(shown.value)
+    assert "\n" not in str(shown.value)
 
 
 def test_no_password_at_all_is_told(given):
@@ -157,10 +157,10 @@ n = "SELECT COUNT(*) FROM a"
             subprocess.run([*command, *what], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
             for what in (["run", "pipeline.toml", "--once", "--log-format", "json"], ["ask", "pipeline.toml"], ["plan", "pipeline.toml"])
         ]  # fmt: skip
-    told = "".join(each.stdout + each.stderr for each in done)
-    assert [each.returncode for each in done] == [0, 0, 0], told[-3000:]
+    shown = "".join(each.stdout + each.stderr for each in done)
+    assert [each.returncode for each in done] == [0, 0, 0], shown[-3000:]
     assert "42" in done[1].stdout
-    assert SECRET not in told
+    assert SECRET not in shown
     files = [path for path in pathlib.Path(tmp_path).rglob("*") if path.is_file()]
     assert any("offsets" in str(path) for path in files)
     assert any("events" in str(path) for path in files)

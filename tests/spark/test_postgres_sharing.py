@@ -109,7 +109,7 @@ def test_a_slot_that_one_stream_has_alone_is_not_shared_later(dsn):
             alone.batch()
 
 
-def test_a_slot_that_is_made_anew_forgets_who_shared_it(dsn):
+def test_a_slot_that_is_created_again_forgets_who_shared_it(dsn):
     with tables(dsn, "a", "b") as connection:
         Stream(dsn, "a", **SHARED).all()
         connection.execute("SELECT pg_drop_replication_slot('both')")
@@ -178,8 +178,8 @@ def test_streams_of_a_pipeline_file_that_name_one_slot_share_it():
         "e": options(dsn="host=x", table="e"),
     }
     pipeline = Pipeline(streams)
-    told = {name: run_source(pipeline, name, resumed=False).options.get("shared") for name in streams}
-    assert told == {"a": "true", "b": "true", "c": None, "d": None, "e": None}
+    shown = {name: run_source(pipeline, name, resumed=False).options.get("shared") for name in streams}
+    assert shown == {"a": "true", "b": "true", "c": None, "d": None, "e": None}
 
 
 def test_a_role_that_may_not_make_the_notes_is_told_what_to_run(dsn):

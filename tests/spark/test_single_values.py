@@ -33,8 +33,8 @@ def test_excluded_rows_are_evaluated_by_neither_path(spark):
         ((value,),) = spark.sql(text).collect()
         assert found.value == (None if value is None else pytest.approx(float(value), rel=1e-6)), name
     groups = {group: values for group, *values in spark.sql(QUERIES["grouped"]).collect()}
-    told = {row["g"]: [row["s"], row["v"]] for row in state.answer("grouped")}
-    assert told == {group: pytest.approx(values, rel=1e-6) for group, values in groups.items()}
+    shown = {row["g"]: [row["s"], row["v"]] for row in state.answer("grouped")}
+    assert shown == {group: pytest.approx(values, rel=1e-6) for group, values in groups.items()}
 
 
 def test_a_row_that_counts_fails_on_spark_too(spark):
@@ -46,8 +46,8 @@ def test_a_row_that_counts_fails_on_spark_too(spark):
     ):
         plan.sketch(spark, frames)
     text = "SELECT COUNT(*) FROM u WHERE CAST(g AS INT) > 1"
-    told = re.escape("stream 'u': 'CAST(g AS INT) > 1' fails on a row: The value 'g")
-    with pytest.raises(el.PipelineError, match=told):
+    shown = re.escape("stream 'u': 'CAST(g AS INT) > 1' fails on a row: The value 'g")
+    with pytest.raises(el.PipelineError, match=shown):
         workload({"q": text}).plan().sketch(spark, frames)
     tried = workload({"q": text.replace("CAST", "TRY_CAST")}).plan().sketch(spark, frames)
     assert tried.answer("q").value == 0
@@ -79,10 +79,10 @@ def test_values_of_every_type_are_sparks_own(spark):
         groups = state.answer(name)
         truth = spark.sql(text).toArrow()
         names = [*groups.group_columns, *groups.aggregates]
-        told = groups.to_arrow().select(names)
-        told = told.cast(pa.schema([(each, truth.schema.field(each).type) for each in names]))
+        shown = groups.to_arrow().select(names)
+        shown = shown.cast(pa.schema([(each, truth.schema.field(each).type) for each in names]))
         order = [(names[0], "ascending")]
-        assert str(told.sort_by(order).to_pylist()) == str(truth.select(names).sort_by(order).to_pylist()), (
+        assert str(shown.sort_by(order).to_pylist()) == str(truth.select(names).sort_by(order).to_pylist()), (
             name
         )
 
@@ -98,6 +98,6 @@ def test_the_most_frequent_values_are_sparks_own(spark):
             {"q": text},
             streams={"orders": "k BIGINT, region STRING, status INT, amount DECIMAL(9,2), ts TIMESTAMP"},
         )
-        told = [(row["item"], row["count"]) for row in state.empty().update("orders", table).answer("q")]
+        shown = [(row["item"], row["count"]) for row in state.empty().update("orders", table).answer("q")]
         ((items,),) = spark.sql(text).collect()
-        assert sorted(told, key=str) == sorted(map(tuple, items), key=str)
+        assert sorted(shown, key=str) == sorted(map(tuple, items), key=str)

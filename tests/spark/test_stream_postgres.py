@@ -128,8 +128,8 @@ def check_progress(run, capsys):
     for _ in range(2):
         progress.tell()
     assert {"orders", "visits"} == progress.numbers()["logs"].keys()
-    told = capsys.readouterr().err
-    assert [told.count(f'{{"note": "stream \'{table}\': the server') for table in TABLES] == [1, 1]
+    shown = capsys.readouterr().err
+    assert [shown.count(f'{{"note": "stream \'{table}\': the server') for table in TABLES] == [1, 1]
     assert re.search(r"; orders ([\d,]+ bytes behind, )?[\d,]+ bytes of log kept; visits ", progress.text())
 
 

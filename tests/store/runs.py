@@ -63,8 +63,8 @@ def run_child(where, batches, *, kill="", limit=0, words=WORDS):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     heard, said = context.Pipe(duplex=False)
-    told = {"kill": kill, "limit": limit, "words": words}
-    child = context.Process(target=child_main, args=(said, where, batches), kwargs=told)
+    shown = {"kill": kill, "limit": limit, "words": words}
+    child = context.Process(target=child_main, args=(said, where, batches), kwargs=shown)
     child.start()
     said.close()
     child.join()

@@ -170,8 +170,8 @@ def work(folder: str, name: str, seed: int, edits: int) -> None:
         one = forged(np.random.default_rng(number), data)
         sys.stderr.write(f"{number}\n")  # the last one is that which ended the process
         with np.errstate(all="ignore"):
-            told = outcome(one)
-        found[told] = found.get(told, 0) + 1
+            shown = outcome(one)
+        found[shown] = found.get(shown, 0) + 1
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     sys.stdout.write(json.dumps({**found, "KB": grown}))
 

@@ -15,7 +15,7 @@ Reading = Literal["tuples", "quantile", "extreme"]
 class ValueAggregate:
     """An aggregate of single values.
 
-    reading: how it reads them. tells_value: the answer is a value of the column itself, in its type. between: a
+    reading: how it reads them. returns_value: the answer is a value of the column itself, in its type. between: a
     quantile may lie between two values. largest: for an extreme, whether it is the largest. of_nothing: the answer
     for no rows. instead: for an extreme, the share of the quantile to ask for where a sample does not hold all
     rows.
@@ -23,7 +23,7 @@ class ValueAggregate:
 
     name: str
     reading: Reading
-    tells_value: bool = True
+    returns_value: bool = True
     between: bool = False
     largest: bool = False
     of_nothing: int | None = None
@@ -49,9 +49,9 @@ class ValueAggregate:
 
 
 VALUES: tuple[ValueAggregate, ...] = (
-    ValueAggregate("distinct", "tuples", tells_value=False, of_nothing=0),
+    ValueAggregate("distinct", "tuples", returns_value=False, of_nothing=0),
     ValueAggregate("quantile", "quantile"),
-    ValueAggregate("percentile", "quantile", tells_value=False, between=True),
+    ValueAggregate("percentile", "quantile", returns_value=False, between=True),
     ValueAggregate("min", "extreme", instead="0.001"),
     ValueAggregate("max", "extreme", largest=True, instead="0.999"),
 )

@@ -75,7 +75,7 @@ def unrounded_value(query: Query, totals: Mapping[str, int]) -> Fraction | None:
     return query.aggregate.moment.exact(totals, whole_units(query))
 
 
-def told_exactly(
+def exact_estimate(
     name: str,
     query: Query,
     totals: Mapping[str, int],
@@ -101,7 +101,7 @@ ROUNDED = "rounded"
 """The method of an answer that would be exact if digits of its numbers had not been cut off."""
 
 
-def told(
+def estimate_of(
     planned: PlannedQuery, query: Query, interval: Interval, confidence: float, method: str, about: list[str]
 ) -> Estimate:
     """Return the estimate of an aggregate from its interval, within what the row counts allow."""

@@ -91,9 +91,9 @@ def _row(row: Sequence[str], width: int, numbers: Collection[int]) -> str:
 def _cell(tag: str, text: str, scope: str, right: bool, span: int = 1) -> str:
     align = "right" if right else "left"
     weight = ";font-weight:normal" if scope == "row" else ""
-    told = f" scope='{scope}'" if scope else ""
+    attribute = f" scope='{scope}'" if scope else ""
     wide = f" colspan='{span}'" if span > 1 else ""
-    return f"<{tag}{told}{wide} style='{_CELL};text-align:{align}{weight}'>{escaped(text)}</{tag}>"
+    return f"<{tag}{attribute}{wide} style='{_CELL};text-align:{align}{weight}'>{escaped(text)}</{tag}>"
 
 
 # Small drawings for notebooks, in SVG: an interval around its value, the bar of a group, a bar of shares.
@@ -303,10 +303,10 @@ def _percent(end: float, x: float, anchor: str) -> str:
 
 def _picture(parts: Sequence[str], width: int, height: int, label: str) -> Markup:
     """Return the drawing, with its label for screen readers and as a tooltip; without a label it is decoration."""
-    told = f'role="img" aria-label="{escaped(label)}"' if label else 'aria-hidden="true"'
+    attribute = f'role="img" aria-label="{escaped(label)}"' if label else 'aria-hidden="true"'
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     title = f"<title>{escaped(label)}</title>" if label else ""
     style = 'style="vertical-align:middle;max-width:100%;margin:2px 0"'
     return Markup(
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {told} {style}>{title}{"".join(parts)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {attribute} {style}>{title}{"".join(parts)}</svg>'
     )

@@ -147,8 +147,8 @@ class Estimate:
             interval = f"{low} to {high} at {show_share(self.confidence)} ({self.method})"
             drawing = draw_answer(self.value, self.low, self.high, f"{self.query}: {self}")
         fresh = muted(f"as of {self.freshness}") if self.freshness else ""
-        told = Markup(f"{heading(value)} {muted(interval)}")
-        return block(muted(self.query), told, drawing, listed(self.notes), fresh)
+        shown = Markup(f"{heading(value)} {muted(interval)}")
+        return block(muted(self.query), shown, drawing, listed(self.notes), fresh)
 
 
 def show(value: Scalar | None) -> str:  # noqa: PLR0911 - one line per type

@@ -93,8 +93,8 @@ def _column_bytes(planned: PlannedSample, snapshot: Snapshot) -> Iterator[str]:
             ):
                 labels = dictionary.labels[place].nbytes if place in dictionary.labels else 0
                 taken[name] = taken.get(name, 0) + dictionary.elements[place].nbytes + labels
-        told = ", ".join(f"{name} {taken[name]:,}" for name in sorted(taken, key=lambda name: -taken[name]))
-        yield f"bytes of the columns of {stream.name}: {told}"
+        shown = ", ".join(f"{name} {taken[name]:,}" for name in sorted(taken, key=lambda name: -taken[name]))
+        yield f"bytes of the columns of {stream.name}: {shown}"
 
 
 def _link(planned: PlannedSample, states: Sequence[SampleState], link: int) -> Iterator[str]:
@@ -121,15 +121,15 @@ def _rows(planned: PlannedSample, panes: Sequence[Snapshot], place: int) -> str:
         key=lambda kept: (sum(pane.total(kept.id) for pane in panes), not _condition(kept.demand), kept.id),
         default=None,
     )
-    told = f"{elements.stream} by {_links(elements)}, {sum(map(len, dictionaries)):,} elements"
+    shown = f"{elements.stream} by {_links(elements)}, {sum(map(len, dictionaries)):,} elements"
     if counted is not None:
         total = sum(pane.total(counted.id) for pane in panes)
         own = sum(_held(counted.demand, elements, dictionary) for dictionary in dictionaries)
         if own <= total:
             rows = f"{own:,} of {total:,} rows{_condition(counted.demand)}"
-            return f"{told}: {rows} are held, {total - own:,} are missing"
+            return f"{shown}: {rows} are held, {total - own:,} are missing"
     rows = f"{sum(int(each.total(COUNT).sum()) for each in dictionaries):,} rows"
-    return f"{told}: {rows} are held, how many are missing is not known"
+    return f"{shown}: {rows} are held, how many are missing is not known"
 
 
 def _condition(demand: Demand) -> str:

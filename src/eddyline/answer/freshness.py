@@ -163,15 +163,15 @@ class Freshness:
 
         Rows that were late for every window are missing only from answers over a window.
         """
-        told = []
+        found = []
         for each in self.streams:
             if each.batch is None:
-                told.append(notes.nothing_counted(each.stream))
+                found.append(notes.nothing_counted(each.stream))
             if each.bad:
-                told.append(notes.skipped_rows(each.stream, each.bad))
+                found.append(notes.skipped_rows(each.stream, each.bad))
             if each.late and is_windowed:
-                told.append(notes.late_rows(each.stream, each.late))
-        return tuple(told)
+                found.append(notes.late_rows(each.stream, each.late))
+        return tuple(found)
 
     def to_dict(self) -> dict[str, object]:
         """Return the numbers as plain values, ready for JSON; times are ISO 8601 in UTC, the lag is in seconds."""

@@ -77,19 +77,19 @@ _YEAR_1990 = 631_152_000_000_000
 
 def check_stream(snapshot: Snapshot, stream: str) -> list[str]:
     """Return a sentence for each thing that looks wrong in the rows of a stream."""
-    told = [*_rows(snapshot, stream), *_columns(snapshot, stream, None), *_times(snapshot, stream)]
+    found = [*_rows(snapshot, stream), *_columns(snapshot, stream, None), *_times(snapshot, stream)]
     unseen = snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
-    return [*told, *([unseen] if unseen is not None else [])]
+    return [*found, *([unseen] if unseen is not None else [])]
 
 
 def check_answer(snapshot: Snapshot, planned: PlannedQuery, *, windowed: bool) -> tuple[str, ...]:
     """Return a sentence for each thing that looks wrong in the rows behind an answer, except deletes."""
-    told: list[str] = []
+    found: list[str] = []
     for stream in planned.streams:
-        told += _rows(snapshot, stream)
-        told += _columns(snapshot, stream, names_in(planned.query.text))
-        told += _times(snapshot, stream) if windowed else ()
-    return tuple(told)
+        found += _rows(snapshot, stream)
+        found += _columns(snapshot, stream, names_in(planned.query.text))
+        found += _times(snapshot, stream) if windowed else ()
+    return tuple(found)
 
 
 def _rows(snapshot: Snapshot, stream: str) -> Iterator[str]:

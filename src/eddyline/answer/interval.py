@@ -356,10 +356,10 @@ class GroupSpread:
         typical group, by the geometric mean, is added to each group: the fewer values carry its own variance, the
         more is added.
         """
-        told = (self.variance > 0.0) & (sampled > 0.0)
-        if not np.any(told):
+        measured = (self.variance > 0.0) & (sampled > 0.0)
+        if not np.any(measured):
             return self
-        typical = float(np.exp(np.mean(np.log(self.variance[told] / sampled[told]))))
+        typical = float(np.exp(np.mean(np.log(self.variance[measured] / sampled[measured]))))
         more = np.where(sampled > 0.0, _TYPICAL_VALUES * typical / self.carriers, 0.0)
         return replace(self, variance=self.variance + more)
 
@@ -372,10 +372,10 @@ class GroupSpread:
         heavy tails, sums of a few of them do, too: they get Student's distribution with the kurtosis of such a sum.
         sampled: the sampled values of each group.
         """
-        told = (self.variance > 0.0) & (sampled > 0.0)
-        if int(told.sum()) < _LEAST_GROUPS:
+        measured = (self.variance > 0.0) & (sampled > 0.0)
+        if int(measured.sum()) < _LEAST_GROUPS:
             return self
-        variance, number, own = self.variance[told], sampled[told], self.carriers[told] + 1.0
+        variance, number, own = self.variance[measured], sampled[measured], self.carriers[measured] + 1.0
         each = np.log(variance / number) - scipy.special.digamma(own / 2.0) + np.log(own / 2.0)
         explained = float(scipy.special.polygamma(1, own / 2.0).mean())
         others = 2.0 * _inverse_trigamma(float(each.var(ddof=1)) - explained)
@@ -387,7 +387,7 @@ class GroupSpread:
             max(skewness, -sqrt(common)), sqrt(common)
         )  # that of equal values: tails are in the kurtosis
         third = others * skewness * common * sampled + degrees * self.skewness * self.variance
-        fourth = (variance / moved[told] * number) ** 2 / self.carriers[told]
+        fourth = (variance / moved[measured] * number) ** 2 / self.carriers[measured]
         kurtosis = float(fourth.sum() / number.sum()) - 3.0
         of_tails = 4.0 + 6.0 * sampled / kurtosis if kurtosis > 0.0 else np.full(len(sampled), inf)
         carriers = np.maximum(np.minimum(others + degrees, of_tails) - 1.0, self.carriers)

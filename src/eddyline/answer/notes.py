@@ -24,21 +24,21 @@ MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which the seen values do not represent it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
 HEAVY_VALUE_MISSED = (
-    "exact totals tell that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
+    "exact totals show that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
     "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."
 )
 NO_ROOM_FOR_PAIRS = (
-    "the rows no longer fit the stream sample, and the budget has no room for a synopsis of distinct pairs, which "
+    "the rows no longer fit the stream sample, and the budget has no memory for a synopsis of distinct pairs, which "
     "would answer from here on: plan with a larger budget."
 )
 NO_PAIRS_SEEN = "the samples show no joining tuples: the answer is small, or unresolved with this memory."
 FEW_COMMON_VALUES = (
-    "this estimate is unresolved: the samples show too few joined pairs to tell how many join values "
+    "this estimate is unresolved: the samples show too few joined pairs to say how many join values "
     "they have in common; more memory narrows the interval."
 )
 UNEVEN_JOIN_VALUES = (
     "this estimate is uncertain: join values with many rows in one stream may have few or none in the other, "
-    "and how many is not told apart at this memory; more memory narrows the interval."
+    "and how many cannot be distinguished at this memory; more memory narrows the interval."
 )
 ROWS_NOT_SEEN = (
     "this estimate is unresolved: the samples show only some of the rows that join. A few join values may have many "
@@ -126,7 +126,7 @@ def few_joined_values(number: int, base: float) -> list[str]:
         return []
     note = (
         f"the sample holds {number} joined values, new ones followed at a rate of {base:.2g}: more memory would make "
-        "the answer steadier; after heavy deletes, building the state anew restores the rate."
+        "the answer steadier; after heavy deletes, rebuilding the state restores the rate."
     )
     return [note]
 
@@ -215,10 +215,10 @@ def no_row(stream: str) -> str:
 
 def never_a_value(stream: str, column: str, rows: int, similar: Sequence[str]) -> str:
     """Return the note on a column that is NULL in all rows, with columns that may have been meant."""
-    told = f"column {column!r} of stream {stream!r} is NULL in all {rows:,} rows"
+    sentence = f"column {column!r} of stream {stream!r} is NULL in all {rows:,} rows"
     if not similar:
-        return f"{told}: is it spelt in the schema as it is in the data?"
-    return f"{told}, which have {', '.join(similar)}: spell it in the schema as it is in the data."
+        return f"{sentence}: is it spelt in the schema as it is in the data?"
+    return f"{sentence}, which have {', '.join(similar)}: spell it in the schema as it is in the data."
 
 
 def unread_change(stream: str, column: str, spelling: str | None) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import told_exactly
+from eddyline.answer.aggregates import exact_estimate
 from eddyline.answer.bounds import row_bound, within_rows
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate, Number, Scalar, show_key
@@ -92,7 +92,7 @@ def _one_stream(
     ids = {name: quantity.sketches[0][0] for name, quantity in planned.quantities.items()}
     totals = {name: snapshot.total(each) for name, each in ids.items()}
     rounded = any(map(snapshot.is_rounded, ids.values()))
-    return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
+    return exact_estimate(planned.name, query, totals, confidence, about, rounded=rounded)
 
 
 def _double_quotes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:
@@ -157,18 +157,18 @@ def _rows(
     query: str, found: Estimate | Groups | EddylineError, freshness: Freshness | None
 ) -> Iterator[dict[str, object]]:
     if isinstance(found, EddylineError):
-        told = {"query": query, "exact": False, "known": False, "answer": _REFUSED, "notes": [str(found)]}
-        yield {**told, _FRESHNESS: _freshness_cells(freshness)}
+        entry = {"query": query, "exact": False, "known": False, "answer": _REFUSED, "notes": [str(found)]}
+        yield {**entry, _FRESHNESS: _freshness_cells(freshness)}
         return
-    beside = {"notes": list(found.notes), _FRESHNESS: _freshness_cells(found.freshness)}
+    common = {"notes": list(found.notes), _FRESHNESS: _freshness_cells(found.freshness)}
     if isinstance(found, Estimate):
-        yield {"query": query, **_cells(found), **beside}
+        yield {"query": query, **_cells(found), **common}
         return
     for row in found:
         group = {name: show_key(row[name]) for name in found.group_columns}  # type: ignore[arg-type]  # a table's own values
         for name in found.aggregates:
             cells = _cells(found.estimate(row, name))
-            yield {"query": query, "group": list(group.items()), "aggregate": name, **cells, **beside}
+            yield {"query": query, "group": list(group.items()), "aggregate": name, **cells, **common}
 
 
 def groups_table(groups: Groups) -> pa.Table:
@@ -237,14 +237,14 @@ class Origin:
     since: Mapping[str, Since] = field(default_factory=dict)
     about: tuple[str, ...] = ()
 
-    def told(
+    def describe(
         self, estimate: Estimate | Groups, planned: PlannedQuery, layout: Layout, *, is_windowed: bool = False
     ) -> Estimate | Groups:
         """Return an answer with its freshness, and notes on rows that are missing from what it was read from."""
         freshness = self.freshness.of(set(planned.streams), time.time())
-        told = {notes.no_row(each.stream) for each in freshness.streams if each.batch is None}
+        repeated = {notes.no_row(each.stream) for each in freshness.streams if each.batch is None}
         about = [
-            *(note for note in estimate.notes if note not in told),
+            *(note for note in estimate.notes if note not in repeated),
             *freshness.notes(is_windowed=is_windowed),
             *self.about,
         ]

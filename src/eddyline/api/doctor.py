@@ -93,7 +93,7 @@ def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
     for name, source in pipeline.streams.items():
         found = find_connector(source.format, given.packages, given.jars, given.conf)
         if found is not None:
-            yield source.format, Check(f"stream {name} ({source.format})", found.fine, found.told)
+            yield source.format, Check(f"stream {name} ({source.format})", found.fine, found.sentence)
 
 
 def _writable(folder: Path) -> Check:

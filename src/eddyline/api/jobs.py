@@ -227,7 +227,7 @@ def _check_same(where: str, old: Layout, new: Layout) -> None:
         lines, shown = "\n  ".join(difference(stamp(old), stamp(new))), without_secrets(where)
         raise WrongRun(
             f"the store {shown} was made by another plan:\n  {lines}\nAsk the store itself (`eddyline ask {shown}`), "
-            "let the run take the change (`eddyline run --change-plan`), or build it anew (`eddyline ask --refresh`)."
+            "let the run take the change (`eddyline run --change-plan`), or rebuild it (`eddyline ask --refresh`)."
         )
 
 

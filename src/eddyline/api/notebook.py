@@ -81,14 +81,14 @@ def _answer_line(
 
 def _notes(answers: Answers) -> Markup:
     """Return what a careful reader should know about all answers, shown at a click."""
-    told = [
+    shown = [
         f"{name}: {note}"
         for name, answer in answers.items()
         if not isinstance(answer, EddylineError)
         for note in answer.notes
     ]
-    summary = "1 note" if len(told) == 1 else f"{len(told)} notes"
-    return folded(summary, listed(told)) if told else Markup()
+    summary = "1 note" if len(shown) == 1 else f"{len(shown)} notes"
+    return folded(summary, listed(shown)) if shown else Markup()
 
 
 def plan_html(layout: Layout, explained: str) -> Markup:

@@ -56,10 +56,10 @@ def plot_answers(answers: Mapping[str, Estimate | Groups | EddylineError]) -> Fi
     panel.spines["left"].set_visible(False)
     panel.set_xlabel("interval, relative to the estimate")
     _label_rows(panel, list(answers))
-    beside = panel.secondary_yaxis("right")
-    beside.set_yticks(range(len(answers)), [_told(answer) for answer in answers.values()])
-    beside.tick_params(length=0, labelsize="small")
-    beside.spines["right"].set_visible(False)
+    values_axis = panel.secondary_yaxis("right")
+    values_axis.set_yticks(range(len(answers)), [_sentence(answer) for answer in answers.values()])
+    values_axis.tick_params(length=0, labelsize="small")
+    values_axis.spines["right"].set_visible(False)
     return figure
 
 
@@ -154,7 +154,7 @@ def _draw_span(panel: Axes, span: Span, place: int, axis: tuple[float, float]) -
         panel.plot([end], [place], arrow if beyond else "|", color=_COLOUR, markersize=7)
 
 
-def _told(answer: Estimate | Groups | EddylineError) -> str:
+def _sentence(answer: Estimate | Groups | EddylineError) -> str:
     """Return the text next to a row."""
     if isinstance(answer, EddylineError):
         return "refused"

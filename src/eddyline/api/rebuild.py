@@ -72,15 +72,15 @@ class Rebuild:
         """Whether the rebuilt state was swapped in."""
         return Reader(self.store).latest().commit.rebuilt >= self.number
 
-    def read(self, spark: "SparkSession", told: Event) -> bool:
+    def read(self, spark: "SparkSession", stopped: Event) -> bool:
         """Read what the sources have now; return whether the second store has caught up, and mark it then.
 
-        Raise PipelineError if the sources give fewer rows than the first store counted. told: set if it is to stop.
+        Raise PipelineError if the sources give fewer rows than the first store counted. stopped: set if it is to stop.
         """
         goal, before, start = counted(self.store), self._read(), time.monotonic()
         with self.prepared.start(spark) as running:
             while not running.await_termination(1.0):
-                if told.is_set():
+                if stopped.is_set():
                     return False
         return self.note_pass(goal, before, time.monotonic() - start)
 

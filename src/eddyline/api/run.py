@@ -201,11 +201,11 @@ class Run:
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""
         now, snapshot = time.time(), self._snapshot(self._store.current)
-        told = {}
+        progress = {}
         for fresh in self.freshness.streams:
             feed = self._feeds.get(fresh.stream)
             error = feed.error() if feed is not None else None
-            told[fresh.stream] = StreamProgress(
+            progress[fresh.stream] = StreamProgress(
                 fresh.stream,
                 feed.status if feed is not None else "taken",
                 fresh.rows,
@@ -221,7 +221,7 @@ class Run:
                 tuple(check_stream(snapshot, fresh.stream)),
                 **(asdict(feed.log) if feed is not None else {}),
             )
-        return told
+        return progress
 
     def waiting(self) -> dict[str, str]:
         """Return what each stream without a file waits for."""

@@ -117,8 +117,8 @@ class Sizing:
             )
             for line in lines
         ]
-        told = [f"[{number}] {why}" for why, number in notes.items()]
-        return "\n".join([*self._read(), self._whole(), "", *table, "", self._meaning(), *told])
+        sentence = [f"[{number}] {why}" for why, number in notes.items()]
+        return "\n".join([*self._read(), self._whole(), "", *table, "", self._meaning(), *sentence])
 
     def _read(self) -> list[str]:
         return [
@@ -130,23 +130,25 @@ class Sizing:
 
     def _whole(self) -> str:
         about = "" if self.is_whole else "about "
-        told = f"An exact state of all rows takes {about}{self.exact_bytes:,} bytes"
+        sentence = f"An exact state of all rows takes {about}{self.exact_bytes:,} bytes"
         if self.exact_budget is None:
-            return f"{told}; without samples no budget keeps one."
-        return f"{told}; from a budget of {about}{show_bytes(self.exact_budget)} on every answer is exact."
+            return f"{sentence}; without samples no budget keeps one."
+        return (
+            f"{sentence}; from a budget of {about}{show_bytes(self.exact_budget)} on every answer is exact."
+        )
 
     def _meaning(self) -> str:
-        told = (
+        sentence = (
             f"Half the width of the {self.confidence:.0%} interval relative to the answer, the median of {self.seeds} "
             "seeds; in brackets the measured error, the root of its mean square."
         )
         if self.is_whole:
-            return told
+            return sentence
         if self.share == 1.0:
-            return f"{told} Measured on the rows that were read, with all of each budget."
+            return f"{sentence} Measured on the rows that were read, with all of each budget."
         return (
-            f"{told} Measured on the rows that were read, with {self.share:.2g} of each budget, the share that their "
-            "exact state has of that of all rows. The larger number is what was measured. The smaller one is likelier "
+            f"{sentence} Measured on the rows that were read, with {self.share:.2g} of each budget, the share that "
+            "their exact state has of that of all rows. The larger number was measured. The smaller one is likelier "
             "where the other rows bring more keys of the same kind. Where keys get heavy later, it may be more."
         )
 

@@ -154,7 +154,7 @@ class State:
             return estimate
         is_windowed = layout is not snapshot.layout
         origin = Origin(self.origin.freshness) if is_windowed else self.origin
-        return origin.told(estimate, planned, layout, is_windowed=is_windowed)
+        return origin.describe(estimate, planned, layout, is_windowed=is_windowed)
 
     def sql(
         self,
@@ -556,7 +556,7 @@ class _Asked:
         layout = self.snapshot.layout
         if self.window is None or self.query in layout.query_names:
             raise PlanError(
-                "answer() takes window=, with slide= or without, beside an SQL text: a planned query has its own "
+                "answer() takes window=, with slide= or without, with an SQL text: a planned query has its own "
                 "window."
             )
         wanted = parse_window(self.window, self.slide)

@@ -45,7 +45,7 @@ class StoreQuestion:
                 f"option form={self.form!r} of format eddyline is neither answers nor groups."
             )
         if self.form == "groups" and self.query is None:
-            raise PipelineError("option form='groups' of format eddyline needs the option query beside it.")
+            raise PipelineError("option form='groups' of format eddyline also needs the option query.")
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:

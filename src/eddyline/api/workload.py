@@ -333,7 +333,7 @@ class Workload:
         try:
             layout = self._layout(settings, known, old)
         except OverBudget as error:
-            raise error if old is None else self._no_room(settings, known, old) from error
+            raise error if old is None else self._no_space(settings, known, old) from error
         return Plan(layout, informed=bool(known.statistics.sizes))
 
     def _is_asked_by(self, old: Layout) -> bool:
@@ -382,7 +382,7 @@ class Workload:
         joins = key_join_queries(whole, key_joins(whole, self._keys))
         return [*(exploring(name, each) for name, each in self._explored.items()), *joins]
 
-    def _no_room(self, settings: PlanSettings, known: PlanningInputs, old: Layout) -> PlanError:
+    def _no_space(self, settings: PlanSettings, known: PlanningInputs, old: Layout) -> PlanError:
         """Return what to do if the queries that were added to a plan do not fit the budget."""
         needed = least_budget(
             settings.budget, lambda budget: self._layout(replace(settings, budget=budget), known, old)
@@ -395,7 +395,7 @@ class Workload:
         added = [name for name in self._asked if name not in self.unchanged(old)]
         return PlanError(
             f"the budget is {settings.budget:,} bytes: {kept:,} are kept as they are, and of the other "
-            f"{max(settings.budget - kept, 0):,} there is no room for {', '.join(added) or 'all queries'}. Write "
+            f"{max(settings.budget - kept, 0):,} there is no memory for {', '.join(added) or 'all queries'}. Write "
             f'budget = "{-(-needed // 1000)} KB" in [workload] of the pipeline file (Workload(budget=...)), or take '
             "queries out."
         )

@@ -33,7 +33,7 @@ from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.sql import notes_of, result_to_dict
 from eddyline.api.state import State
 from eddyline.cli import console
-from eddyline.cli.console import StorePath, app, err, out, print_error, tells_errors, working
+from eddyline.cli.console import StorePath, app, err, out, print_error, reports_errors, working
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.sql.arrow_values import python_rows
 from eddyline.store import Store
@@ -61,7 +61,7 @@ _COLUMNS = (
 
 
 def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | None = None) -> Table:
-    """Return the table of estimates, beside the exact answers where they are known."""
+    """Return the table of estimates, next to the exact answers where they are known."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("query", "estimate", "low", "high", *(("exact", "error") if exact else ()), "method"):
         table.add_column(heading, justify="left" if heading in ("query", "method") else "right")
@@ -76,7 +76,7 @@ def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | Non
 
 
 def show_notes(answer: Answer) -> None:
-    """Print what a careful reader should know of an answer, beside it: a table in a file has its notes, too."""
+    """Print what a careful reader should know of an answer: a table in a file has its notes, too."""
     for note in answer.notes:
         out.print(f"[yellow]{answer.query}[/yellow]: ", end="")
         out.print(note, markup=False, highlight=False)
@@ -84,9 +84,9 @@ def show_notes(answer: Answer) -> None:
 
 def as_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
     """Return answers as a JSON list of objects with all digits; a question that was refused has the reason."""
-    told: list[dict[str, object]] = [answer.to_dict() for answer in answers]
-    told += [{"query": query, "refused": reason} for query, reason in refused.items()]
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    shown: list[dict[str, object]] = [answer.to_dict() for answer in answers]
+    shown += [{"query": query, "refused": reason} for query, reason in refused.items()]
+    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
@@ -157,8 +157,8 @@ def _result_cell(row: Mapping[str, Any], field: pa.Field) -> str:
 
 def results_as_json(results: Mapping[str, pa.Table]) -> str:
     """Return results of `state.sql` as a JSON list."""
-    told = [result_to_dict(text, table) for text, table in results.items()]
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    shown = [result_to_dict(text, table) for text, table in results.items()]
+    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 
 def results_as_csv(results: Mapping[str, pa.Table]) -> str:
@@ -183,7 +183,7 @@ class Format(StrEnum):
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def ask(
     pipeline: Annotated[str, typer.Argument(help="The pipeline file (TOML), or a store to ask.")],
     query: Annotated[
@@ -237,11 +237,11 @@ def ask(
     else:
         reasons = {each: str(error) for each, error in refused.items()}
         print(as_json(answers, reasons) if form is Format.json else as_csv(answers, reasons), end="")
-    told = dict.fromkeys([*refused.values(), *([asked.difference] if asked.difference is not None else [])])
-    for reason in told:
+    shown = dict.fromkeys([*refused.values(), *([asked.difference] if asked.difference is not None else [])])
+    for reason in shown:
         about = ", ".join(each for each, error in refused.items() if error is reason)
         print_error(reason, f"{about}: " if about and len(query or names) > 1 else "")
-    if told:
+    if shown:
         raise typer.Exit(1)
 
 
@@ -253,7 +253,7 @@ class HistoryFormat(StrEnum):
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def history(
     store: StorePath,
     query: Annotated[

@@ -28,7 +28,7 @@ from eddyline.api.pipeline import Pipeline, SparkSettings
 from eddyline.api.run import Run
 from eddyline.errors import EddylineError
 
-# What all commands share: the application, its two consoles, and how errors and long work are told.
+# What all commands share: the application, its two consoles, and how errors and long work are reported.
 
 
 app = typer.Typer(
@@ -61,7 +61,7 @@ def options(
     """Take the options that stand before a command."""
 
 
-def tells_errors(command: Callable[P, R]) -> Callable[P, R]:
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Return the command with our errors printed as one sentence and exit code 1."""
 
     @wraps(command)
@@ -92,21 +92,21 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def until_told() -> Iterator[Event]:
+def until_stopped() -> Iterator[Event]:
     """Yield an event that Ctrl-C and SIGTERM set; the second Ctrl-C ends the process at once.
 
     The first one raises nothing, because it may come in the middle of a call into the JVM.
     """
-    told = Event()
+    shown = Event()
 
-    def tell(number: int, frame: FrameType | None) -> None:
-        if told.is_set():
+    def stop(number: int, frame: FrameType | None) -> None:
+        if shown.is_set():
             signal.default_int_handler(number, frame)
-        told.set()
+        shown.set()
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield told
+        yield shown
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -143,7 +143,7 @@ def leave_pandas_out() -> None:
 def session(pipeline: Pipeline | None = None) -> Any:
     """Return a local Spark session as a pipeline asks for; imported here because all else runs without Spark.
 
-    What the JVM itself says goes to a file: its errors reach us as exceptions, and are told in a sentence.
+    What the JVM itself says goes to a file: its errors reach us as exceptions, and are reported in a sentence.
     """
     from eddyline.spark.session import (  # noqa: PLC0415 - Spark only where it is used
         leave_signals_to_python,
@@ -196,7 +196,7 @@ class _JvmLog:
 _jvm_log = _JvmLog()
 
 
-# How a run is doing, told while it runs: a line that moves on a terminal, a line every ten seconds
+# How a run is doing, shown while it runs: a line that moves on a terminal, a line every ten seconds
 # elsewhere.
 
 
@@ -204,7 +204,7 @@ _EVERY = 10.0
 
 
 class LogFormat(StrEnum):
-    """How progress is told where there is no terminal."""
+    """How progress is reported where there is no terminal."""
 
     text = "text"
     json = "json"
@@ -228,21 +228,21 @@ class Progress:
                 found[each.stream] = (
                     f"stream {each.stream!r}: {each.warning}"  # its numbers change all the time
                 )
-            for about, told in found.items():
+            for about, shown in found.items():
                 if about not in self._noted:
-                    said = f"note: {told}" if self._form is LogFormat.text else json.dumps({"note": told})
+                    said = f"note: {shown}" if self._form is LogFormat.text else json.dumps({"note": shown})
                     err.print(said, markup=False, highlight=False, soft_wrap=True)
                 self._noted.add(about)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Tell how the run is doing, if it is time to."""
         self.note()
         if self._status is not None:
             self._status.update(f"running: {self.text()}")
         elif time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
-            told = self.text() if self._form is LogFormat.text else json.dumps(self.numbers())
-            err.print(told, markup=False, highlight=False, soft_wrap=True)
+            shown = self.text() if self._form is LogFormat.text else json.dumps(self.numbers())
+            err.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def numbers(self) -> dict[str, object]:
         """Return the progress as plain values, ready for JSON."""
@@ -269,10 +269,10 @@ class Progress:
 
     def text(self) -> str:
         """Return the progress in words."""
-        told = self.numbers()
+        shown = self.numbers()
         waits = "".join(f"; {name} {what}" for name, what in self._run.waiting().items())
-        rate = f", {told['rows_per_second']:,} rows/s" if told["rows_per_second"] else ""
-        late = f"{self._run.freshness.late:,} late, {told['state_bytes']:,} bytes of state"
+        rate = f", {shown['rows_per_second']:,} rows/s" if shown["rows_per_second"] else ""
+        late = f"{self._run.freshness.late:,} late, {shown['state_bytes']:,} bytes of state"
         return f"{self._run.freshness}{rate}, {late}{self._logs()}{waits}"
 
     def _logs(self) -> str:
@@ -287,7 +287,7 @@ class Progress:
 
 @contextmanager
 def progress_of(run: Run, form: LogFormat) -> Iterator[Progress]:
-    """Yield what tells the progress of a run, on a terminal in one line that moves."""
+    """Yield what shows the progress of a run, on a terminal in one line that moves."""
     if err.is_terminal and form is LogFormat.text:
         with err.status("running") as status:
             yield Progress(run, form, status)

@@ -1,4 +1,4 @@
-"""`demo`: two generated change streams, estimates beside the exact answers; once, or live in a browser."""
+"""`demo`: two generated change streams, estimates next to the exact answers; once, or live in a browser."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from eddyline.api.state import State
 from eddyline.api.workload import Workload
 from eddyline.cli import console
 from eddyline.cli.asking import answer_table, show_notes
-from eddyline.cli.console import app, err, out, tells_errors, until_told, working
+from eddyline.cli.console import app, err, out, reports_errors, until_stopped, working
 from eddyline.cli.serving import PORT, server_for
 from eddyline.spark.demo_queries import ORDERS, QUERIES, VISITS
 from eddyline.spark.live_demo import LIVE_QUERIES, LiveStreams
@@ -23,7 +23,7 @@ _BUDGET, _LIVE_BUDGET = "256 KB", "96 KB"
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def demo(
     rows: Annotated[int, typer.Option(help="Rows inserted into each stream.", min=1_000)] = 200_000,
     budget: Annotated[
@@ -135,14 +135,14 @@ def _live(spark: Any, folder: Path, budget: str, port: int) -> None:
     def exact(freshness: Freshness) -> dict[str, float]:
         return written.exact({each.stream: each.rows for each in freshness.streams})
 
-    with run, until_told() as told:
+    with run, until_stopped() as stopped:
         server = server_for(store, port=port, history=folder / "history.json", exact=exact)
         serving = Thread(target=server.run, name="eddyline-serve", daemon=True)
         serving.start()
         written.start()
         where = f"Open {server.address} and watch estimates follow the exact answers; Ctrl-C ends it."
         out.print(where, highlight=False)
-        while not told.is_set() and not run.await_termination(1.0):
+        while not stopped.is_set() and not run.await_termination(1.0):
             pass
         err.print("stopping after the batches that were begun")
         written.stop()

@@ -8,11 +8,11 @@ import typer
 from eddyline.api import doctor as checks
 from eddyline.api.pipeline import load_pipeline
 from eddyline.api.warm import warm as warm_kernels
-from eddyline.cli.console import app, out, tells_errors, working
+from eddyline.cli.console import app, out, reports_errors, working
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def warm() -> None:
     """Compile all kernels, so that the first pass does not wait for them: at setup, or when an image is built."""
     with working("compiling kernels"):
@@ -22,7 +22,7 @@ def warm() -> None:
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def doctor(
     pipeline: Annotated[
         Path | None, typer.Argument(help="A pipeline file: also check what its sources need.")

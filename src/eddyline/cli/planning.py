@@ -21,7 +21,7 @@ from eddyline.api.pipeline import Pipeline, load_pipeline, parse_pipeline
 from eddyline.api.sizing import BUDGETS, SEEDS
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
-from eddyline.cli.console import PipelineFile, app, out, tells_errors, working
+from eddyline.cli.console import PipelineFile, app, out, reports_errors, working
 from eddyline.errors import PipelineError, PlanError
 from eddyline.plan.size.specs import LARGEST_BUDGET
 
@@ -29,7 +29,7 @@ from eddyline.plan.size.specs import LARGEST_BUDGET
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def plan(
     pipeline: PipelineFile,
     form: Annotated[
@@ -48,7 +48,7 @@ def plan(
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def analyze(
     pipeline: PipelineFile,
     output: Annotated[
@@ -76,7 +76,7 @@ def analyze(
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def init(
     sources: Annotated[
         list[str],
@@ -100,8 +100,8 @@ def init(
     load_pipeline(output).plan()
     ask = f"eddyline ask {output}"
     steps = f"eddyline run {output} --once, and {ask}" if any(draft.is_followed for draft in drafts) else ask
-    told = f"{output} has {len(drafts)} streams; look through it, then: {steps}"
-    out.print(told, markup=False, highlight=False, soft_wrap=True)
+    sentence = f"{output} has {len(drafts)} streams; look through it, then: {steps}"
+    out.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def drafts_of(sources: Sequence[str], tables: Collection[str]) -> list[StreamDraft]:
@@ -146,7 +146,7 @@ class Form(StrEnum):
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def size(
     sources: Annotated[
         list[str],

@@ -23,8 +23,8 @@ from eddyline.cli.console import (
     out,
     print_error,
     progress_of,
-    tells_errors,
-    until_told,
+    reports_errors,
+    until_stopped,
     working,
 )
 from eddyline.errors import CorruptState, EddylineError, Locked, StoreError
@@ -35,7 +35,7 @@ _LOOK = 10.0
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def run(
     pipeline: PipelineFile,
     once: Annotated[bool, typer.Option("--once", help="Read what is available now, then end.")] = False,
@@ -64,17 +64,17 @@ def run(
         err.print(f"note: {prepared.note}", markup=False, highlight=False, soft_wrap=True)
     with working("starting Spark"):
         spark = console.session(loaded)
-    with until_told() as told:
-        rebuilt = _run(prepared, spark, told, log_format)
-        while rebuilt is not None and not told.is_set():
+    with until_stopped() as stopped:
+        rebuilt = _run(prepared, spark, stopped, log_format)
+        while rebuilt is not None and not stopped.is_set():
             loaded = load_pipeline(pipeline)
             swap(loaded, rebuilt)
             err.print("the rebuilt state was swapped in; the run goes on with it", soft_wrap=True)
-            rebuilt = _run(prepare_run(loaded, HowToRun(once)), spark, told, log_format)
+            rebuilt = _run(prepare_run(loaded, HowToRun(once)), spark, stopped, log_format)
     spark.stop()
 
 
-def _run(prepared: PreparedRun, spark: Any, told: Event, log_format: LogFormat) -> Epoch | None:
+def _run(prepared: PreparedRun, spark: Any, stopped: Event, log_format: LogFormat) -> Epoch | None:
     """Run until it ends or is to stop; return a rebuilt state that is to replace the store's, None if none is."""
     rebuilt = None
     with prepared.start(spark) as running:
@@ -83,8 +83,8 @@ def _run(prepared: PreparedRun, spark: Any, told: Event, log_format: LogFormat) 
         alerts = Alerts(prepared.store, prepared.pipeline.alerts)
         looked = time.monotonic()
         with progress_of(running, log_format) as progress:
-            while rebuilt is None and not told.is_set() and not running.await_termination(1.0):
-                progress.tell()
+            while rebuilt is None and not stopped.is_set() and not running.await_termination(1.0):
+                progress.report()
                 alerts.look()
                 if time.monotonic() - looked >= _LOOK:
                     rebuilt, looked = _rebuilt(prepared.pipeline), time.monotonic()
@@ -105,7 +105,7 @@ def _rebuilt(pipeline: Pipeline) -> Epoch | None:
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def rebuild(
     pipeline: PipelineFile,
     fewer_rows: Annotated[
@@ -118,19 +118,19 @@ def rebuild(
     """Read the sources again in the background, and then replace the store's state; the old one answers meanwhile."""
     loaded = load_pipeline(pipeline)
     job = prepare_rebuild(loaded, fewer_rows=fewer_rows)
-    with until_told() as told:
+    with until_stopped() as stopped:
         if not job.is_ready:
             with working("starting Spark"):
                 spark = console.session(loaded)
             job.clear_checkpoints(spark)
             with working("reading the sources again"):
-                while not told.is_set() and not job.read(spark, told):
+                while not stopped.is_set() and not job.read(spark, stopped):
                     pass
             spark.stop()
         with working("waiting for the run to swap"):
-            while not told.is_set() and job.is_ready:
+            while not stopped.is_set() and job.is_ready:
                 _swap_if_free(job)
-                told.wait(0.0 if job.is_done else 1.0)
+                stopped.wait(0.0 if job.is_done else 1.0)
     if job.is_done:
         out.print(f"rebuilt: {job.store} now holds what its sources have", highlight=False, soft_wrap=True)
         return
@@ -152,7 +152,7 @@ def _swap_if_free(job: Rebuild) -> None:
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def merge(
     stores: Annotated[
         list[str], typer.Argument(metavar="STORE...", help="Stores of one plan, one for each site.")
@@ -172,7 +172,7 @@ def merge(
 
 
 @app.command(name="verify")
-@tells_errors
+@reports_errors
 def verify_store(
     store: StorePath,
     source: Annotated[
@@ -201,7 +201,7 @@ def verify_store(
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def restore(
     store: StorePath,
     epoch: Annotated[

@@ -20,7 +20,7 @@ from eddyline.api.sites import SitesFollower
 from eddyline.api.state import State
 from eddyline.api.store_tables import Follower, Sighting
 from eddyline.cli.asking import answer_table
-from eddyline.cli.console import app, err, out, tells_errors, until_told
+from eddyline.cli.console import app, err, out, reports_errors, until_stopped
 from eddyline.errors import EddylineError, PipelineError
 from eddyline.store import Reader, without_secrets
 
@@ -53,7 +53,7 @@ class _ServeCommand(TyperCommand):
 
 
 @app.command(cls=_ServeCommand)
-@tells_errors
+@reports_errors
 def serve(
     stores: Annotated[
         list[str],
@@ -177,7 +177,7 @@ def server_for(
     exact: "ExactAnswers | None" = None,
     follower: SitesFollower | None = None,
 ) -> "Server":
-    """Return a server of a store that listens already; `run()` serves until it is told to end."""
+    """Return a server of a store that listens already; `run()` serves until it is asked to end."""
     try:
         from eddyline.serve.app import server_of  # noqa: PLC0415 - an extra, only where it is used
         from eddyline.serve.security import read_token  # noqa: PLC0415
@@ -191,7 +191,7 @@ def server_for(
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def mcp(store: StoreOrPipeline) -> None:
     """Serve a store to an agent over the Model Context Protocol, on standard input and output.
 
@@ -205,7 +205,7 @@ def mcp(store: StoreOrPipeline) -> None:
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def watch(
     store: StoreOrPipeline,
     query: Annotated[
@@ -224,8 +224,8 @@ def watch(
         if seen.state is None or not all(_is_answered(seen.state, each) for each in query or ()):
             raise typer.Exit(1)
         return
-    with until_told() as told:
-        (_watch_live if out.is_terminal else _watch_lines)(follower, query, lambda: not told.wait(every))
+    with until_stopped() as stopped:
+        (_watch_live if out.is_terminal else _watch_lines)(follower, query, lambda: not stopped.wait(every))
     err.print("stopped watching; the store goes on", highlight=False)
 
 

@@ -17,7 +17,7 @@ from eddyline.answer.freshness import plain
 from eddyline.api.state import State
 from eddyline.api.store_tables import Follower
 from eddyline.cli.asking import Format
-from eddyline.cli.console import app, err, out, tells_errors
+from eddyline.cli.console import app, err, out, reports_errors
 from eddyline.cli.serving import StoreOrPipeline, store_of
 from eddyline.errors import PipelineError, SqlError, StoreError
 from eddyline.sql.arrow_values import python_rows
@@ -38,7 +38,7 @@ _COLUMNS = (
 
 
 @app.command()
-@tells_errors
+@reports_errors
 def sql(
     store: StoreOrPipeline,
     text: Annotated[str | None, typer.Argument(help="SQL to answer; without it, a prompt.")] = None,

@@ -112,7 +112,7 @@ def read_table(
         return decode(stream.name, table, change_format(stream.name, stream.changes))
     if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
-            f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights beside."
+            f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights as well."
         )
     array = np.asarray(weights) if len(weights) else np.empty(0, np.int64)  # NumPy reads [] as floats
     if array.shape != (table.num_rows,) or array.dtype.kind not in "iu":

@@ -94,14 +94,14 @@ def json_type(kind: SqlType) -> Any:
     return simple[kind.kind] | None if kind.kind in simple else Any
 
 
-def field_reader(kind: SqlType, told: FieldSchema | None, zone: tzinfo, *, schema: bool) -> Reader | None:
+def field_reader(kind: SqlType, field: FieldSchema | None, zone: tzinfo, *, schema: bool) -> Reader | None:
     """Return the reader of a field, None where its value is used as it is.
 
-    told: what the schema states about it; schema: whether the envelope has one; zone: for text without a zone.
+    field: what the schema says about it; schema: whether the envelope has one; zone: for text without a zone.
     """
-    name = told.name if told is not None else None
+    name = field.name if field is not None else None
     if kind.kind == "decimal":
-        parameters = (told.parameters if told is not None else None) or {}
+        parameters = (field.parameters if field is not None else None) or {}
         return _decimal_reader(kind, _scale(parameters) if name == _DECIMAL else None, schema=schema)
     if kind.kind == "date":
         return _time_reader(kind, _days if name in _DATES else None, _iso_days, schema=schema)
@@ -186,7 +186,7 @@ def _time_reader(
 ) -> Reader:
     refusal = f"is not a {kind} in ISO text or by the envelope's schema"
     if not schema:
-        hint = "the unit of a number is not told: set"
+        hint = "the unit of a number is not known: set"
         refusal += f"; {hint} {_SCHEMAS} or time.precision.mode=isostring in the connector"
     within = _DAYS if kind.kind == "date" else _MICROS
 
@@ -364,12 +364,12 @@ class EnvelopeReader:
     def _learn(self, schema: bytes) -> dict[str, list[Reader | None]]:
         """Return the readers of the named columns of both images; they are cached: many rows share few schemas."""
         try:
-            told = msgspec.json.decode(schema or b"null", type=_Schema | None) or _Schema()
+            field = msgspec.json.decode(schema or b"null", type=_Schema | None) or _Schema()
         except msgspec.MsgspecError as error:
             raise ChangeError(f"its schema is not one of Kafka Connect: {error}") from error
         known = {}
         for side in _WEIGHTS:
-            fields = next((image.fields for image in told.fields if image.field == side), ())
+            fields = next((image.fields for image in field.fields if image.field == side), ())
             by_name = {each.field: each for each in fields}
             known[side] = [
                 field_reader(column.type, by_name.get(column.name), self._zone, schema=bool(fields))
@@ -448,5 +448,5 @@ def _envelope_type(columns: Sequence[Column]) -> Any:
 def _shown(why: str, key: bytes | None, value: bytes | None) -> str:
     """Return a record and why it cannot be used, as JSON."""
     texts = {"key": key, "value": value}
-    told = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
-    return msgspec.json.encode({"reason": why, **told}).decode()
+    field = {name: text.decode(errors="replace") for name, text in texts.items() if text is not None}
+    return msgspec.json.encode({"reason": why, **field}).decode()

@@ -467,7 +467,7 @@ class SampleTask(msgspec.Struct, frozen=True):
         return tuple(kept for kept in self.sample.sketches if kept.stream == self.stream)
 
     @property
-    def room(self) -> int:
+    def bytes_allowed(self) -> int:
         """The bytes of elements that a pass may hold in memory."""
         return max(_BUDGETS * self.sample.spec.budget, _LEAST_ROOM)
 

@@ -149,7 +149,7 @@ def element_flag(flag: Flag, prepared: Prepared) -> BoolArray:
 # the state can always be reduced to them.
 
 
-_ROOM_LEFT = 0.5
+_SHARE_LEFT = 0.5
 """A pass that fills more than this part of its allowance after netting inserts and deletes does not net again."""
 
 
@@ -273,9 +273,9 @@ class SamplePass:
 
     def _stay_or_go_over(self) -> None:
         """Switch to the second stage where the net rows exceed the allowance of the pass."""
-        if self.exact.nbytes > self.task.room:
+        if self.exact.nbytes > self.task.bytes_allowed:
             self.exact.compact()
-            if self.exact.nbytes > _ROOM_LEFT * self.task.room:
+            if self.exact.nbytes > _SHARE_LEFT * self.task.bytes_allowed:
                 self.go_over()
 
     def go_over(self) -> None:
@@ -295,10 +295,10 @@ class SamplePass:
 
     def _fit(self) -> None:
         """Follow only the values that matter most to this pass, until half of the elements are left."""
-        if self._bytes > self.task.room:
+        if self._bytes > self.task.bytes_allowed:
             for builder in self.builders.values():
                 builder.compact()
-        while self._bytes > self.task.room:
+        while self._bytes > self.task.bytes_allowed:
             state = self.state()
             self.lower(shrink_to_fit([state], state.nbytes // 2)[0].rosters)
 

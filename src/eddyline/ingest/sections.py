@@ -22,7 +22,7 @@ from eddyline.errors import CorruptState
 from eddyline.ingest.projection import RosterSpec
 from eddyline.ingest.snapshot import PaneSet, Snapshot
 from eddyline.ingest.watch import Tally
-from eddyline.plan.decide.shapes import code_tells
+from eddyline.plan.decide.shapes import code_identifies
 from eddyline.plan.layout import Elements, KeptSynopsis, Layout, PlannedSample, WindowGroup
 from eddyline.plan.layout_check import check_layout, plan_that_was_read
 from eddyline.sample.dictionary import Dictionary
@@ -193,9 +193,9 @@ def from_sections(
         planned.id: _sample(planned, sections, None if shared is None else shared.get(planned.id, ()))
         for planned in layout.samples
     }
-    beside = {k.id for s in layout.samples if not samples[s.id].grouped for k in s.sketches}
+    around = {k.id for s in layout.samples if not samples[s.id].grouped for k in s.sketches}
     for kept in _all_kept(layout):
-        if kept.id in beside:
+        if kept.id in around:
             continue
         counters[kept.id] = _words(sections, kept.id, kept.spec.words)
         if kept.candidates is not None:
@@ -205,8 +205,8 @@ def from_sections(
             labels[kept.id] = KeyLabels.from_bytes(content, len(kept.demand.keys[0].columns))
             _check_key_labels(kept, labels[kept.id])
     windows = {group.id: _panes(group, sections) for group in layout.windows}
-    told = {name: _tally(name, sections, counted) for name, counted in tallies.items()}
-    return Snapshot(layout, counters, hints, told, windows, samples, labels, decoded=True)
+    tallied = {name: _tally(name, sections, counted) for name, counted in tallies.items()}
+    return Snapshot(layout, counters, hints, tallied, windows, samples, labels, decoded=True)
 
 
 def _section(sections: Sections, name: str) -> bytes:
@@ -248,7 +248,7 @@ def _check_labels(elements: Elements, dictionary: Dictionary) -> None:
 def _check_key_labels(kept: KeptSynopsis, labels: KeyLabels) -> None:
     """Raise CorruptState where the values of candidate keys are of other types than in the plan."""
     for part, values in zip(kept.demand.keys[0].columns, labels.columns, strict=False):
-        if not code_tells(key := Key((part,))):
+        if not code_identifies(key := Key((part,))):
             _check_label_type(key, values.type)
         elif not pa.types.is_int64(values.type):
             raise CorruptState(f"the values of a group column are {values.type}, and codes are planned.")

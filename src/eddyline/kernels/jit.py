@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 _NOT_KEPT = (
-    "numba finds no folder in which to keep compiled kernels, so every process compiles them anew, for many seconds: "
+    "numba finds no folder in which to keep compiled kernels, so every process compiles them again, for many seconds: "
     "set NUMBA_CACHE_DIR to a folder that can be written."
 )
 _TURN = RLock()

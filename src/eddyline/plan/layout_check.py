@@ -38,7 +38,7 @@ def check_layout(layout: Layout, content: object, digest: str) -> None:
     try:
         check_measures(layout)
         if digest and digest not in _digests(content):
-            raise CorruptState("the plan is not the one whose hash is stored beside it.")
+            raise CorruptState("the plan is not the one whose hash is stored next to it.")
         _check(layout)
     except (IndexError, KeyError, OverflowError, ValueError) as error:
         raise CorruptState(f"the plan contradicts itself: {error}.") from error
@@ -207,7 +207,7 @@ def check_measures(layout: Layout) -> None:
         if words < measure.sketched_words:
             raise FormatVersion(
                 f"this state holds sums of {measure.text}, a {measure.expression.type}, rounded to a few "
-                "digits, as earlier versions did and this one does not read: build it anew, or read it with the "
+                "digits, as earlier versions did and this one does not read: rebuild it, or read it with the "
                 "release that wrote it."
             )
 

@@ -216,7 +216,7 @@ class ConditionedMessages(GroupedMessages):
             waiting.append(Found.together([Found(at[part.rows], part.groups, part.sums)]))
             if sum(len(each.rows) for each in waiting[1:]) > MOST_CELLS:
                 waiting = [Found.together(waiting)]
-                _check_room(waiting[0])
+                _check_size(waiting[0])
         made = Found.together(waiting)
         return Carried(made.sums, made.rows, made.groups)
 
@@ -229,7 +229,7 @@ class ConditionedMessages(GroupedMessages):
             )
 
 
-def _check_room(made: Found) -> None:
+def _check_size(made: Found) -> None:
     if made.sums.size > _MOST_SUMS:
         raise PlanError(
             f"this query's conditions between relations leave more than {_MOST_SUMS:,} sums to hold at once: ask for "

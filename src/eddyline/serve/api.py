@@ -23,7 +23,7 @@ from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
 from eddyline.serve.requests import HowToTell, Refused, boolean, parameters
-from eddyline.serve.view import View, answer_or_table, answered, streams_of, tell
+from eddyline.serve.view import View, answer_or_table, answered, content_of, streams_of
 from eddyline.serve.watcher import Events, Watcher
 
 # Ad hoc queries are answered outside the event loop: a few at a time, clients in turn, with a time limit.
@@ -203,14 +203,14 @@ class Api:
         """Return the queries that the store's plan answers."""
         parameters(request)
         layout = self._state().snapshot.layout
-        told = [_query(planned, None) for planned in layout.queries]
+        content = [_query(planned, None) for planned in layout.queries]
         for group in layout.windows:
             window = {
                 "seconds": group.window.panes * group.window.slide / 1e6,
                 "slide": group.window.slide / 1e6,
             }
-            told += [_query(planned, window) for planned in group.layout.queries]
-        return _json(told)
+            content += [_query(planned, window) for planned in group.layout.queries]
+        return _json(content)
 
     async def answers(self, request: Request) -> Response:
         """Answer all queries."""
@@ -221,7 +221,7 @@ class Api:
             state, names = self._state(), list(view.answers)
             return await self._asked(request, lambda: [_at_moment(state, name, given, how) for name in names])
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
-            return _json(view.tell_all(how.limit))
+            return _json(view.all_contents(how.limit))
         return await self._asked(request, lambda: [self._told(view, query, how) for query in view.answers])
 
     async def answer_by_name(self, request: Request) -> Response:
@@ -234,14 +234,14 @@ class Api:
             state = self._state()
             return await self._asked(request, lambda: _at_moment(state, query, given, how))
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
-            return _json(view.tell(query, how.limit))
+            return _json(view.content(query, how.limit))
         return await self._asked(request, lambda: self._told(view, query, how))
 
     def _told(self, view: View, query: str, how: HowToTell) -> dict[str, object]:
         """Return the answer of a planned query, at another confidence than the plan's if one is asked for."""
         if how.confidence is None or view.state is None or isinstance(view.answers[query], EddylineError):
-            return view.tell(query, how.limit)
-        return view.with_exact(tell(answered(view.state, query, confidence=how.confidence), how.limit))
+            return view.content(query, how.limit)
+        return view.with_exact(content_of(answered(view.state, query, confidence=how.confidence), how.limit))
 
     async def answer_by_sql(self, request: Request) -> Response:
         """Answer SQL, or a query by its name, from what is kept."""
@@ -376,9 +376,9 @@ def _at_moment(
     try:
         now = _moment_of(state, given.get("as_of"))
         if "since" not in given:
-            return tell(answered(now, query, confidence=how.confidence), how.limit)
+            return content_of(answered(now, query, confidence=how.confidence), how.limit)
         then = _moment_of(state, given["since"])
-        return tell(now.change(query, then, confidence=how.confidence), how.limit)
+        return content_of(now.change(query, then, confidence=how.confidence), how.limit)
     except EddylineError as error:
         if refuse or isinstance(error, StoreError):
             raise
@@ -406,5 +406,5 @@ def _plan(layout: Layout) -> dict[str, object]:
     }
 
 
-def _json(told: object) -> Response:
-    return Response(msgspec.json.encode(told), media_type=_JSON)
+def _json(content: object) -> Response:
+    return Response(msgspec.json.encode(content), media_type=_JSON)

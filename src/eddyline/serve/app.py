@@ -19,7 +19,7 @@ from eddyline.errors import EddylineError, PipelineError
 from eddyline.serve.api import Api, Asking
 from eddyline.serve.connections import MOST_CONNECTIONS, Connection, drop_slow
 from eddyline.serve.metrics import registry_of
-from eddyline.serve.requests import Refused, tell_error, tell_fault, tell_http, tell_refused
+from eddyline.serve.requests import Refused, respond_error, respond_fault, respond_http, respond_refused
 from eddyline.serve.security import Guard, is_loopback
 from eddyline.serve.watcher import Events, Watcher
 
@@ -52,10 +52,10 @@ def create_app(
     async def alive(_app: Starlette) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
 
-        def tell() -> None:
-            loop.call_soon_threadsafe(events.tell)
+        def notify() -> None:
+            loop.call_soon_threadsafe(events.notify)
 
-        watcher.start(tell)
+        watcher.start(notify)
         yield
         asking.close()
         await asyncio.to_thread(watcher.stop)
@@ -69,10 +69,10 @@ def create_app(
             Route("/readyz", _ready(watcher)),
         ],
         exception_handlers={
-            Refused: tell_refused,
-            EddylineError: tell_error,
-            HTTPException: tell_http,
-            Exception: tell_fault,
+            Refused: respond_refused,
+            EddylineError: respond_error,
+            HTTPException: respond_http,
+            Exception: respond_fault,
         },
         lifespan=alive,
     )
@@ -91,8 +91,8 @@ def _file(name: str, media: str) -> Endpoint:
 
 def _metrics(registry: CollectorRegistry) -> Endpoint:
     async def send(_request: Request) -> Response:
-        told = await asyncio.to_thread(generate_latest, registry)
-        return Response(told, headers={"content-type": CONTENT_TYPE_LATEST})
+        content = await asyncio.to_thread(generate_latest, registry)
+        return Response(content, headers={"content-type": CONTENT_TYPE_LATEST})
 
     return send
 

@@ -98,10 +98,10 @@ def _end(end: object, unbounded: float) -> float:
 
 def _literal(value: object) -> str:
     """Return a value as SQL writes it, so that no two groups share a label: a string in quotes, NULL without."""
-    told = plain(value)
-    if isinstance(told, str):
-        return "'" + told.replace("'", "''") + "'"
-    return "NULL" if told is None else str(told).lower()
+    shown = plain(value)
+    if isinstance(shown, str):
+        return "'" + shown.replace("'", "''") + "'"
+    return "NULL" if shown is None else str(shown).lower()
 
 
 def _freshness(view: View) -> Iterator[Metric]:

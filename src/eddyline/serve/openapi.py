@@ -191,7 +191,7 @@ _CONFIDENCE = _parameter(
 _LIMIT = _parameter(
     "limit",
     {"type": "integer", "minimum": LEAST_GROUPS, "maximum": MOST_GROUPS, "default": DEFAULT_GROUPS},
-    "How many groups of an answer to tell.",
+    "How many groups of an answer to return.",
 )
 _SQL = _parameter("sql", {"type": "string", "minLength": 1}, "An SQL text, or a query's name.", required=True)
 _WINDOW = _parameter("window", _TEXT, 'Of a text: the window to ask over, such as "1 hour".')
@@ -203,7 +203,7 @@ _FORM = _parameter(
     "form", {"enum": ["json", "full", "text", "mermaid", "svg"], "default": "json"}, "In which form."
 )
 _EXPLAIN_FORM = _parameter("form", {"enum": ["json", "text"], "default": "json"}, "In which form.")
-_DIGEST = _parameter("digest", _TEXT, "The plan that is meant, for caches; the store's own is told.")
+_DIGEST = _parameter("digest", _TEXT, "The plan that is meant, for caches; the store's own is returned.")
 _NAME: Json = {
     "name": "query",
     "in": "path",

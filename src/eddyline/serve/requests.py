@@ -60,26 +60,26 @@ def refused_by_us(error: EddylineError) -> Refused:
     return Refused(status, type(error).__name__, str(error))
 
 
-async def tell_refused(_request: Request, error: Exception) -> Response:
+async def respond_refused(_request: Request, error: Exception) -> Response:
     """Answer with a refusal."""
     assert isinstance(error, Refused)
     return error.response()
 
 
-async def tell_error(_request: Request, error: Exception) -> Response:
+async def respond_error(_request: Request, error: Exception) -> Response:
     """Answer with one of our errors."""
     assert isinstance(error, EddylineError)
     return refused_by_us(error).response()
 
 
-async def tell_http(_request: Request, error: Exception) -> Response:
+async def respond_http(_request: Request, error: Exception) -> Response:
     """Answer with the router's error: unknown address, or unsupported method."""
     assert isinstance(error, HTTPException)
     sentence = _SENTENCES.get(error.status_code, str(error.detail))
     return Refused(error.status_code, "RequestError", sentence, error.headers).response()
 
 
-async def tell_fault(_request: Request, _error: Exception) -> Response:
+async def respond_fault(_request: Request, _error: Exception) -> Response:
     """Answer with a message that shows no internals; the server's log has everything."""
     return Refused(500, "ServerError", "the server failed on this request; its log says why.").response()
 

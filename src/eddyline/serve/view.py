@@ -79,7 +79,7 @@ class History(msgspec.Struct):
         """The newest epoch that has a point, -1 before the first."""
         return max((each.points[-1].epoch for each in self.series.values() if each.points), default=-1)
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Clear the history: another store replaced the one that it belongs to."""
         self.series = {}
 
@@ -90,7 +90,7 @@ class History(msgspec.Struct):
         """
         newest = max((point.epoch for point in points.values()), default=self.epoch)
         if newest < self.epoch:
-            self.begin_anew()
+            self.start_over()
         kept = {name: each for name, each in self.series.items() if texts.get(name) == each.sql}
         for name in list(points)[:MOST_QUERIES]:
             kept.setdefault(name, Series(texts[name])).add(points[name])
@@ -186,27 +186,27 @@ class View:
             "freshness": replace(fresh, read_at=time()).to_dict() if fresh else None,
         }
 
-    def tell(self, query: str, limit: int) -> dict[str, object]:
+    def content(self, query: str, limit: int) -> dict[str, object]:
         """Return the answer of one query as plain values, with at most `limit` of its groups."""
         answer = self.answers[query]
         if isinstance(answer, EddylineError):
             return {"query": query, "refused": str(answer)}
-        told = self.with_exact(tell(answer, limit))
-        return {**told, "groups_shown": order_of(self.state, query, answer)} if "groups" in told else told
+        entry = self.with_exact(content_of(answer, limit))
+        return {**entry, "groups_shown": order_of(self.state, query, answer)} if "groups" in entry else entry
 
-    def with_exact(self, told: dict[str, object]) -> dict[str, object]:
+    def with_exact(self, entry: dict[str, object]) -> dict[str, object]:
         """Return an answer with the exact one next to it, if it is known."""
-        query = str(told["query"])
-        return {**told, "exact_answer": self.exact[query]} if query in self.exact else told
+        query = str(entry["query"])
+        return {**entry, "exact_answer": self.exact[query]} if query in self.exact else entry
 
-    def tell_all(self, limit: int) -> list[dict[str, object]]:
+    def all_contents(self, limit: int) -> list[dict[str, object]]:
         """Return the answers of all queries as plain values."""
-        return [self.tell(query, limit) for query in self.answers]
+        return [self.content(query, limit) for query in self.answers]
 
     def to_json(self) -> bytes:
         """Return the view as sent in the page's events."""
-        told = {**self.status(), "answers": self.tell_all(SHOWN_GROUPS), "points": self.points()}
-        return msgspec.json.encode(told)
+        entry = {**self.status(), "answers": self.all_contents(SHOWN_GROUPS), "points": self.points()}
+        return msgspec.json.encode(entry)
 
     def cells(self, limit: int) -> int:
         """Return how many numbers the answers have, with at most `limit` groups of each."""
@@ -234,7 +234,7 @@ def query_texts(layout: Layout) -> dict[str, str]:
     }
 
 
-def tell(answer: Answer, limit: int) -> dict[str, object]:
+def content_of(answer: Answer, limit: int) -> dict[str, object]:
     """Return an answer as plain values with its current freshness, with at most `limit` of its groups."""
     if answer.freshness is not None:
         answer = replace(answer, freshness=replace(answer.freshness, read_at=time()))
@@ -293,7 +293,7 @@ def answer_or_table(
         except EddylineError as refusal:
             raise (refusal if is_nested(sql) or may_ask_for_rows(sql) else error) from refusal
         return result_to_dict(sql, table, limit)
-    return tell(found, limit)
+    return content_of(found, limit)
 
 
 def order_of(state: State | None, query: str, answer: Answer | EddylineError) -> str:

@@ -54,15 +54,15 @@ class Watcher:
         self._turn = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="eddyline-watcher", daemon=True)
-        self._tell: Callable[[], None] = lambda: None
+        self._notify: Callable[[], None] = lambda: None
         self._saved = time.monotonic()
         self.view = View(Sighting())
         self.message = self.view.to_json()
         self.version = 0
 
-    def start(self, tell: Callable[[], None]) -> None:
-        """Start the thread; it calls `tell` whenever there is something new."""
-        self._tell = tell
+    def start(self, notify: Callable[[], None]) -> None:
+        """Start the thread; it calls `notify` whenever there is something new."""
+        self._notify = notify
         self._thread.start()
 
     def stop(self) -> None:
@@ -116,7 +116,7 @@ class Watcher:
         fresh = view_of(seen, self._exact)
         if seen.store != before.store:
             with self._turn:
-                self._history.begin_anew()
+                self._history.start_over()
         if before.state is None:
             for older in self._follower.older(self._history.epoch, _MOST_OLDER):
                 self._remember(view_of(Sighting(older), self._exact))
@@ -140,7 +140,7 @@ class Watcher:
         self.view = view
         self.version += 1
         with contextlib.suppress(RuntimeError):  # the server's loop has just ended
-            self._tell()
+            self._notify()
 
     def _save(self) -> None:
         self._saved = time.monotonic()
@@ -175,7 +175,7 @@ class Events:
         self._ended = False
         self.clients = 0
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake all clients: there is something new. Called on the event loop."""
         self._news.set()
         self._news = asyncio.Event()
@@ -183,7 +183,7 @@ class Events:
     def end(self) -> None:
         """Disconnect all clients, so that the server can end."""
         self._ended = True
-        self.tell()
+        self.notify()
 
     def respond(self) -> Response:
         """Return the stream of views for a new client."""

@@ -182,8 +182,10 @@ def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> Data
     try:
         return read_frame(spark, Source(stream.name, "parquet", path, "", stream.changes))
     except PipelineError as error:
-        told = str(error).replace(path, without_secrets(path))
-        raise PipelineError(f"{_SECRETS.sub('://', told)} Nor can it be scanned directly: {doubt}.") from None
+        reason = str(error).replace(path, without_secrets(path))
+        raise PipelineError(
+            f"{_SECRETS.sub('://', reason)} Nor can it be scanned directly: {doubt}."
+        ) from None
 
 
 def _through_jvm(layout: Layout, name: str, spec: StreamSpec, frame: DataFrame, cores: int) -> Merger:

@@ -13,7 +13,7 @@ from eddyline.sql.expressions import row_failure
 
 
 _ENABLE = "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-_ANEW = "start a new store, or run with --full-refresh"
+_START_AGAIN = "start a new store, or run with --full-refresh"
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class _Cause:
     """A pattern of an error's text, and our sentence, which contains the groups of the pattern."""
 
     pattern: str
-    told: str
+    sentence: str
 
 
 _CAUSES = (
@@ -29,18 +29,18 @@ _CAUSES = (
         r"DELTA_SOURCE_(?:TABLE_)?IGNORE_(?:CHANGES|DELETE)\].*?for example (\w+).*?at version (\d+)",
         "{0} changed rows of the table at version {1}, and only inserts can be counted without its changes; "
         f"nothing of the batch was applied. Let the table record them ({_ENABLE}), say changes = "
-        f'"change_type", and {_ANEW}.',
+        f'"change_type", and {_START_AGAIN}.',
     ),
     _Cause(
         r"DELTA_MISSING_CHANGE_DATA\].*?recorded for version \[(\d+)\]",
         "version {0} of the table was written without its change data feed, so that its changes cannot be "
-        f"told: enable it ({_ENABLE}), and {_ANEW} without startingVersion: the table as it is, then its "
+        f"reported: enable it ({_ENABLE}), and {_START_AGAIN} without startingVersion: the table as it is, then its "
         "changes.",
     ),
     _Cause(
         r"DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
         "the table is another one than the run began with: it was dropped and made again, or its path was "
-        f"changed; restore it, or {_ANEW}.",
+        f"changed; restore it, or {_START_AGAIN}.",
     ),
     _Cause(
         r"DELTA_SCHEMA_CHANGED\w*\].*?in version:? (\d+)",
@@ -50,7 +50,7 @@ _CAUSES = (
     _Cause(
         r"DELTA_STREAMING_\w*(?:SCHEMA|METADATA)_\w+|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_\w+",
         "columns of the table were dropped, renamed or given another type, which its changes cannot be read "
-        f"across; correct the stream's schema, and {_ANEW}.",
+        f"across; correct the stream's schema, and {_START_AGAIN}.",
     ),
     _Cause(
         r"DELTA_(?:SCHEMA_NOT_SET|TABLE_NOT_FOUND|MISSING_DELTA_TABLE|PATH_DOES_NOT_EXIST|PATH_BASED_\w+)\b",
@@ -67,7 +67,7 @@ _CAUSES = (
         r"|(?:FILE_NOT_EXIST\].*?|input stream for file:? |\bFile (?=\S+ does not exist))"
         r"\S*?([\w.=-]+\.(?:parquet|bin|json|orc|avro))\b",
         "files that were not read yet are gone (the first: {0}): VACUUM, expire_snapshots or a cleanup of the "
-        f"log took them; nothing of the batch was applied. To count the table as it is now, {_ANEW}; and keep "
+        f"log took them; nothing of the batch was applied. To count the table as it is now, {_START_AGAIN}; and keep "
         "files for longer (delta.deletedFileRetentionDuration, delta.logRetentionDuration, "
         "history.expire.max-snapshot-age-ms).",
     ),
@@ -80,13 +80,13 @@ _CAUSES = (
     _Cause(
         r"Delete files are currently not supported in changelog scans",
         "the table marks deleted rows in files of their own (merge-on-read), whose changes Iceberg cannot "
-        "tell: let it rewrite files (write.delete.mode, write.update.mode and write.merge.mode = "
+        "show: let it rewrite files (write.delete.mode, write.update.mode and write.merge.mode = "
         "copy-on-write), or leave the start out, which reads the table as it is.",
     ),
     _Cause(
         r"snapshot was expired or removed|Cannot find snapshot|Cannot find \w+ snapshot|not a parent ancestor",
         "a snapshot of the table that is still needed was expired; nothing of the batch was applied. To count "
-        f"the table as it is now, {_ANEW}; and keep snapshots for longer.",
+        f"the table as it is now, {_START_AGAIN}; and keep snapshots for longer.",
     ),
     _Cause(
         r"(NoSuchMethodError|IncompatibleClassChangeError|NoClassDefFoundError|AbstractMethodError)",
@@ -99,7 +99,7 @@ def lake_cause(text: str) -> str | None:
     """Return what an error of a table means and what to do, None for an unknown error."""
     for cause in _CAUSES:
         if found := re.search(cause.pattern, text, re.DOTALL):
-            return cause.told.format(*(group or "unknown" for group in found.groups()))
+            return cause.sentence.format(*(group or "unknown" for group in found.groups()))
     return None
 
 
@@ -144,8 +144,8 @@ def cause_of(error: BaseException) -> str:
     text = str(error)
     if lost := _DATA_LOSS.search(text):
         return _data_loss(lost[1])
-    if told := _file_cause(text) or lake_cause(text):
-        return told
+    if sentence := _file_cause(text) or lake_cause(text):
+        return sentence
     if lacking := _LACKING.search(text):
         return (
             f"the workers run another Python, without what this one has ({lacking[lacking.lastindex or 0]}): set "

@@ -135,12 +135,12 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
         weight = _weight(stream, frame, form)
         reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
     named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
-    told = [sf.col(f"`{name}`") for name in named]
+    shown_columns = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:
         reason = sf.when(sf.col(CORRUPT).isNotNull(), sf.lit(UNREADABLE)).otherwise(reason)
         file = sf.nullif(sf.input_file_name(), sf.lit("")).alias("file")
-        told = [file, *_first_column(frame, named), *told, sf.col(CORRUPT)]
-    shown = sf.to_json(sf.struct(reason.alias("reason"), *told))
+        shown_columns = [file, *_first_column(frame, named), *shown_columns, sf.col(CORRUPT)]
+    shown = sf.to_json(sf.struct(reason.alias("reason"), *shown_columns))
     return frame.select(*columns, weight.alias(WEIGHT), sf.when(reason.isNotNull(), shown).alias(BAD))
 
 

@@ -64,7 +64,7 @@ class StreamFeed:
         self._query: StreamingQuery | None = None
         self._named = threading.Event()
         self._turn = threading.Lock()
-        self._told_to_stop = threading.Event()
+        self._stopping = threading.Event()
         self._error: EddylineError | None = None
         self.waits: str | None = None
         self._waiting: threading.Thread | None = None
@@ -88,7 +88,7 @@ class StreamFeed:
     def _wait(self, awaited: AwaitedFrame, trigger: str | None) -> None:
         """Start the query when its first file exists."""
         try:
-            while not self._told_to_stop.wait(_LOOK):
+            while not self._stopping.wait(_LOOK):
                 with contextlib.suppress(NoFileYet):
                     self._start(awaited.read(), trigger)
                     return
@@ -110,7 +110,7 @@ class StreamFeed:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._turn:
-            if self._told_to_stop.is_set() or not self._named.wait(_ID_WAIT) or self._query is None:
+            if self._stopping.is_set() or not self._named.wait(_ID_WAIT) or self._query is None:
                 raise _Stopping
             try:
                 self._checkpoint.sync()
@@ -159,12 +159,7 @@ class StreamFeed:
 
     def error(self) -> EddylineError | None:
         """Return why the query ended, as one of our errors, None if it runs or ended well."""
-        if (
-            self._error is not None
-            or self._told_to_stop.is_set()
-            or self._query is None
-            or self._query.isActive
-        ):
+        if self._error is not None or self._stopping.is_set() or self._query is None or self._query.isActive:
             return self._error
         failure = self._query.exception()
         if failure is not None:
@@ -184,7 +179,7 @@ class StreamFeed:
 
     def stop(self) -> None:
         """Let a batch that has begun finish, then end the query; a second call changes nothing."""
-        self._told_to_stop.set()
+        self._stopping.set()
         if self._waiting is not None:
             self._waiting.join()
         with self._turn:
@@ -232,9 +227,9 @@ def write_dead_letters(stream: Stream, frame: DataFrame, path: str, query_id: st
     target = f"{path.rstrip('/')}/{stream.name}/{query_id}/batch={batch_id}"
     names = [column.name for column in stream.columns]
     rows = decode_changes(stream, frame, names)
-    told = rows.select(*(name for name in (BAD, MARK, MARK_KEY) if name in rows.columns))
+    kept = rows.select(*(name for name in (BAD, MARK, MARK_KEY) if name in rows.columns))
     try:
-        told.mapInArrow(dead_letter_task, "value string").write.mode("overwrite").text(target)
+        kept.mapInArrow(dead_letter_task, "value string").write.mode("overwrite").text(target)
     except SPARK_ERRORS as error:
         raise PipelineError(
             f"stream {stream.name!r}: bad rows of batch {batch_id} cannot be written to {target}: {cause_of(error)}"

@@ -203,11 +203,11 @@ class Merger:
     def rows(self) -> Iterator[tuple[str, int, bytes]]:
         """Yield the sum of everything taken."""
         yield _REPORT, 0, msgspec.json.encode(self.report)
-        beside = {
+        around = {
             _prefix(name) + kept.id for name, sample in self.sampled.items() for kept in sample.task.sketches
         }
         for (name, chunk), words in self.touched.items():
-            if name[2:] not in beside:
+            if name[2:] not in around:
                 yield name, chunk, pack(words)
         for name, sample in self.sampled.items():
             yield name, 0, encode_sample(sample.state())
@@ -362,8 +362,8 @@ def dead_letter_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     last: Last | None = None
     for batch in batches:
         records, last = drop_tombstones(pa.Table.from_batches([batch]), last)
-        told = records.column(BAD)
-        yield from pa.table({"value": told.filter(pc.is_valid(told))}).to_batches()
+        bad = records.column(BAD)
+        yield from pa.table({"value": bad.filter(pc.is_valid(bad))}).to_batches()
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -331,7 +331,7 @@ def read_formula(
         if isinstance(part, exp.Round | exp.Coalesce | exp.Nullif):
             return FormulaNode(type(part).__name__.lower(), read(part.this), _second(part))  # type: ignore[arg-type]
         if not part.find(exp.AggFunc):
-            raise SqlError(f"{fragment(part)!r} beside aggregates is neither an aggregate nor a number.")
+            raise SqlError(f"{fragment(part)!r} next to aggregates is neither an aggregate nor a number.")
         raise UnsupportedQuery(
             f"{fragment(part)!r}: aggregates are put together by + - * / and ROUND, COALESCE, NULLIF and CAST to "
             "DOUBLE; ask them in columns of their own."
@@ -354,7 +354,7 @@ def _second(node: exp.Expr) -> FormulaNumber:
     places = isinstance(node, exp.Round) and number is not None
     if number is None or (places and not (number.isdigit() and int(number) <= _MOST_PLACES)):
         raise UnsupportedQuery(
-            f"{fragment(node)!r}: beside an aggregate COALESCE and NULLIF take one number, ROUND places from 0 to "
+            f"{fragment(node)!r}: next to an aggregate COALESCE and NULLIF take one number, ROUND places from 0 to "
             f"{_MOST_PLACES}."
         )
     return FormulaNumber(number)

@@ -185,7 +185,7 @@ def _check_quantile(value: exp.Expr, kind: SqlType, quantile: exp.Expr) -> None:
     if kind.kind in TIMES and isinstance(quantile, exp.ApproxQuantile):
         return
     instead = (
-        "of these Spark takes PERCENTILE_APPROX alone, which tells a value of the column"
+        "of these Spark takes PERCENTILE_APPROX alone, which returns a value of the column"
         if kind.kind in TIMES
         else "quantiles are answered of numbers, dates and timestamps; CAST it to one"
     )

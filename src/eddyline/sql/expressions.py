@@ -306,9 +306,9 @@ def safe_first(conjuncts: Iterable[str]) -> tuple[str, ...]:
 
 def row_failure(text: str, why: str) -> str:
     """Return the message about an expression without a value on a row, and what to do; text: empty if not known."""
-    told = repr(text.replace("`", "")) if text else "an expression of a query"
+    named = repr(text.replace("`", "")) if text else "an expression of a query"
     return (
-        f"{told} fails on a row: {why.strip().rstrip('.')}; exclude such rows in WHERE, or let it be "
+        f"{named} fails on a row: {why.strip().rstrip('.')}; exclude such rows in WHERE, or let it be "
         "NULL there by NULLIF(divisor, 0), TRY_DIVIDE or TRY_CAST."
     )
 

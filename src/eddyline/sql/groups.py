@@ -110,7 +110,7 @@ class Outputs:
         name = self.measure(node)
         if any(each.name == name and (each.kind is not None or not each.is_numeric) for each in self.details):
             raise UnsupportedQuery(
-                f"{fragment(node)!r} in a formula is not told as a number: ask it in a column of its own."
+                f"{fragment(node)!r} in a formula does not return a number: select it in a column of its own."
             )
         return name
 
@@ -264,7 +264,7 @@ def read_group_query(
     selected = tuple(outputs.read(name, node) for name, node in items.named)
     if not outputs.measures:
         raise UnsupportedQuery(
-            f"{fragment(select)!r} selects no aggregate: select COUNT(*) beside the groups, or ask "
+            f"{fragment(select)!r} selects no aggregate: select COUNT(*) next to the groups, or ask "
             "COUNT(DISTINCT ...) for how many there are."
         )
     having = tuple(outputs.having(part) for part in _conditions(select))
@@ -432,7 +432,7 @@ def _group_column(node: exp.Expr, items: _Items, sources: tuple[Source, ...]) ->
     if len(relations) > 1:
         raise UnsupportedQuery(
             f"the group {fragment(node)!r} mixes columns of several relations: group by one column of each, "
-            "and put the groups together that it does not tell apart."
+            "and merge the groups that it cannot distinguish."
         )
     column = key_column(node, sources)
     relation = min(relations, default=0)

@@ -47,7 +47,7 @@ def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.
         return select, False
     if len(semi) > 1 or select.args.get("joins"):
         raise UnsupportedQuery(
-            f"{fragment(semi[-1])!r}: a distinct count takes one semi-join and no join beside it."
+            f"{fragment(semi[-1])!r}: a distinct count takes one semi-join and no join next to it."
         )
     _qualify_outer(select, streams)
     where = select.args["where"]
@@ -303,7 +303,7 @@ def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple
             raise SqlError(f"two relations are called {right.alias!r}: give one of them an alias.")
         if tree.is_full or (kind == "full" and len(tree.sources) > 1):
             raise UnsupportedQuery(
-                f"{fragment(join)!r}: a FULL JOIN is answered between two relations, with no other join beside it."
+                f"{fragment(join)!r}: a FULL JOIN is answered between two relations, with no other join next to it."
             )
         conditions = list(_using(join, kind, tree.sources, right, merged))
         added = tree.add(right)

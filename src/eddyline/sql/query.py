@@ -250,7 +250,7 @@ class Detail(msgspec.Struct, frozen=True):
         if kind.kind == "interval" and not self.aggregate.counts:
             return kind
         wide = kind.kind == "decimal" and kind.scale > 0 and kind.precision > _DIGITS_OF_A_FLOAT
-        return kind if self.aggregate.tells_value and (wide or not kind.is_numeric) else None
+        return kind if self.aggregate.returns_value and (wide or not kind.is_numeric) else None
 
 
 class FormulaNumber(msgspec.Struct, frozen=True, tag="number"):

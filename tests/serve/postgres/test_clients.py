@@ -69,13 +69,13 @@ def test_psql_copies_a_query_to_a_file(psql, tmp_path):
 
 
 def test_psql_reads_message_detail_and_hint_of_a_refusal(psql):
-    told = psql("\\set VERBOSITY verbose", "DELETE FROM orders", sure=False)
-    assert "25006" in told
-    assert "read-only" in told
-    assert "DETAIL" in told
-    told = psql("SELECT * FROM orders", sure=False)
-    assert "selects rows, and rows are not kept" in told
-    assert "HINT" in told
+    printed = psql("\\set VERBOSITY verbose", "DELETE FROM orders", sure=False)
+    assert "25006" in printed
+    assert "read-only" in printed
+    assert "DETAIL" in printed
+    printed = psql("SELECT * FROM orders", sure=False)
+    assert "selects rows, and rows are not kept" in printed
+    assert "HINT" in printed
 
 
 def test_psycopg_gets_values_as_text_and_in_binary(dsn):
@@ -236,16 +236,16 @@ def test_pgjdbc_browses_and_goes_binary(pgjdbc, exact_server):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = [line.split("\t") for line in done.stdout.splitlines()]
+    printed = [line.split("\t") for line in done.stdout.splitlines()]
     names = {
         part.removeprefix("TABLE_NAME=")
-        for line in told
+        for line in printed
         if line[0] == "table"
         for part in line
         if part.startswith("TABLE_NAME")
     }
     assert names == {"orders", "visits", *shop.QUERIES}
-    assert [line[3] for line in told if line[0] == "prepared"] == [str(NORTH)] * 8
-    assert [line[2] for line in told if line[0] == "bound"] == [str(NORTH)] * 8
-    assert len({tuple(line) for line in told if line[0] == "types"}) == 1
-    assert ["refused", "25006"] in [line[:2] for line in told]
+    assert [line[3] for line in printed if line[0] == "prepared"] == [str(NORTH)] * 8
+    assert [line[2] for line in printed if line[0] == "bound"] == [str(NORTH)] * 8
+    assert len({tuple(line) for line in printed if line[0] == "types"}) == 1
+    assert ["refused", "25006"] in [line[:2] for line in printed]

@@ -16,14 +16,14 @@ JOINED = "SELECT count(*) AS n FROM orders o JOIN visits v ON o.customer = v.cus
 @pytest.fixture
 def client(sampled_dsn):
     with psycopg.connect(sampled_dsn, autocommit=True) as client:
-        client.told = []
-        client.add_notice_handler(lambda notice: client.told.append(notice.message_primary))
+        client.printed = []
+        client.add_notice_handler(lambda notice: client.printed.append(notice.message_primary))
         yield client
 
 
 def test_a_value_alone_has_its_interval_in_a_notice(client):
     (value,) = client.execute(JOINED).fetchone()
-    assert any(told.startswith(f"n: {value:,}  [") and " at 95%" in told for told in client.told)
+    assert any(printed.startswith(f"n: {value:,}  [") and " at 95%" in printed for printed in client.printed)
 
 
 def test_columns_of_the_interval_hold_the_truth_and_agree_with_the_library(client):
@@ -36,7 +36,7 @@ def test_columns_of_the_interval_hold_the_truth_and_agree_with_the_library(clien
     assert not exact
     assert (value, low, high) == (round(expected.value), expected.low, expected.high)
     assert low <= truth <= high
-    assert not any(told.startswith("n: ") for told in client.told)
+    assert not any(printed.startswith("n: ") for printed in client.printed)
     functions = "SELECT eddyline.low(count(*)), count(*), eddyline.high(count(*)) AS up FROM orders o, visits v WHERE o.customer = v.customer"
     cursor = client.execute(functions)
     assert [column.name for column in cursor.description] == ["low", "count", "up"]
@@ -67,7 +67,7 @@ def test_confidence_widens_intervals(client):
 
 
 def test_what_is_computed_from_estimates_says_that_its_interval_is_not_carried(client):
-    for text, told in (
+    for text, printed in (
         ("SELECT count * 2 AS twice FROM visits_by_buyers", "twice: computed from estimates"),
         ("SELECT sum(n) FROM busiest", "computed from estimates of busiest: intervals are not carried"),
         ("SELECT sum(n) FROM busiest", "n of groups that are not shown"),
@@ -75,23 +75,23 @@ def test_what_is_computed_from_estimates_says_that_its_interval_is_not_carried(c
         ("SELECT n FROM busiest ORDER BY n DESC LIMIT 3", "rows were chosen by estimates of n"),
         ("SELECT customer FROM busiest WHERE n > 10", "rows were chosen by estimates of n"),
     ):
-        client.told.clear()
+        client.printed.clear()
         client.execute(text)
-        assert any(told in each for each in client.told), (text, client.told)
+        assert any(printed in each for each in client.printed), (text, client.printed)
 
 
 def test_groups_that_may_be_missing_are_in_a_notice(client):
     client.execute("SELECT customer, n FROM busiest")
-    assert any("groups that are not shown" in told for told in client.told)
+    assert any("groups that are not shown" in printed for printed in client.printed)
 
 
 def test_an_exact_answer_has_no_notice_of_an_interval(dsn):
-    told = []
+    printed = []
     with psycopg.connect(dsn, autocommit=True) as client:
-        client.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        client.add_notice_handler(lambda notice: printed.append(notice.message_primary))
         client.execute("SELECT region, n FROM by_region")
         client.execute("SELECT sum(n) FROM by_region")
-        assert told == []
+        assert printed == []
 
 
 def test_what_may_mean_something_else_in_spark_is_refused(client):

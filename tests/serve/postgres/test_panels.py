@@ -45,7 +45,7 @@ def test_the_chart_of_superset_reads_columns_of_the_view(dsn):
     metrics = {each["label"]: each["column"]["column_name"] for each in params["metrics"]}
     assert metrics == {"n": "n", "n__yhat_lower": "n_low", "n__yhat_upper": "n_high"}
     (dataset,) = (EXAMPLES / "superset").glob("datasets/*/*.yaml")
-    told = yaml.safe_load(dataset.read_text())
-    names, _ = asked(dsn, f"SELECT * FROM {told['schema']}.{told['table_name']}")
-    assert {each["column_name"] for each in told["columns"]} == set(names)
+    shown = yaml.safe_load(dataset.read_text())
+    names, _ = asked(dsn, f"SELECT * FROM {shown['schema']}.{shown['table_name']}")
+    assert {each["column_name"] for each in shown["columns"]} == set(names)
     assert params["x_axis"] in names

@@ -288,16 +288,16 @@ def _unexplained(side: SketchedSide, decoded: SideSamples, met: FloatArray, prod
     by_x, by_b = decoded.by_x, decoded.by_b
     on_x, on_b = (sample.counts * met[side.spec.filter_slots(sample.b) % len(met)] for sample in (by_x, by_b))
     heavy = np.isin(by_b.x, decoded.heavy)
-    of_heavy, heavy_variance = _told(by_b.b[heavy], on_b[heavy], by_b.rate)
+    of_heavy, heavy_variance = _scaled_up(by_b.b[heavy], on_b[heavy], by_b.rate)
     found: list[float] = []
-    for told, variance in (_told(by_x.x, on_x, by_x.rate), _told(by_b.b, on_b, by_b.rate)):
+    for size, variance in (_scaled_up(by_x.x, on_x, by_x.rate), _scaled_up(by_b.b, on_b, by_b.rate)):
         more, more_variance = (of_heavy, heavy_variance) if not found else (0.0, 0.0)
-        off, spread = (product - told - more) ** 2, variance + more_variance
+        off, spread = (product - size - more) ** 2, variance + more_variance
         found.append(inf if off > _FILTERS_CONTRADICT**2 * spread else max(off - _EXPLAINED**2 * spread, 0.0))
     return min(found)
 
 
-def _told(sampled: np.ndarray, counts: np.ndarray, rate: float) -> tuple[float, float]:
+def _scaled_up(sampled: np.ndarray, counts: np.ndarray, rate: float) -> tuple[float, float]:
     """Return the total estimated from sampled counts, and its variance."""
     if len(sampled) == 0:
         return 0.0, 0.0

@@ -126,7 +126,7 @@ def answer_distinct_join(
             return Estimate.unknown(
                 planned.name, confidence, planned.method, [*about, notes.NO_INDEX_OF_PAIRS]
             )
-        return read.told(planned.name, confidence, planned.method, about)
+        return read.estimate(planned.name, confidence, planned.method, about)
     followed = None
     if planned.shape is not None:
         join = held_join(snapshot, planned)
@@ -143,7 +143,7 @@ def answer_distinct_join(
         left, right = (_sketched_side(snapshot, name) for name in planned.quantities["pairs"].sketches[0])
         sketched = join_distinct(left, right, query.form, confidence)
     reading, method = _together(followed, sketched)
-    return reading.told(planned.name, confidence, method, about)
+    return reading.estimate(planned.name, confidence, method, about)
 
 
 def _most_missing(

@@ -67,7 +67,7 @@ def column_of_numbers(values: Sequence[Any]) -> pa.Array:
 
 
 def exact_column(query: Query, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
-    """Return an aggregate of every group from its exact totals, as `told_exactly` returns it for one."""
+    """Return an aggregate of every group from its exact totals, as `exact_estimate` returns it for one."""
     values = _exact_values(query, totals)
     column = values, values, values
     if not rounded:

@@ -63,12 +63,12 @@ def count_distinct(tuples: Tuples, most_rows: FloatArray, confidence: float) -> 
         unseen = most / _values_each(pairs, chance)
         above = _spread(tuples, of_tuple, rare.values[used], alone, stands_for - 1.0, confidence)
         found = GroupIntervals(seen + unseen, seen, seen + most + above)
-    highs = np.where(_tells(tuples, chance), found.highs, seen + _hidden(tuples, confidence))
+    highs = np.where(_is_measured(tuples, chance), found.highs, seen + _hidden(tuples, confidence))
     highs = np.maximum(np.minimum(highs, np.maximum(most_rows, seen)), seen)
     return GroupIntervals(np.minimum(found.values, highs), np.minimum(found.lows, highs), highs)
 
 
-def _tells(tuples: Tuples, chance: FloatArray) -> np.ndarray:
+def _is_measured(tuples: Tuples, chance: FloatArray) -> np.ndarray:
     """Return the groups with a seen tuple that might have been missed: other groups do not show what is unseen."""
     assert tuples.sampled is not None
     if not tuples.sampled.sampled_links:
@@ -148,7 +148,7 @@ class SortedValues:
         """Return the range of places with the values of a group."""
         return slice(int(self.starts[group]), int(self.starts[group + 1]))
 
-    def told(self, place: int) -> Scalar:
+    def at(self, place: int) -> Scalar:
         """Return the value at a place: in the column's type, or as a number where that loses no digit.
 
         Dates and times are returned in days and microseconds since 1970, intervals in microseconds.
@@ -157,8 +157,8 @@ class SortedValues:
             return int(self.values[place])
         if self.is_number and pa.types.is_decimal(self.column.type):
             return int(self.values[place]) if self.unit == 1 else int(self.values[place]) / self.unit
-        told: Scalar = self.column[place].as_py()
-        return told
+        value: Scalar = self.column[place].as_py()
+        return value
 
 
 def _numbers(column: pa.Array) -> tuple[np.ndarray, int]:
@@ -184,7 +184,7 @@ def extremes(tuples: Tuples, *, largest: bool, is_number: bool) -> list[Ends]:
     found: list[Ends] = []
     for group in range(tuples.groups):
         mine = values.slice(group)
-        value = values.told(mine.stop - 1 if largest else mine.start) if mine.start < mine.stop else None
+        value = values.at(mine.stop - 1 if largest else mine.start) if mine.start < mine.stop else None
         found.append((value, value, value))
     return found
 
@@ -198,8 +198,8 @@ def quantiles(
     """
     values = SortedValues(tuples, is_number=is_number)
     if tuples.sampled is None or not tuples.sampled.sampled_links:  # every group that is shown is whole
-        told = [_exact(values, group, share, between=between) for group in range(tuples.groups)]
-        return [(value, value, value) for value in told]
+        found = [_exact(values, group, share, between=between) for group in range(tuples.groups)]
+        return [(value, value, value) for value in found]
     return _sampled(tuples, values, share, missing, confidence)
 
 
@@ -214,7 +214,7 @@ def _exact(values: SortedValues, group: int, share: float, *, between: bool) -> 
     )  # the share as written: as a float times rows it has other digits
     if not between:
         rank = max(ceil(part * rows), 1)
-        return values.told(mine.start + int(np.searchsorted(up_to, rank)))
+        return values.at(mine.start + int(np.searchsorted(up_to, rank)))
     place = part * (rows - 1)
     below, above = (
         values.values[mine][int(np.searchsorted(up_to, rank + 1))] for rank in (floor(place), ceil(place))
@@ -248,9 +248,9 @@ def _sampled(
             found.append(not_known(is_number=values.is_number))
             continue
         start, rows = int(values.starts[group]), values.rows[values.slice(group)]
-        low = values.told(start + _place(rows, lows[group])) if is_closed_below[group] else open_low
-        high = values.told(start + _place(rows, highs[group])) if is_closed_above[group] else open_high
-        found.append((values.told(place), low, high))
+        low = values.at(start + _place(rows, lows[group])) if is_closed_below[group] else open_low
+        high = values.at(start + _place(rows, highs[group])) if is_closed_above[group] else open_high
+        found.append((values.at(place), low, high))
     return found
 
 
@@ -297,11 +297,11 @@ def _uncertainty(
     known = np.maximum(of_middle.spread.variance / unit, hidden_in_groups(counted))
     hidden = two_sided_z(confidence) ** 2 * known
     wilson_below, wilson_above = wilson_ends(share, hidden)
-    tells = (moments.sampled >= _FEWEST) & ~moments.lonely
+    measured = (moments.sampled >= _FEWEST) & ~moments.lonely
     return (
         np.maximum(below, wilson_below),
         np.maximum(above, wilson_above),
-        np.where(tells, hidden, 1.0),
+        np.where(measured, hidden, 1.0),
     )
 
 
@@ -406,12 +406,12 @@ def _values(
 
 def _open_to_missed(detail: Detail, value: Value, most: float) -> Value:
     """Return a detail that unfollowed rows may change: up to `most` tuples, or any quantile."""
-    told, low, _ = value
-    if told is None:
+    middle, low, _ = value
+    if middle is None:
         return value
     if detail.aggregate.counts:
-        return told, low, int(most) if most < inf else inf
-    return (told, -inf, inf) if detail.kind is None else (told, None, None)
+        return middle, low, int(most) if most < inf else inf
+    return (middle, -inf, inf) if detail.kind is None else (middle, None, None)
 
 
 def _not_held(detail: Detail) -> str:

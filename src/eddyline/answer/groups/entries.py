@@ -120,8 +120,8 @@ def table_moments(
     largest = np.maximum(cells[:, 3], others[:, 3])
     cells, seen = cells + others, seen + seen_there
     cells[:, 3] = largest
-    told = seen[[0 if each.count is None else 1 + number for number, each in enumerate(asked)]]
-    return TableMoments(at[shown], cells, told.sum(axis=1), told[:, 1])
+    values = seen[[0 if each.count is None else 1 + number for number, each in enumerate(asked)]]
+    return TableMoments(at[shown], cells, values.sum(axis=1), values[:, 1])
 
 
 def _packed(
@@ -330,8 +330,8 @@ class GroupEntries:
     def _add_table(self, link: int, made: Sequence["_Moments"], entries: Carried, table: GroupTable) -> None:
         scales, rates = self._messages.factors[link][:, 0], self.grouped.join.probabilities[link]
         found = table_moments(entries, table, scales, 1.0 - rates, [each.asked for each in made], self.groups)
-        for each, *told in zip(made, found.cells, found.values, found.sampled, strict=True):
-            each.add_cells(found.groups, *told)
+        for each, *values in zip(made, found.cells, found.values, found.sampled, strict=True):
+            each.add_cells(found.groups, *values)
 
     @cached_property
     def rare(self) -> RareEntries:

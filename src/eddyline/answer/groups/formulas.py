@@ -51,7 +51,7 @@ def formula_column(
         )
         for row in range(len(next(iter(values.values()))))
     ]
-    found = [each.told(named, whole=whole) for each in read]
+    found = [each.value_of(named, whole=whole) for each in read]
     return column_of_values(found), any(each.divided_by_zero for each in read)
 
 
@@ -79,7 +79,7 @@ class _Read:
     exact: bool
     divided_by_zero: bool = field(default=False, init=False)
 
-    def told(self, named: NamedFormula, *, whole: bool) -> Value:
+    def value_of(self, named: NamedFormula, *, whole: bool) -> Value:
         """Return a formula as an entry of the table; whole: as an integer."""
         found = self.of(named.formula)
         if found is None:
@@ -88,7 +88,7 @@ class _Read:
             return None, found[1], found[2]
         if not abs(found[0]) < _BEYOND:
             raise PlanError(
-                f"the formula {named.name!r} is a number beyond 1e76, which is not told: leave a factor out."
+                f"the formula {named.name!r} is a number beyond 1e76, which is not shown: leave a factor out."
             )
         value, low, high = ((int(end) if whole else float(end)) for end in found)
         return value, low, high

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from eddyline.aggregates.moments import Moment
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import ROUNDED, told, told_exactly, unit_of
+from eddyline.answer.aggregates import ROUNDED, estimate_of, exact_estimate, unit_of
 from eddyline.answer.bounds import row_bound, within_rows
 from eddyline.answer.estimate import Estimate, may_be_cut_off, most_rows, widened
 from eddyline.answer.groups.columns import (
@@ -98,8 +98,12 @@ def answer_groups(
         columns[named.name], by_zero = column, by_zero or zero
         rest[named.name] = _rest_of_formula(f"{planned.name}.{named.name}", named, rest, confidence)
     if query.formulas:
-        told = [*query.selected, *(test.name for test in query.having), *(each.name for each in query.order)]
-        columns = {name: column for name, column in columns.items() if name in told}
+        wanted = [
+            *query.selected,
+            *(test.name for test in query.having),
+            *(each.name for each in query.order),
+        ]
+        columns = {name: column for name, column in columns.items() if name in wanted}
     if read.not_held and not {*query.selected} & {*query.measures} - read.not_held.keys():
         raise PlanError(f"query {planned.name!r}: {next(iter(read.not_held.values()))}")
     made = _table(query, labels, columns, read.exact_rows)
@@ -248,7 +252,7 @@ def _unrounded(query: GroupQuery, totals: Mapping[str, np.ndarray]) -> dict[str,
     }
 
 
-def _told(
+def _exact_estimate(
     planned: PlannedQuery,
     query: GroupQuery,
     aggregate: int,
@@ -261,7 +265,7 @@ def _told(
     each = query.aggregates[aggregate]
     single, own = query.single(each.aggregate), _own(query, aggregate, totals)
     rounded = rounded and may_be_cut_off(single)
-    return told_exactly(f"{planned.name}.{each.name}", single, own, confidence, rounded=rounded)
+    return exact_estimate(f"{planned.name}.{each.name}", single, own, confidence, rounded=rounded)
 
 
 def _everything(
@@ -282,7 +286,8 @@ def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confi
     totals = {name: snapshot.total(ids[0]) for name, ids in planned.totals.items()}
     rounded = _is_rounded(snapshot, planned)
     found = [
-        _told(planned, query, i, totals, confidence, rounded=rounded) for i in range(len(query.aggregates))
+        _exact_estimate(planned, query, i, totals, confidence, rounded=rounded)
+        for i in range(len(query.aggregates))
     ]
     return Answered(
         np.zeros(1, dtype=np.int64),
@@ -309,7 +314,8 @@ def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dic
         for name in each.aggregate.moment.sums
     }
     return {
-        each.name: _told(planned, query, i, totals, confidence) for i, each in enumerate(query.aggregates)
+        each.name: _exact_estimate(planned, query, i, totals, confidence)
+        for i, each in enumerate(query.aggregates)
     }
 
 
@@ -326,7 +332,7 @@ def _followed(
     left = {name: snapshot.total(planned.totals[name][0]) - sum(totals[name].tolist()) for name in names}
     rounded = _is_rounded(snapshot, planned)
     rest = {
-        each.name: _told(planned, query, i, left, confidence, rounded=rounded)
+        each.name: _exact_estimate(planned, query, i, left, confidence, rounded=rounded)
         for i, each in enumerate(query.aggregates)
     }
     about = [notes.negative_groups(negative)] if negative else []
@@ -450,7 +456,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         single = query.single(each.aggregate)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, single))
-        made = told(whole_join.planned, single, interval, confidence, "sample", [])
+        made = estimate_of(whole_join.planned, single, interval, confidence, "sample", [])
         made = within_rows(single, made, whole_join.most)
         value = (made.value, made.low, made.high) if made.known else not_known(is_number=True)
         columns.append(column_of_values([value]))

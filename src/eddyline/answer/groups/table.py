@@ -168,13 +168,13 @@ class Groups:
             *([self._rest_line()] if self._rest_line() and self.group_columns else []),
         ]
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        told = [
+        texts = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
         ]
         if len(self) > _SHOWN:
-            told.append(f"... {len(self) - _SHOWN:,} more groups")
-        return "\n".join([*told, f"({self._certainty()})"])
+            texts.append(f"... {len(self) - _SHOWN:,} more groups")
+        return "\n".join([*texts, f"({self._certainty()})"])
 
     def _certainty(self) -> str:
         """Return how many groups there are, and how sure their numbers are."""
@@ -193,12 +193,12 @@ class Groups:
             for row, drawing in zip(rows, self._drawings(name, [row[place] for row in rows]), strict=True):
                 row[place] = Markup(f"{drawing} {escaped(row[place])}")
         rest = [self._rest_line()] if self._rest_line() and self.group_columns else []
-        told = self._certainty() + (f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else "")
+        texts = self._certainty() + (f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else "")
         fresh = muted(f"as of {self.freshness}") if self.freshness else ""
-        return block(bold(self.query), table(head, [*rows, *rest]), muted(told), listed(self.notes), fresh)
+        return block(bold(self.query), table(head, [*rows, *rest]), muted(texts), listed(self.notes), fresh)
 
-    def _drawings(self, name: str, told: list[str]) -> list[Markup]:
+    def _drawings(self, name: str, texts: list[str]) -> list[Markup]:
         """Return drawings of an aggregate of the shown groups on one axis."""
         shown = self.table.slice(0, _SHOWN).select([name, f"{name}_low", f"{name}_high"])
         answers = list(zip(*map(python_values, shown.columns), strict=True))
-        return draw_column(answers, [f"{name}: {text}" for text in told])
+        return draw_column(answers, [f"{name}: {text}" for text in texts])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 
 from eddyline.answer import notes
-from eddyline.answer.aggregates import told, told_exactly, unit_of, weighed_unit
+from eddyline.answer.aggregates import estimate_of, exact_estimate, unit_of, weighed_unit
 from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.late import read_late_join
@@ -37,11 +37,11 @@ def answer_join(
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
         rounded = any(map(join.is_rounded, read.values()))
-        return told_exactly(planned.name, query, totals, confidence, about, rounded=rounded)
+        return exact_estimate(planned.name, query, totals, confidence, about, rounded=rounded)
     if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
         interval = widened(query, interval, most_rows(snapshot, query))
-        return told(planned, query, interval, confidence, planned.method, about)
+        return estimate_of(planned, query, interval, confidence, planned.method, about)
     return _by_sample(snapshot, planned, query, join, confidence, about)
 
 
@@ -65,13 +65,15 @@ def _by_sample(
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
         method = _BOTH if late else SAMPLE
-        return told(planned, query, widened(query, interval, rows), confidence, method, [*about, *few])
+        return estimate_of(planned, query, widened(query, interval, rows), confidence, method, [*about, *few])
     both = read_residual_join(
         join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
     )
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
-    return told(planned, query, widened(query, interval, rows), confidence, _method(both.weight), about)
+    return estimate_of(
+        planned, query, widened(query, interval, rows), confidence, _method(both.weight), about
+    )
 
 
 def _by_sketches(
@@ -83,7 +85,7 @@ def _by_sketches(
     interval = widened(query, interval, most_rows(snapshot, query))
     dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
-    return told(planned, query, interval, confidence, method, about)
+    return estimate_of(planned, query, interval, confidence, method, about)
 
 
 def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:

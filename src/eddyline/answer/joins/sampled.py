@@ -20,8 +20,8 @@ from eddyline.answer.joins.sampled_ratios import (
     SampleEstimate,
     exact_estimate,
     has_own_totals,
+    margin_for_tails,
     read_ratio,
-    room_for_tails,
     with_pieces,
 )
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
@@ -128,7 +128,7 @@ def _read_sum(
     tails = (0.0, 0.0)
     is_count = moment_named(function).is_count
     if not is_count and "count" in quantities and not has_own_totals(quantities, totals, function):
-        tails = room_for_tails(quantities["count"], quantity.added, TAIL_OF_SUM, confidence)
+        tails = margin_for_tails(quantities["count"], quantity.added, TAIL_OF_SUM, confidence)
     hidden = 0.0
     if not np.any(values.probabilities[quantity.added != 0.0] < 1.0):
         hidden = _unseen(quantities, function, totals, confidence)
@@ -189,7 +189,7 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
         raise PlanError(
             f"query {planned.name!r}: the stream sample shows no row of the subquery of NOT IN, and whether it has any "
             "decides what becomes of NULL: add the query to the workload, so that its rows are counted, and build the "
-            "state anew."
+            "state again."
         )
     if join.may_have_null:
         raise PlanError(

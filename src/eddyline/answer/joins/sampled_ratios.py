@@ -93,7 +93,7 @@ def has_own_totals(
     return EVERY_ROW not in quantities and any(total is not None for total in totals.get(name, ()))
 
 
-def room_for_tails(
+def margin_for_tails(
     count: SampledQuantity, sizes: FloatArray, caution: float, confidence: float
 ) -> tuple[float, float]:
     """Return how far values larger than all held ones may move an estimate: (below it, above it).
@@ -222,7 +222,7 @@ def read_ratio(
             sum(factor * quantities[name].added for name, factor in carried.items()) + of_row * count.added
         )
         caution = TAIL_OF_SQUARES if moment.degree == 2 else TAIL_OF_SUM
-        tails = room_for_tails(count, sizes, caution, confidence)
+        tails = margin_for_tails(count, sizes, caution, confidence)
         below, above = max(below, tails[0]), max(above, tails[1])
     rows = sums["count"] + calibrated_combination(quantities, {"count": 1.0}, totals).shift
     divisor = (

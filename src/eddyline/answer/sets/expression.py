@@ -134,7 +134,7 @@ class SetReading:
     witnesses: int
     note: str | None = None
 
-    def told(self, query: str, confidence: float, method: str, about: Sequence[str]) -> Estimate:
+    def estimate(self, query: str, confidence: float, method: str, about: Sequence[str]) -> Estimate:
         """Return this reading as the estimate of a query, in whole numbers."""
         about = (*about, self.note) if self.note else tuple(about)
         high = ceil(self.high) if self.high < inf else inf

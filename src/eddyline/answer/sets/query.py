@@ -125,7 +125,7 @@ def _by_sketches(
         specs.append(spec)
     counters = tuple(snapshot.counters[name] for name in planned.quantities["set"].sketches[0])
     reading = set_cardinality(_condition(query.expression), tuple(specs), counters, confidence)
-    return reading.told(planned.name, confidence, "distinct", about)
+    return reading.estimate(planned.name, confidence, "distinct", about)
 
 
 def _by_document(
@@ -136,7 +136,7 @@ def _by_document(
     if reading is None:
         note = notes.no_singleton(found.level)
         return Estimate.unknown(planned.name, confidence, planned.method, [*about, note])
-    return reading.told(planned.name, confidence, planned.method, about)
+    return reading.estimate(planned.name, confidence, planned.method, about)
 
 
 def read_document_set(

@@ -19,7 +19,7 @@ from eddyline.plan.decide.elements import exact_elements, explored_class, kept_e
 from eddyline.plan.decide.facets import EVERY_ROW, PAIRS, ROWS, Facet, guards_of, unplanned_facets
 from eddyline.plan.decide.shapes import (
     classes_of,
-    code_tells,
+    code_identifies,
     column_expression,
     held_expression,
     knows_links,
@@ -65,7 +65,7 @@ def readable_columns(elements: Elements, stream: Stream) -> dict[str, int]:
         for position, key in enumerate(elements.keys)
         if len(key.columns) == 1
         and key.columns[0] in names
-        and _is_told(elements, key)
+        and _is_known(elements, key)
         and not elements.guard(key.columns[0].text)
     }
 
@@ -115,7 +115,7 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
     if not one_class_each(quantities, classes):
         raise _Gap(
             "it joins on columns that no planned query joins with each other: add a query that does to the workload "
-            "and build the state anew.",
+            "and rebuild the state.",
             3,
         )
     linked = _with_all_links(quantities, [sample.kept[source].links for source in found])
@@ -259,7 +259,7 @@ class _Reading:
                 yield from (part.expression.text for part in measure.parts)
             for key in facet.groups:
                 (part,) = key.columns
-                if not _is_told(elements, key) or not elements.knows(part.text, 0, counted):
+                if not _is_known(elements, key) or not elements.knows(part.text, 0, counted):
                     yield part.text
 
     def _missing(self, elements: Elements) -> list[str]:
@@ -285,7 +285,7 @@ class _Reading:
             hint = "; of a TIMESTAMP_NTZ column write TIMESTAMP_NTZ '2026-01-31 10:00:00'" if mixed else ""
             raise _Gap(
                 f"{text!r} can only be evaluated by Spark, and a query that was not planned is evaluated without it: "
-                f"add the query to the workload and build the state anew{hint}.",
+                f"add the query to the workload and rebuild the state{hint}.",
                 1,
             ) from error
 
@@ -295,7 +295,7 @@ class _Reading:
         joined = " and ".join(str(key).replace("`", "") for key in sorted(keys))
         return (
             f"no planned query {does} {joined} of stream {self.stream.name!r}, so that its values are not followed: "
-            "add a query that does to the workload and build the state anew."
+            "add a query that does to the workload and rebuild the state."
         )
 
     def _rows_not_held(self) -> str:
@@ -303,22 +303,22 @@ class _Reading:
         return (
             f"it counts rows of stream {self.stream.name!r} that no planned query counts, so that they are not held: "
             f'name what is to be asked with w.explore("{self.stream.name}", "{name}"), or add the query to the '
-            "workload, and build the state anew."
+            "workload, and rebuild the state."
         )
 
     def _not_held(self, names: Sequence[str]) -> str:
         """Return which columns are missing, and how to add them."""
         if not names:
-            return "no stream sample holds its rows: add the query to the workload and build the state anew."
+            return "no stream sample holds its rows: add the query to the workload and rebuild the state."
         written = ", ".join(f'"{name}"' for name in names)
         return (
             f"it reads {', '.join(names)} of stream {self.stream.name!r}, whose values are not held: name what is "
             f'to be asked with w.explore("{self.stream.name}", {written}), or add the query to the workload, and '
-            "build the state anew."
+            "rebuild the state."
         )
 
 
-def _is_told(elements: Elements, key: Key) -> bool:
+def _is_known(elements: Elements, key: Key) -> bool:
     """Return whether a dictionary holds a key of one column and can return its values."""
-    told = key in elements.labelled or code_tells(key)
-    return key in elements.keys and told and not key.null_is_value
+    known = key in elements.labelled or code_identifies(key)
+    return key in elements.keys and known and not key.null_is_value

@@ -96,7 +96,7 @@ def bind(
     if is_for_samples_alone(parsed) and not layout.samples:
         raise PlanError(
             "this state keeps no stream sample, which such a query reads: add the query to the workload, without "
-            "samples=False, and build the state anew."
+            "samples=False, and rebuild the state."
         )
     sampled = bool(layout.samples) and method is None
     if sampled and uses_sample(parsed):
@@ -203,11 +203,11 @@ def _missing(layout: Layout, demand: Demand) -> str:
         return (
             f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but its "
             "sketches hash by slots that the others of the query do not meet: add the query to the workload and "
-            "build the state anew."
+            "rebuild the state."
         )
     return (
         f"what is kept does not cover this query; missing is {describe(demand)} on stream "
-        f"{demand.stream!r}: add the query to the workload and build the state anew."
+        f"{demand.stream!r}: add the query to the workload and rebuild the state."
     )
 
 

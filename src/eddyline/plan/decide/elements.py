@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of, guards_of, totals_of
-from eddyline.plan.decide.shapes import code_tells, held_expression, shape_of
+from eddyline.plan.decide.shapes import code_identifies, held_expression, shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
 from eddyline.plan.layout import (
     Demand,
@@ -188,8 +188,8 @@ def plan_sample(
         kept_budget,
     )
     name = _sample_id((exact, kept, spec.exact, spec.kept, spec.seeds, tuple(sketches)), taken)
-    beside = tuple(replace(each, id=f"{name}/{each.id}") for each in sketches)
-    return PlannedSample(name, exact, kept, spec, beside)
+    around = tuple(replace(each, id=f"{name}/{each.id}") for each in sketches)
+    return PlannedSample(name, exact, kept, spec, around)
 
 
 def _is_apart(asked: WorkloadQuery) -> bool:
@@ -290,7 +290,7 @@ def _merged(
     used = {part.text for key in links | groups for part in key.columns}
     used |= {part.text for flag in flags for part in flag.presence} | {m.text for m in measures}
     used |= {each.expression.text for m in measures for each in m.parts}
-    labelled = (key for key in groups if not apart and not code_tells(key))
+    labelled = (key for key in groups if not apart and not code_identifies(key))
     counted = () if stream in whole and not apart else _counted([part[1] for part in parts], sorted(flags))
     return Elements(
         stream,

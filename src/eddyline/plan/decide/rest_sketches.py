@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from eddyline.plan.decide.elements import is_exploring
 from eddyline.plan.decide.facets import ROWS, Facet, facets_of, quantity_of_group
-from eddyline.plan.decide.shapes import code_tells
+from eddyline.plan.decide.shapes import code_identifies
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, KeptSynopsis, Place, PlannedSample
 from eddyline.plan.size.allocation import sized_synopsis
@@ -168,4 +168,4 @@ def rest_ids(query: AnyQuery, sample: PlannedSample) -> dict[str, str]:
 def _tells_values(demand: Demand) -> bool:
     """Return whether the code of a key determines the values of its columns."""
     (key,) = demand.keys
-    return len(key.columns) == 1 and code_tells(key)
+    return len(key.columns) == 1 and code_identifies(key)

@@ -239,8 +239,8 @@ def _resized(
     sketches = sum(kept.nbytes for kept in sample.sketches)
     if budget - sketches < LEAST_BYTES:
         raise OverBudget(
-            f"what is to stay beside {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
-            f"the budget is {budget:,}: raise the budget, or plan anew."
+            f"what is to stay next to {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
+            f"the budget is {budget:,}: raise the budget, or plan again."
         )
     shapes = tuple(
         replace(shape, weight=read[shape.name]) for shape in sample.spec.shapes if shape.name in read
@@ -273,10 +273,10 @@ def _new(
 
     Exact totals of an older layout count rows that a new sample has not seen, so they are not read with it.
     """
-    beside, decided = _sketches(queries, settings, budget, known)
-    beside += rest_sketches(queries, settings, budget)
-    used = budget - sum(kept.nbytes for kept in beside)
-    planned = plan_sample(with_details(queries), beside, settings.seed, budget, used, taken)
+    around, decided = _sketches(queries, settings, budget, known)
+    around += rest_sketches(queries, settings, budget)
+    used = budget - sum(kept.nbytes for kept in around)
+    planned = plan_sample(with_details(queries), around, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds) + NULL_RATE_BYTES * len(planned.spec.kept)
     if used < least:
         raise OverBudget(

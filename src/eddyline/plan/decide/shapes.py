@@ -75,7 +75,7 @@ def held_expression(column: Column) -> Expression:
     )
 
 
-def code_tells(key: Key) -> bool:
+def code_identifies(key: Key) -> bool:
     """Return whether the code of a key of one column determines its value."""
     (part,) = key.columns
     scaled = _SCALED_UP.fullmatch(part.text)
@@ -139,7 +139,7 @@ def _holds(elements: Elements, facet: Facet) -> bool:
     return (
         _is_of(elements, facet)
         and set(facet.groups) <= set(elements.keys)
-        and (facet.apart or all(key in elements.labelled or code_tells(key) for key in facet.groups))
+        and (facet.apart or all(key in elements.labelled or code_identifies(key) for key in facet.groups))
         and set(facet.flags) <= set(elements.flags)
         and elements.holds_rows_of(facet.flags)
         and (facet.measure is None or facet.measure in elements.measures)

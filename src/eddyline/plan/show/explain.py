@@ -64,7 +64,7 @@ def column_costs(sample: PlannedSample, layout: Layout) -> Iterator[str]:
             continue
         kept = [each for each in sample.kept if each.stream == stream.name]
         places = [readable_columns(each, stream) for each in kept]
-        told, missing = [], []
+        shown, missing = [], []
         for column in stream.columns:
             holders = [
                 (each, held[column.name])
@@ -75,11 +75,11 @@ def column_costs(sample: PlannedSample, layout: Layout) -> Iterator[str]:
                 missing.append(f"{column.name} ({column.type})")
                 continue
             texts = any(each.keys[place] in each.labelled for each, place in holders)
-            told.append(
+            shown.append(
                 f"{column.name} {_CODE_BYTES * len(holders)}{' and each value once' if texts else ''}"
             )
         rest = f"; not held: {', '.join(missing)}" if missing else ""
-        yield f"at most, in bytes of a row of {stream.name}: {', '.join(told)}{rest}"
+        yield f"at most, in bytes of a row of {stream.name}: {', '.join(shown)}{rest}"
 
 
 def _joined_classes(sample: PlannedSample) -> set[int]:
@@ -252,8 +252,8 @@ def _cells(planned: PlannedQuery) -> Iterator[str]:
     """Yield the cells of a partitioned join, their shares of each relation's words, and the expected gain."""
     decision = planned.decision
     gain = decision.gain
-    told = f", expected to need {gain:.1f} times less memory for the same error" if gain > 1 else ""
-    yield f"  partitioned into {len(decision.parts)} parts by the histograms of its keys{told}"
+    shown = f", expected to need {gain:.1f} times less memory for the same error" if gain > 1 else ""
+    yield f"  partitioned into {len(decision.parts)} parts by the histograms of its keys{shown}"
     for number, (cell, share) in enumerate(zip(decision.parts, decision.shares, strict=True), 1):
         where = "; ".join(dict.fromkeys(" AND ".join(each).replace("`", "") for each in cell if each))
         yield f"    part {number}, {share:.0%} of the words: {where}"
@@ -273,7 +273,7 @@ def sureness_of(planned: PlannedQuery) -> Iterator[str]:
         yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
     if isinstance(query, JoinDistinctQuery) and not planned.quantities and shape is None:
-        yield "warning: no room for a synopsis of distinct pairs: not answered once the data no longer fit"
+        yield "warning: no memory for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
         yield "expected error: not known; the statistics saw no rows of this join, or fewer than their noise"
     elif error > 0 and planned.sample is not None:
@@ -322,9 +322,9 @@ def describe_sample(sample: PlannedSample) -> str:
 def _elements(elements: Elements) -> str:
     keys = ", ".join(str(key) for key in elements.keys)
     flags = [" and ".join(f.predicates) or f"{f.presence[0].text} is not NULL" for f in elements.flags]
-    told = f" with {len(flags)} flags ({'; '.join(flags)})" if flags else ""
+    shown = f" with {len(flags)} flags ({'; '.join(flags)})" if flags else ""
     sums = ", ".join(m.text if m.power == 1 or m.times else f"{m.text}^{m.power}" for m in elements.measures)
-    return f"{elements.stream}: net counts{' and sums of ' + sums if sums else ''} by {keys}{told}"
+    return f"{elements.stream}: net counts{' and sums of ' + sums if sums else ''} by {keys}{shown}"
 
 
 def describe(demand: Demand) -> str:
@@ -404,10 +404,10 @@ def _synopsis(kept: KeptSynopsis, readers: dict[str, tuple[str, ...]]) -> Share:
 
 def _share_of_sample(sample: PlannedSample, layout: Layout) -> Share:
     keys = "; ".join(dict.fromkeys(str(key).replace("`", "") for each in sample.exact for key in each.keys))
-    beside = sum(kept.nbytes for kept in sample.sketches)
+    in_sketches = sum(kept.nbytes for kept in sample.sketches)
     readers = tuple(each.name for each in layout.queries if each.sample == sample.id)
     streams = ", ".join(dict.fromkeys(each.stream for each in sample.exact))
-    return Share(sample.id, f"stream sample by {keys}", streams, sample.spec.budget - beside, readers)
+    return Share(sample.id, f"stream sample by {keys}", streams, sample.spec.budget - in_sketches, readers)
 
 
 def _share_of_window(group: WindowGroup) -> Share:

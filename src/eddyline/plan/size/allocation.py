@@ -337,7 +337,7 @@ def kept_for(
     taken = sum(each.nbytes for each in held.values())
     if taken > settings.budget:
         raise OverBudget(
-            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan anew."
+            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan again."
         )
     small = [demand for demand, spec in guaranteed.items() if demand in held and held[demand].spec != spec]
     if small:

@@ -12,7 +12,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 const UNITS = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
 
-// Labels of ticks that differ from each other: in thousands, millions or billions where few digits tell them apart.
+// Labels of ticks that differ from each other: in thousands, millions or billions where few digits distinguish them.
 function labels(values, step, unit) {
   const largest = values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
   if (largest >= 1e15 || (largest > 0 && largest < 1e-6)) return values.map((value) => value.toExponential(3) + unit);
@@ -73,14 +73,14 @@ function ticks(low, high) {
 // timeZone: in which times are shown, that of the reader by default.
 export function draw(figure, points, label, unit = "", timeZone = undefined) {
   const width = Math.max(figure.clientWidth, 160), height = 150;
-  const [low, high] = bounds(points), [values, step] = ticks(low, high), told = labels(values, step, unit);
-  const left = 14 + 6.6 * told.reduce((most, text) => Math.max(most, text.length), 0);
+  const [low, high] = bounds(points), [values, step] = ticks(low, high), texts = labels(values, step, unit);
+  const left = 14 + 6.6 * texts.reduce((most, text) => Math.max(most, text.length), 0);
   const at = scale(points, low, high, width, height, left);
   const parts = [];
   for (const [i, value] of values.entries()) {
     const y = at.y(value);
     parts.push(svg("line", { class: "grid", x1: left, x2: width - 8, y1: y, y2: y }));
-    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, told[i]));
+    parts.push(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, texts[i]));
   }
   for (const run of runs(points, [3, 4])) {
     const back = [...run].reverse();

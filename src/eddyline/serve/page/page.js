@@ -158,7 +158,7 @@ function groupCells(numbers, [least, most]) {
   return [make("td", shown === numbers.shown ? {} : { title: numbers.shown }, text), make("td", {}, drawn)];
 }
 
-// Fills a card's body with an answer; the chart is drawn beside it.
+// Fills a card's body with an answer; the chart is drawn next to it.
 function fill(body, answer, more) {
   if (answer.refused !== undefined) {
     body.replaceChildren(make("p", { class: "refused" }, answer.refused));
@@ -340,9 +340,9 @@ async function ask(event) {
 // Following ------------------------------------------------------------------------------------------------------
 
 async function takeHistory() {
-  const told = await get("history");
+  const series = await get("history");
   history.clear();
-  for (const [query, points] of Object.entries(told)) history.set(query, points);
+  for (const [query, points] of Object.entries(series)) history.set(query, points);
   if (latest) show(latest);
 }
 

@@ -218,7 +218,7 @@ def sql_types(metadata: pq.FileMetaData, names: set[str]) -> dict[str, SqlType]:
 
 def _sql_type(column: pq.ColumnSchema) -> SqlType | None:
     """Return the type that Spark gives a column, None for types that Spark does not read as Arrow does."""
-    told, kind = json.loads(column.logical_type.to_json()), None
+    logical, kind = json.loads(column.logical_type.to_json()), None
     match column.logical_type.type:
         case "NONE":
             kind = _PLAIN.get(column.physical_type)
@@ -226,12 +226,12 @@ def _sql_type(column: pq.ColumnSchema) -> SqlType | None:
             kind = SqlType("string")
         case "DATE":
             kind = SqlType("date")
-        case "INT" if told["isSigned"]:
-            kind = _INTEGERS[told["bitWidth"]]
-        case "DECIMAL" if told["precision"] <= _DECIMAL_DIGITS:
-            kind = SqlType("decimal", told["precision"], told["scale"])
-        case "TIMESTAMP" if told["timeUnit"] in ("milliseconds", "microseconds"):
-            kind = SqlType("timestamp" if told["isAdjustedToUTC"] else "timestamp_ntz")
+        case "INT" if logical["isSigned"]:
+            kind = _INTEGERS[logical["bitWidth"]]
+        case "DECIMAL" if logical["precision"] <= _DECIMAL_DIGITS:
+            kind = SqlType("decimal", logical["precision"], logical["scale"])
+        case "TIMESTAMP" if logical["timeUnit"] in ("milliseconds", "microseconds"):
+            kind = SqlType("timestamp" if logical["isAdjustedToUTC"] else "timestamp_ntz")
     return kind
 
 
@@ -242,13 +242,13 @@ def check_calendar(metadata: pq.FileMetaData, names: set[str], *, ours: bool) ->
     """
     columns = [metadata.schema.column(i) for i in range(len(metadata.schema))]
     read = [column for column in columns if column.path in names]
-    told = metadata.metadata or {}
-    version = told.get(_SPARK_VERSION, b"").decode()
+    logical = metadata.metadata or {}
+    version = logical.get(_SPARK_VERSION, b"").decode()
     if any(column.logical_type.type in ("DATE", "TIMESTAMP") for column in read):
         old = version < _SINCE if version else not ours
-        if old or _LEGACY in told:
+        if old or _LEGACY in logical:
             raise Doubt("a file may hold dates of the old calendar")
     if any(column.physical_type == "INT96" for column in read) and (
-        version < _SINCE_96 or _LEGACY_96 in told
+        version < _SINCE_96 or _LEGACY_96 in logical
     ):
         raise Doubt("a file may hold times of 96 bits of the old calendar")

@@ -49,11 +49,11 @@ class _Condition:
 def plain_read(frame: DataFrame) -> PlainRead:
     """Return what a frame reads that is a plain read, or raise Doubt."""
     if not isinstance(frame.sparkSession, SparkSession):
-        raise Doubt("over Spark Connect frames do not tell their files")
+        raise Doubt("over Spark Connect frames do not show their files")
     try:
         return _read(frame)
     except SPARK_ERRORS:
-        raise Doubt("Spark does not tell how the frame is made") from None
+        raise Doubt("Spark does not show how the frame is made") from None
 
 
 def _read(frame: DataFrame) -> PlainRead:
@@ -100,7 +100,7 @@ def _named(identities: list[int], output: list[Any]) -> list[str]:
     """Return the names of a relation's columns by Spark's ids, or raise Doubt."""
     names = {_identity(each): str(each.name()) for each in output}
     if not names.keys() >= set(identities):
-        raise Doubt("the frame does not tell where its columns come from")
+        raise Doubt("the frame does not show where its columns come from")
     return [names[identity] for identity in identities]
 
 
@@ -118,8 +118,8 @@ def _filter(condition: _Condition, output: list[Any], partitions: set[str], zone
     columns = dict(zip(condition.columns, stored, strict=True))
     if not partitions.isdisjoint(stored):
         raise Doubt("the frame's filter reads a column of its folders' names")
-    told = {str(each.name()): read_type(str(each.dataType().sql())) for each in output}
-    types = {name: kind for name, of in columns.items() if (kind := told[of]) is not None}
+    types_of = {str(each.name()): read_type(str(each.dataType().sql())) for each in output}
+    types = {name: kind for name, of in columns.items() if (kind := types_of[of]) is not None}
     if types.keys() != columns.keys():
         raise Doubt(f"the filter {condition.text!r} can only be evaluated by Spark")
     return read_filter(condition.text, columns, types, zone)
@@ -130,18 +130,18 @@ def _check(relation: Any) -> None:
     if _kind(relation) != _HADOOP or _kind(relation.fileFormat()) != _PARQUET:
         raise Doubt("the frame does not read files of Parquet")
     if _kind(relation.location()) != _INDEX or relation.bucketSpec().isDefined():
-        raise Doubt("a catalog tells which files the frame reads")
+        raise Doubt("a catalog decides which files the frame reads")
     options = {str(option) for option in _each(relation.options().keys().toSeq())}
     if not options <= _OPTIONS:
         raise Doubt(f"the frame was read with the option {min(options - _OPTIONS)}")
 
 
 def _files(relation: Any) -> Listing:
-    """Return the files of a relation, told in one text: a call for each file would take longer than reading it."""
+    """Return the files of a relation, as one text: a call for each file would take longer than reading it."""
     files = relation.location().allFiles()
     found = [(path, int(size)) for path, size in _FILE.findall(files.mkString("\n"))]
     if len(found) != files.size():
-        raise Doubt("Spark does not tell the sizes of the files")
+        raise Doubt("Spark does not show the sizes of the files")
     return listing_of(found)
 
 

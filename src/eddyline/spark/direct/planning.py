@@ -87,7 +87,7 @@ def check_settings(spark: "SparkSession", source: "DataFrame | str") -> bool:
         hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - no other public API
         default = str(hadoop.get("fs.defaultFS"))
     except SPARK_ERRORS:
-        raise Doubt("this Spark does not tell how it reads Parquet") from None
+        raise Doubt("this Spark does not show how it reads Parquet") from None
     for setting, value in _SETTINGS.items():
         if found[setting] != value:
             raise Doubt(f"{setting} is {found[setting]}")

@@ -75,7 +75,7 @@ class Transactions:
                         rows.append((columns, []))
                     rows[-1][1].append(message)
             elif kind == b"T" and self._truncates(message):
-                raise ChangeError(f"{self._table} was truncated, which names no rows: build the state anew.")
+                raise ChangeError(f"{self._table} was truncated, which names no rows: rebuild the state.")
             elif kind == b"C":
                 _flags, _commit, end, _time = struct.unpack_from("!BQQQ", message, 1)
                 yield Transaction(end, number, rows, self._table)

@@ -10,7 +10,14 @@ from itertools import chain
 from typing import Any, Self
 
 from eddyline.errors import ChangeError, PipelineError
-from eddyline.spark.postgres.standing import ANEW, Standing, check_published, check_slot, check_table, look
+from eddyline.spark.postgres.standing import (
+    START_AGAIN,
+    Standing,
+    check_published,
+    check_slot,
+    check_table,
+    look,
+)
 
 # Streams that share a slot: each records in the database how far it has come, and the slot follows the
 # slowest of them.
@@ -84,7 +91,7 @@ def _make_notes(connection: Any) -> None:
 def _alone(slot: str) -> str:
     return (
         f"the replication slot {slot} was made for one stream alone, and cannot be shared from now on: name another "
-        "slot for the streams that share, and start anew with a new store and checkpoint."
+        "slot for the streams that share, and start again with a new store and checkpoint."
     )
 
 
@@ -163,7 +170,7 @@ class TableLog:
         if isinstance(error, errors.UndefinedObject) and "publication" in str(error):
             return (
                 f"the publication {self.publication} was dropped, and the log cannot be read across that: "
-                f"drop the slot {self.slot} and {ANEW}"
+                f"drop the slot {self.slot} and {START_AGAIN}"
             )
         return f"the server of {self.table} refused: {_line(error)}"
 

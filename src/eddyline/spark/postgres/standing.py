@@ -12,7 +12,7 @@ from typing import Any
 from eddyline.errors import PipelineError
 
 Offset = dict[str, Any]
-ANEW = "start anew with a new store and checkpoint, which copies the table first."
+START_AGAIN = "start again with a new store and checkpoint, which copies the table first."
 _ASKED = """
 SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8),
   (pg_current_wal_insert_lsn() - '0/0')::bigint, (pg_current_wal_flush_lsn() - '0/0')::bigint,
@@ -94,7 +94,7 @@ def check_table(now: Standing, table: str, names: list[str]) -> None:
         raise PipelineError(
             f"the table {table} has no column {missing[0]!r}: its columns are {', '.join(now.columns)}; a column that "
             "was dropped or renamed leaves the counts, and the log has no generated ones: take it out of the schema "
-            f"and {ANEW}"
+            f"and {START_AGAIN}"
         )
 
 
@@ -103,27 +103,29 @@ def check_offset(now: Standing, table: str, publication: str, slot: str, at: Off
     if at.get("server", now.server) != now.server:
         raise PipelineError(
             f"the server of {table} is not the one that the stream began with ({now.server} instead of {at['server']}: "
-            f"a restored, promoted or other one), and places in its log mean something else: {ANEW}"
+            f"a restored, promoted or other one), and places in its log mean something else: {START_AGAIN}"
         )
     check_table(now, table, list(at.get("columns", ())))
     if at.get("relation", now.relation) != now.relation:
-        raise PipelineError(f"the table {table} was dropped and made again, and its old rows with it: {ANEW}")
+        raise PipelineError(
+            f"the table {table} was dropped and made again, and its old rows with it: {START_AGAIN}"
+        )
     for name, kind in at.get("columns", {}).items():
         if now.columns[name] != kind:
             raise PipelineError(
-                f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, made anew by "
-                f"ALTER TABLE, which does not log the values that it changed: {ANEW}"
+                f"column {name!r} of {table} was {_type(kind)} and is now {_type(now.columns[name])}, created again by "
+                f"ALTER TABLE, which does not log the values that it changed: {START_AGAIN}"
             )
     if any(now.parts.get(part) != file for part, file in at.get("parts", {}).items()):
         raise PipelineError(
-            f"a partition of {table} was dropped, detached, truncated or written anew (VACUUM FULL), and the log does "
-            f"not say which rows went with it: {ANEW}"
+            f"a partition of {table} was dropped, detached, truncated or rewritten (VACUUM FULL), and the log does "
+            f"not say which rows went with it: {START_AGAIN}"
         )
     check_published(now, table, publication)
     if at.get("membership", now.membership) != now.membership:
         raise PipelineError(
             f"the publication {publication} was dropped, or the table {table} taken out of it, and put back, and "
-            f"changes were not logged for us meanwhile: drop the slot {slot} and {ANEW}"
+            f"changes were not logged for us meanwhile: drop the slot {slot} and {START_AGAIN}"
         )
     check_slot(now, slot, at["lsn"])
 
@@ -133,7 +135,7 @@ def check_published(now: Standing, table: str, publication: str) -> None:
     if now.published is None:
         raise PipelineError(
             f"the publication {publication} is gone, or no longer has the table {table}, and changes were not logged "
-            f"for us meanwhile: {ANEW}"
+            f"for us meanwhile: {START_AGAIN}"
         )
     if not now.published:
         raise PipelineError(
@@ -147,12 +149,12 @@ def check_slot(now: Standing, slot: str, at: int) -> None:
     if now.slot is None or now.slot > at:
         raise PipelineError(
             f"the replication slot {slot} is gone, or was moved past the checkpoint, and changes with it "
-            f"(a server that took over after a failure has no slots of the old one): {ANEW}"
+            f"(a server that took over after a failure has no slots of the old one): {START_AGAIN}"
         )
     if now.status == "lost":
         raise PipelineError(
             f"the replication slot {slot} is lost: the server dropped log that the stream had not read "
-            f"(max_slot_wal_keep_size): drop the slot, let the server keep more, and {ANEW}"
+            f"(max_slot_wal_keep_size): drop the slot, let the server keep more, and {START_AGAIN}"
         )
 
 

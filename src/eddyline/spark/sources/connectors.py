@@ -192,7 +192,7 @@ class Found:
     """Whether what a source needs is installed, and what was found or what to do."""
 
     fine: bool
-    told: str
+    sentence: str
 
 
 def connector_of(form: str, spark_version: str = pyspark.__version__) -> Connector | None:
@@ -280,12 +280,12 @@ def _kept(group: str, artifact: str, version: str, conf: Mapping[str, str]) -> P
     return next((file for file in files if file.is_file()), None)
 
 
-def _fitting(connector: Connector, version: str, told: str) -> Found:
+def _fitting(connector: Connector, version: str, sentence: str) -> Found:
     if connector.fits(version):
-        return Found(True, told)
+        return Found(True, sentence)
     return Found(
         False,
-        f"{told} is of Spark {version}, and Spark {connector.spark_version} is installed: take "
+        f"{sentence} is of Spark {version}, and Spark {connector.spark_version} is installed: take "
         f"{connector.coordinates}, or install pyspark=={version}",
     )
 

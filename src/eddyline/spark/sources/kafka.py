@@ -67,8 +67,8 @@ def value_rows(frame: DataFrame, schema: str) -> DataFrame:
     read = sf.from_json(text, schema, {"columnNameOfCorruptRecord": CORRUPT})
     rows = frame.select(text.alias("text"), read.alias("read"))
     unread = sf.col("read").isNull() | ~sf.is_valid_utf8("text")
-    told = sf.when(unread, sf.coalesce(sf.make_valid_utf8("text"), sf.lit("a record without a value")))
-    plain = rows.select("read.*", told.alias("__eddyline_unread"))
+    shown = sf.when(unread, sf.coalesce(sf.make_valid_utf8("text"), sf.lit("a record without a value")))
+    plain = rows.select("read.*", shown.alias("__eddyline_unread"))
     whole = sf.coalesce("__eddyline_unread", sf.col(f"`{CORRUPT}`")).alias(CORRUPT)
     return plain.select(*(f"`{name}`" for name in plain.columns[:-1] if name != CORRUPT), whole)
 

@@ -70,7 +70,7 @@ def table_rows(spark: SparkSession, source: Source) -> DataFrame:
     feed = source.change.column == _CHANGE
     if asked and not feed:
         raise PipelineError(
-            f"stream {source.stream!r}: readChangeFeed would count deleted rows as rows; say how rows tell their "
+            f"stream {source.stream!r}: readChangeFeed would count deleted rows as rows; say how rows show their "
             'change, with changes = "change_type".'
         )
     table = _Table(spark, source.format, source.path, name, given)
@@ -102,7 +102,7 @@ def _changelog(stream: str, table: _Table) -> DataFrame:
     catalog, _, name = (table.name or "").partition(".")
     if not name:
         raise PipelineError(
-            f"stream {stream!r}: Iceberg tells the changes of tables of a catalog only; give options = "
+            f"stream {stream!r}: Iceberg reports the changes of tables of a catalog only; give options = "
             '{ table = "catalog.schema.table" } instead of a path.'
         )
     view = f"eddyline_changes_of_{stream}"
@@ -131,17 +131,17 @@ def changelog_call(stream: str, catalog: str, name: str, view: str, options: Map
 def _refuse_passing_over(stream: str, table: _Table, *, feed: bool) -> None:
     """Raise PipelineError if options, or settings of Spark, let changes be skipped silently."""
     given = table.options
-    told = [
+    settings = [
         f'{name} = "{given[name]}"' for name in _PASSING_OVER if given.get(name, "false").lower() != "false"
     ]
     if given.get("failondataloss", "true").lower() == "false":
-        told.append('failOnDataLoss = "false"')
-    told += [f"{name} = true" for name in _SETTINGS if table.spark.conf.get(name) == "true"]
+        settings.append('failOnDataLoss = "false"')
+    settings += [f"{name} = true" for name in _SETTINGS if table.spark.conf.get(name) == "true"]
     if table.form == ICEBERG and table.started and not feed:
-        told.append('a start without changes = "change_type"')
-    if told:
+        settings.append('a start without changes = "change_type"')
+    if settings:
         raise PipelineError(
-            f"stream {stream!r}: {told[0]} passes over, in silence, what was changed in the table or is gone from it; "
+            f"stream {stream!r}: {settings[0]} passes over, in silence, changes and rows that are gone; "
             "take it out, or say may_lose_rows = true in the stream's table if that is meant."
         )
 
