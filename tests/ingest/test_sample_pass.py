@@ -81,7 +81,7 @@ def test_tasks_add_up_to_one_pass(plan, before, twice):
 @pytest.mark.parametrize("twice", [False, True])
 def test_tasks_that_outgrow_their_room_go_over_by_themselves(plan, before, room, twice, monkeypatch):
     """Sketches are those of all rows, and of what is followed in the end every row is there."""
-    monkeypatch.setattr(stream_spec.SampleTask, "room", room)
+    monkeypatch.setattr(stream_spec.SampleTask, "bytes_allowed", room)
     tables = [skewed(seed, 1500, 5000) for seed in range(4)]
     passes = [passed(plan, before, "b", [table]) for table in tables]
     passes[1] = passed(plan, before, "b", [tables[1].slice(0, 3)])  # too small to spill

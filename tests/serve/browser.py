@@ -51,7 +51,7 @@ class Page:
             has=self.page.get_by_role("heading", name=query, exact=True)
         )
 
-    def shown(self, query, part):
+    def text_of(self, query, part):
         return self.card(query).locator(part).inner_text()
 
     def until(self, expression, argument=None):

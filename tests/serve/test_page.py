@@ -62,7 +62,7 @@ def test_the_page_shows_the_librarys_numbers_and_its_bands_move_with_commits(chr
             assert page.card(query).locator(".value").get_attribute("title") == value
             if not state.answer(query).exact:
                 assert page.card(query).locator(".interval").get_attribute("title") == f"{low} .. {high}"
-            assert page.printed(query, ".sql") == QUERIES[query]
+            assert page.text_of(query, ".sql") == QUERIES[query]
         rows = page.card("by_region").locator("tbody tr").all_inner_texts()
         assert {tuple(row.split("\t")[:2]) for row in rows} == {
             (row["region"], f"{row['n']:,}") for row in state.answer("by_region")
@@ -137,12 +137,12 @@ def test_texts_and_values_stay_text(chromium, tmp_path):
     store.commit("orders", orders(1, 500, (NASTY, "<script>alert(3)</script>", "&lt;b&gt;", "'\"")), bad=3)
     with serving(store.where) as client:
         page = opened(chromium, str(client.base_url))
-        assert page.printed("nasty", ".sql") == queries["nasty"]
-        assert "<b>n</b>" in page.printed("by_region", "thead")
+        assert page.text_of("nasty", ".sql") == queries["nasty"]
+        assert "<b>n</b>" in page.text_of("by_region", "thead")
         cells = page.card("by_region").locator("tbody th").all_inner_texts()
         assert set(cells) == {NASTY, "<script>alert(3)</script>", "&lt;b&gt;", "'\""}
         assert page.page.locator("main img[src=x], main b, main script").count() == 0
-        assert "3 rows of stream" in page.printed("nasty", ".notes")
+        assert "3 rows of stream" in page.text_of("nasty", ".notes")
         assert page.is_clean(), (page.errors, page.elsewhere)
         assert client.get("metrics").status_code == 200
     store.close()
@@ -171,7 +171,7 @@ def test_a_stopped_run_and_a_restarted_server_are_told_and_the_page_goes_on(chro
     page.until(IS_TOLD, "The server cannot be reached")
     server, thread = start(port)
     page.until(IS_TOLD, "No run writes this store now")
-    assert page.printed("money", ".value") == el.open(store.where).answer("money").shown[0]
+    assert page.text_of("money", ".value") == el.open(store.where).answer("money").shown[0]
     server.should_exit = True
     thread.join()
 
@@ -201,8 +201,8 @@ def test_another_store_in_its_place_has_its_own_chart_and_picture(chromium, tmp_
         page.until(f"before => {height} > before", before)
         label = page.card("n").locator("svg").get_attribute("aria-label")
         assert label.endswith(f"from {value} to {value}")
-        assert page.printed("n", ".value") == value
-        assert page.printed("n", ".sql") == more["n"]
+        assert page.text_of("n", ".value") == value
+        assert page.text_of("n", ".sql") == more["n"]
         assert page.is_clean(), (page.errors, page.elsewhere)
 
 
@@ -305,7 +305,7 @@ def test_the_newest_groups_are_shown_where_they_are_times_and_the_largest_elsewh
         assert page.card(query).locator("tbody th").all_inner_texts() == keys, query
         which = "first" if query == "oldest" else "newest"
         printed = f"{len(months)} groups: the 50 {which} are shown, {hidden} are not."
-        assert printed in page.printed(query, "p.quiet"), query
+        assert printed in page.text_of(query, "p.quiet"), query
     page.card("parts").get_by_role("button", name="more").click()
     page.until(
         "n => [...document.querySelectorAll('#queries table.groups')].some(t => t.tBodies[0].rows.length === n && t.tHead.innerText.startsWith('y'))",
@@ -315,14 +315,14 @@ def test_the_newest_groups_are_shown_where_they_are_times_and_the_largest_elsewh
     sizes = np.unique(timed_orders()["customer"].to_numpy(), return_counts=True)[1]
     shown = page.card("busiest").locator("tbody tr td:nth-child(2)").all_inner_texts()
     assert [int(each.replace(",", "")) for each in shown] == sorted(sizes.tolist(), reverse=True)[:50]
-    assert "the 50 largest are shown" in page.printed("busiest", "p.quiet")
+    assert "the 50 largest are shown" in page.text_of("busiest", "p.quiet")
     assert page.is_clean(), (page.errors, page.elsewhere)
 
 
 def test_a_headline_has_six_digits_and_its_title_all(chromium, timed):
     page = opened(chromium, timed)
     mean = sum(timed_orders()["y"].to_pylist()) / 3_000
-    assert page.printed("mean", ".value") == f"{mean:.6g}"
+    assert page.text_of("mean", ".value") == f"{mean:.6g}"
     title = page.card("mean").locator(".value").get_attribute("title")
     assert float(title) == pytest.approx(mean, rel=1e-12)
     assert len(title) > 10
@@ -330,7 +330,7 @@ def test_a_headline_has_six_digits_and_its_title_all(chromium, timed):
 
 def test_late_rows_are_told_of_windows_alone(chromium, timed):
     page = opened(chromium, timed)
-    assert "123 rows of stream 'orders' came too late" in page.printed("lately", ".notes")
+    assert "123 rows of stream 'orders' came too late" in page.text_of("lately", ".notes")
     for query in ("mean", "months", "busiest"):
         assert page.card(query).locator(".notes").count() == 0
 
@@ -394,11 +394,11 @@ def test_whole_numbers_have_the_digits_that_their_interval_supports(chromium, tm
         near = min(estimate.value - estimate.low, estimate.high - estimate.value)
         unit = 10 ** (len(str(int(near))) - 2)
         assert unit >= 10, "the interval is wide enough for digits to be left out"
-        number = int(page.printed("pairs", ".value").replace(",", ""))
+        number = int(page.text_of("pairs", ".value").replace(",", ""))
         assert (number % unit, abs(number - estimate.value) <= unit / 2) == (0, True)
         low, high = (
             int(each.replace(",", ""))
-            for each in page.printed("pairs", ".interval").split(" at ")[0].split(" .. ")
+            for each in page.text_of("pairs", ".interval").split(" at ")[0].split(" .. ")
         )
         assert estimate.low - unit < low <= estimate.low
         assert estimate.high <= high < estimate.high + unit

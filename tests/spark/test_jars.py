@@ -107,13 +107,13 @@ def test_connectors_are_found_in_folders_and_in_what_was_fetched(tmp_path):
     jar(tmp_path / "ivy" / "jars" / f"org.apache.spark_{name}.jar")
     fits = find_connector("kafka", [], [str(tmp_path / "fits")], {})
     assert fits.fine
-    assert f"{name}.jar in {tmp_path / 'fits'}" in fits.shown
+    assert f"{name}.jar in {tmp_path / 'fits'}" in fits.sentence
     other = find_connector("kafka", [], [str(tmp_path / "other")], {})
     assert not other.fine
-    assert "is of Spark 3.5.0" in other.shown
+    assert "is of Spark 3.5.0" in other.sentence
     kept = find_connector("kafka", [KAFKA], [], {"spark.jars.ivy": str(tmp_path / "ivy")})
     assert kept.fine
-    assert "kept in" in kept.shown
+    assert "kept in" in kept.sentence
     assert not find_connector("iceberg", [], [], {}).fine
     assert find_connector("eddyline-postgres", [], [], {}).fine
     assert find_connector("json", [], [], {}) is None

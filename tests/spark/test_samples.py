@@ -103,7 +103,7 @@ def test_tasks_that_outgrow_their_room_go_over_by_themselves(monkeypatch):
     """Tasks and merges hold a bounded number of elements: what they send is under rosters of their own."""
     plan, tables = make_plan("2 MB"), make_tables(60_000, 50_000)
     small = plan.layout.samples[0].spec.budget // 8
-    monkeypatch.setattr(stream_spec.SampleTask, "room", property(lambda _: small))
+    monkeypatch.setattr(stream_spec.SampleTask, "bytes_allowed", property(lambda _: small))
     state = plan.empty()
     for name, table in tables.items():
         parts = [Merger(state.snapshot.stream_spec(name)) for _ in range(2)]
