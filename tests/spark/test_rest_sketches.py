@@ -15,7 +15,7 @@ from tests.oracles.rest_sketches import check, fed, plan_of, rows_of, table_of
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("bytes_allowed", [1 << 26, 4_000])
+@pytest.mark.parametrize("room", [1 << 26, 4_000])
 def test_tasks_and_merges_keep_every_row_in_one_place(monkeypatch, room):
     monkeypatch.setattr(stream_spec.SampleTask, "bytes_allowed", property(lambda _: room))
     plan, before, rows = plan_of(), rows_of(7101), rows_of(7102, 24_000)
