@@ -162,7 +162,9 @@ class Spark:
         frames = {}
         for name in self._streams:
             none = schema_of([*self._streams[name], (WEIGHT, "BIGINT")]).empty_table()
-            rows = pa.concat_tables([none, *(own for stream, own in self._waiting if stream == name)])
+            # One chunk: of a table whose first chunk is empty, PySpark 4.1 makes a frame without rows.
+            waiting = [own for stream, own in self._waiting if stream == name]
+            rows = pa.concat_tables([none, *waiting]).combine_chunks()
             columns = ", ".join(f"{column} {kind}" for column, kind in self._streams[name])
             frames[name] = self._spark.createDataFrame(rows, schema=f"{columns}, {WEIGHT} BIGINT")
         self._waiting = []

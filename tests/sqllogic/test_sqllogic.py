@@ -7,7 +7,7 @@ from tests.sqllogic.records import FOLDER, parse, read, result_of, same
 from tests.sqllogic.runner import Arrow, File, Restored, Spark
 
 FILES = sorted(FOLDER.glob("*.test"))
-IN_CI = {"joins_of_four", "type_decimal_10_2", "null_keys"}
+IN_CI = {"joins_of_four", "type_decimal_10_2"}
 """The files that also run on Spark in CI; the others do with --slow."""
 ON_SPARK = [
     pytest.param(path, id=path.stem, marks=[] if path.stem in IN_CI else pytest.mark.slow) for path in FILES
