@@ -298,7 +298,7 @@ class Checkpoint:
 
 
 def _is_whole(content: bytes, lines: int) -> bool:
-    """Return whether a file of a checkpoint has a version and at least so many lines, each JSON or "-"."""
+    """Return whether a file of a checkpoint has a version and at least `lines` lines, each JSON or "-"."""
     found = content.split(b"\n")
     if len(found) < lines or not found[0].startswith(b"v"):
         return False
