@@ -24,7 +24,7 @@ from rows import COLUMNS, given, joins, predicate, sketch, sketches, write_rows
 from eddyline.sketch.counters import key_array
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.synopsis import empty_counters
-from eddyline.spark.schema import unmeasured_batches
+from eddyline.spark.batch import unmeasured_batches
 from eddyline.spark.session import local_session
 
 PEER = "approx_count_distinct(k)"

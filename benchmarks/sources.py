@@ -33,8 +33,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
 from eddyline.spark.session import local_session
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.spark.kafka_broker import Broker

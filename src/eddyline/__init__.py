@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from eddyline.answer.estimate import Estimate
     from eddyline.answer.freshness import Freshness
     from eddyline.answer.groups.table import Groups
-    from eddyline.api.history import history
     from eddyline.api.jobs import open_state as open  # noqa: A004 - the word that users expect
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
     from eddyline.api.sizing import Sizing
     from eddyline.api.state import State
-    from eddyline.api.store_tables import register
+    from eddyline.api.store_tables import history, register
     from eddyline.api.workload import Workload
     from eddyline.plan.statistics import RelationStatistics, Statistics
 
@@ -81,7 +80,7 @@ _HOMES = {
     "State": "eddyline.api.state",
     "Statistics": "eddyline.plan.statistics",
     "Workload": "eddyline.api.workload",
-    "history": "eddyline.api.history",
+    "history": "eddyline.api.store_tables",
     "register": "eddyline.api.store_tables",
 }
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.distinct_joins.witnesses import _Moments, _nonnegative, count_pairs_by_witnesses
+from eddyline.answer.distinct_joins.followed import _Moments, _nonnegative, count_pairs_by_witnesses
 
 RATES = (0.25, 0.4, 0.5, 0.8, 1.0)
 

@@ -3,7 +3,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from eddyline.answer.joins.ratio import ratio
+from eddyline.answer.joins.quantities import ratio
 from eddyline.answer.joins.two_way import RowEstimates, SketchedRelation, skimmed_join
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from tests.data.zipf import DOMAIN, counters_of, heaviest, zipf

@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.answer.distinct_joins.followed import count_followed
+from eddyline.answer.distinct_joins.followed import PairCount, count_followed
 from eddyline.answer.distinct_joins.query import _together
-from eddyline.answer.distinct_joins.witnesses import PairCount
 from eddyline.answer.sets.expression import SetReading
 from eddyline.sample.join import Join
 from tests.data.distinct_joins import FORMS, R_SCHEMA, S_SCHEMA, R, S

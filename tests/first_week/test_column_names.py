@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as el
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 
 SCHEMA = "`Net Total (€)` DECIMAL(12,2), `a.b` BIGINT, größe INT, `line item` STRING"
 TABLE = pa.table(

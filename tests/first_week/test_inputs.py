@@ -14,9 +14,8 @@ import eddyline as el
 from eddyline.answer import notes
 from eddyline.api.durable import from_epoch
 from eddyline.api.jobs import HowToRun, prepare_run
-from eddyline.api.pipeline import load_pipeline
+from eddyline.api.pipeline import batch_source, load_pipeline
 from eddyline.api.run import StartOptions, open_store
-from eddyline.api.sources import batch_source
 from eddyline.ingest.sections import to_sections
 from eddyline.spark.sources.frames import read_frame
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import eddyline as el
-from eddyline.plan.show.sharing import sharing_of
+from eddyline.plan.show.picture import sharing_of
 
 STREAMS = {"follows": "src BIGINT, dst BIGINT", "posts": "author BIGINT, likes INT"}
 QUERIES = {

@@ -268,7 +268,7 @@ def test_connections_that_trickle_keep_nobody_out(store, monkeypatch):
 
 
 def test_a_second_request_that_trickles_is_closed(client, monkeypatch):
-    monkeypatch.setattr("eddyline.serve.connections.Connection.arrival", 1.0)
+    monkeypatch.setattr("eddyline.serve.app.Connection.arrival", 1.0)
     address = httpx.URL(str(client.base_url))
     with socket.create_connection((address.host, address.port), timeout=1) as raw:
         raw.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

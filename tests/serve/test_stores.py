@@ -74,7 +74,7 @@ def test_a_problem_names_no_folder_of_the_machine(tmp_path):
 
 
 def test_connections_that_ask_nothing_are_closed_and_others_are_answered(client, monkeypatch):
-    monkeypatch.setattr("eddyline.serve.connections.Connection.arrival", 1.0)
+    monkeypatch.setattr("eddyline.serve.app.Connection.arrival", 1.0)
     address = httpx.URL(str(client.base_url))
     silent = [socket.create_connection((address.host, address.port)) for _ in range(20)]
     silent[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: local")  # and no more

@@ -20,7 +20,7 @@ import json, os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 import eddyline as el
 from pyspark.sql import SparkSession
-from eddyline.spark.sources.source import Source
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
 from tests.data.clusters import plan
 

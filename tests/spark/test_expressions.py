@@ -5,7 +5,7 @@ import math
 import pytest
 
 from eddyline.errors import PipelineError
-from eddyline.spark.schema import from_spark
+from eddyline.spark.changes import from_spark
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.parse import parse_query
 from eddyline.sql.schema import parse_schema

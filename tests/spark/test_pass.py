@@ -7,10 +7,17 @@ from pyspark.sql import functions as sf
 
 import eddyline as el
 from eddyline.ingest.projection import project
-from eddyline.spark.batch import TASKS_PER_CORE, cores_of, in_few_tasks, merge_tasks, tasks_per_core
-from eddyline.spark.marks import MARK
+from eddyline.spark.batch import (
+    BATCH_ROWS,
+    TASKS_PER_CORE,
+    cores_of,
+    in_few_tasks,
+    merge_tasks,
+    tasks_per_core,
+    unmeasured_batches,
+)
 from eddyline.spark.projection import project_frame
-from eddyline.spark.schema import BATCH_ROWS, unmeasured_batches
+from eddyline.spark.tasks import MARK
 from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark

@@ -8,8 +8,7 @@ import time
 import psycopg
 import pytest
 
-from eddyline.api.pipeline import Pipeline, StreamSource
-from eddyline.api.sources import run_source
+from eddyline.api.pipeline import Pipeline, StreamSource, run_source
 from eddyline.errors import PipelineError
 from eddyline.spark.postgres import server as postgres
 from eddyline.spark.postgres import source

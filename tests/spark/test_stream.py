@@ -11,8 +11,8 @@ import pytest
 import eddyline as el
 from eddyline.ingest.sections import HINTS, to_sections
 from eddyline.spark.causes import SPARK_ERRORS
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
 

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 import eddyline as el
 from eddyline.cli.console import LogFormat, Progress
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 from tests.spark.postgres_server import server
 
 pytestmark = pytest.mark.spark

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from eddyline.errors import PipelineError
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 
 pytestmark = pytest.mark.spark
 FILES = {

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.spark.schema import from_spark
+from eddyline.spark.changes import from_spark
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.expressions import Source, bare, text
 from eddyline.sql.schema import parse_schema

@@ -15,8 +15,7 @@ from pathlib import Path
 from eddyline.errors import CorruptState, Locked, StoreError
 from eddyline.spark.checkpoint import Checkpoint
 from eddyline.store import Batch, Epoch, Options, PlanStamp, Reader, Store, last_to_keep, verify
-from eddyline.store.disk import Disk, Unread
-from eddyline.store.filesystem import ArrowFiles, LocalFiles
+from eddyline.store.filesystem import ArrowFiles, Disk, LocalFiles, Unread
 
 PLAN = PlanStamp("hash-1", "{}", {"sum": "a sum"})
 BATCHES = 5

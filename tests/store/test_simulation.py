@@ -8,8 +8,7 @@ import pytest
 from eddyline.errors import CorruptState
 from eddyline.spark.checkpoint import Checkpoint
 from eddyline.store import Reader
-from eddyline.store.disk import Disk
-from eddyline.store.filesystem import LocalFiles
+from eddyline.store.filesystem import Disk, LocalFiles
 from eddyline.store.layout import CURRENT, encode_pointer, epoch_name
 from eddyline.store.writer import EpochWriter
 from tests.store.simulation import Schedule, SimulatedDisk, SimulatedFolder, SparkSchedule

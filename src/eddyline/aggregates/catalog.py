@@ -1,11 +1,67 @@
-"""All aggregates by name: an unknown name is an error, never an aggregate of another name."""
+"""All aggregates by name: an unknown name is an error, never an aggregate of another name.
+
+Aggregates that are functions of sums have modules of their own. Aggregates of single values (distinct counts,
+quantiles, MIN and MAX) are declared here: a sample holds values, and the answer code reads them in different ways.
+Here is what they share: their answer, the answer for no rows, and the message if it is not known.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 from eddyline.aggregates.moments import MOMENTS, Moment
 from eddyline.aggregates.pairs import PAIRS
 from eddyline.aggregates.skewness import SKEWNESS
-from eddyline.aggregates.values import VALUES, ValueAggregate
+
+Reading = Literal["tuples", "quantile", "extreme"]
+"""How the values of a group are read: counted, ranked, or compared."""
+
+
+@dataclass(frozen=True)
+class ValueAggregate:
+    """An aggregate of single values.
+
+    reading: how it reads them. returns_value: the answer is a value of the column itself, in its type. between: a
+    quantile may lie between two values. largest: for an extreme, whether it is the largest. of_nothing: the answer
+    for no rows. instead: for an extreme, the share of the quantile to ask for where a sample does not hold all
+    rows.
+    """
+
+    name: str
+    reading: Reading
+    returns_value: bool = True
+    between: bool = False
+    largest: bool = False
+    of_nothing: int | None = None
+    instead: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the answer is a number of values, whatever their type."""
+        return self.reading == "tuples"
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether it is known only while all rows are held."""
+        return self.reading == "extreme"
+
+    def not_known(self, name: str, *, has_quantiles: bool) -> str:
+        """Return why an extreme is not known once rows are sampled, and what to ask instead."""
+        ask = f"ask PERCENTILE_APPROX(..., {self.instead}), or " if has_quantiles else ""
+        return (
+            f"{name} is not known: not all rows fit the stream sample any more, and a sample does not know the "
+            f"{self.name.upper()} of what it does not hold: {ask}plan with a larger budget."
+        )
+
+
+VALUES: tuple[ValueAggregate, ...] = (
+    ValueAggregate("distinct", "tuples", returns_value=False, of_nothing=0),
+    ValueAggregate("quantile", "quantile"),
+    ValueAggregate("percentile", "quantile", returns_value=False, between=True),
+    ValueAggregate("min", "extreme", instead="0.001"),
+    ValueAggregate("max", "extreme", largest=True, instead="0.999"),
+)
+
 
 _MOMENTS: dict[str, Moment] = {each.name: each for each in (*MOMENTS, *PAIRS, SKEWNESS)}
 _VALUES: dict[str, ValueAggregate] = {each.name: each for each in VALUES}

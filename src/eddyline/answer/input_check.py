@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from eddyline.answer import notes
-from eddyline.ingest.changes import spelling_of
+from eddyline.ingest.changes import Tally, spelling_of
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.watch import Tally
 from eddyline.plan.layout import Demand, PlannedQuery
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.state import HASH_STEP, SampleState

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import exact_estimate
-from eddyline.answer.bounds import row_bound, within_rows
+from eddyline.answer.aggregates import exact_estimate, row_bound, within_rows
 from eddyline.answer.distinct_joins.query import answer_distinct_join
 from eddyline.answer.estimate import Estimate, Number, Scalar, show_key
 from eddyline.answer.freshness import Freshness

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eddyline.api.jobs import POSTGRES, logins
-from eddyline.api.pipeline import Pipeline, SparkSettings
+from eddyline.api.jobs import logins
+from eddyline.api.pipeline import POSTGRES, Pipeline, SparkSettings
 from eddyline.errors import PipelineError, StoreError
 from eddyline.ingest.files import lacks_files
 from eddyline.store import Reader

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from eddyline.answer.freshness import Freshness, StreamFreshness
 from eddyline.answer.query import Origin, Since
 from eddyline.errors import CorruptState, WrongRun
+from eddyline.ingest.changes import Tally
 from eddyline.ingest.sections import (
     INPUT_CHECK,
     from_sections,
@@ -22,7 +23,6 @@ from eddyline.ingest.sections import (
     to_sections,
 )
 from eddyline.ingest.snapshot import Snapshot
-from eddyline.ingest.watch import Tally
 from eddyline.plan.layout import KeptSynopsis, Layout, PlannedSample, Stream, as_first_written, layout_hash
 from eddyline.plan.layout_check import check_layout, plan_that_was_read
 from eddyline.plan.show.explain import describe as describe_demand

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from eddyline.answer.explain import gain_of_rebuild
 from eddyline.api.alerts import check_queries
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
-from eddyline.api.pipeline import Pipeline, StreamSource
+from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.api.plan import Plan
 from eddyline.api.run import Run, StartOptions, check_store, start_run
 from eddyline.api.state import State
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 # Checks of a pipeline's sources before Spark starts, which takes half a minute.
 
 
-POSTGRES = "eddyline-postgres"
 FORGETFUL = ("rate", "rate-micro-batch", "rate-per-micro-batch", "socket", POSTGRES)
 """Formats of sources that are followed from now on: they return no row twice, and never all rows at once."""
 
@@ -113,7 +112,7 @@ def logins(pipeline: Pipeline, begun: Collection[str] = ()) -> Iterator[tuple[st
 
 
 def _refused(pipeline: Pipeline, name: str, begun: Collection[str]) -> EddylineError | None:
-    from eddyline.api.sources import run_source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.api.pipeline import run_source  # noqa: PLC0415 - Spark only where it is used
     from eddyline.spark.postgres import check_table_source  # noqa: PLC0415
     from eddyline.sql.schema import parse_schema  # noqa: PLC0415
 
@@ -325,7 +324,7 @@ def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Sta
 
 def _sources(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame | str]":
     """Return a batch frame for each stream of the pipeline, or its path if a plain read of Parquet is asked for."""
-    from eddyline.api.sources import batch_source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.api.pipeline import batch_source  # noqa: PLC0415 - Spark only where it is used
     from eddyline.spark.sources.frames import read_frame  # noqa: PLC0415
 
     return {
@@ -388,7 +387,7 @@ class PreparedRun:
 
     def start(self, spark: "SparkSession") -> Run:
         """Return the run; a stream of files starts when its first file exists."""
-        from eddyline.api.sources import run_source  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.api.pipeline import run_source  # noqa: PLC0415 - Spark only where it is used
         from eddyline.spark.sources.frames import stream_frame  # noqa: PLC0415
 
         begun = _begun(self.store) - set(self.settings.refresh)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from eddyline.api.jobs import FORGETFUL, POSTGRES, check_files
-from eddyline.api.pipeline import Pipeline, StreamSource
+from eddyline.api.jobs import FORGETFUL, check_files
+from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.errors import PipelineError
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
@@ -390,7 +390,7 @@ class _FrameRows:
         return self._answered(taken)
 
     def _answered(self, ask: "Callable[[DataFrame], Any]") -> Any:
-        from eddyline.api.sources import batch_source  # noqa: PLC0415 - Spark only where it is used
+        from eddyline.api.pipeline import batch_source  # noqa: PLC0415 - Spark only where it is used
         from eddyline.spark.causes import SPARK_ERRORS, cause_of  # noqa: PLC0415
         from eddyline.spark.sources.frames import read_frame  # noqa: PLC0415
 

@@ -47,9 +47,10 @@ webhook = "https://example.org/hook"
 
 import re
 import tomllib
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -67,6 +68,12 @@ from eddyline.plan.layout import Layout
 from eddyline.plan.sharing.coalesce import ObjectiveName
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import HashFamily
+
+if TYPE_CHECKING:
+    from eddyline.spark.sources import Source
+
+POSTGRES = "eddyline-postgres"
+"""The format of streams of PostgreSQL tables; `spark/postgres/` reads it."""
 
 
 class StreamSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -307,3 +314,36 @@ def _as_text(stream: str, option: str, value: object) -> str:
 
 def _path(path: str | None, folder: Path) -> str | None:
     return path if path is None or "://" in path else str(folder / path)
+
+
+# The sources of a pipeline file, as the Spark side reads them.
+
+
+def batch_source(pipeline: Pipeline, name: str) -> "Source":
+    """Return the source of a stream that is read once, as it is now."""
+    from eddyline.spark.sources import Source  # noqa: PLC0415 - Spark only where it is used
+
+    given = pipeline.streams[name]
+    return Source(
+        name,
+        given.format,
+        given.path,
+        given.schema,
+        given.changes,
+        given.options,
+        may_lose_rows=given.may_lose_rows,
+    )
+
+
+def run_source(pipeline: Pipeline, name: str, *, resumed: bool) -> "Source":
+    """Return the source of a stream for a run; PostgreSQL sources that name the same slot share it."""
+    given, slots = pipeline.streams[name], [_slot(each) for each in pipeline.streams.values()]
+    is_shared = _slot(given) is not None and slots.count(_slot(given)) > 1
+    options = {"shared": "true", **given.options} if is_shared else given.options
+    return replace(batch_source(pipeline, name), options=options, streaming=not given.batch, resumed=resumed)
+
+
+def _slot(source: StreamSource) -> tuple[str | None, str] | None:
+    """Return the database and slot that a source names, None if it names none."""
+    slot = source.options.get("slot")
+    return None if source.format != POSTGRES or slot is None else (source.options.get("dsn"), slot)

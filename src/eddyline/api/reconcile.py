@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from eddyline.api.jobs import POSTGRES
 from eddyline.api.part_rows import count_table
-from eddyline.api.pipeline import Pipeline, StreamSource
+from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.files import RECURSIVE, is_read, local_path

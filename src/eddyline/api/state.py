@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate, difference_of
-from eddyline.answer.explain import explain_state
-from eddyline.answer.explain_query import as_text, explain_query
+from eddyline.answer.explain import as_text, explain_query, explain_state
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_answer
 from eddyline.answer.lookups import (

@@ -3,7 +3,6 @@
 from eddyline.cli import (  # noqa: F401 - in the order of --help
     asking,
     demo,
-    machine,
     planning,
     running,
     serving,

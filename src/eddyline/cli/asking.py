@@ -17,9 +17,6 @@ from rich.text import Text
 from eddyline.answer.estimate import Estimate, Number, show, show_key
 from eddyline.answer.freshness import plain
 from eddyline.answer.groups.table import SELECTED, Groups
-from eddyline.api.history import as_csv as csv_of_history
-from eddyline.api.history import as_parquet
-from eddyline.api.history import history as make_history
 from eddyline.api.jobs import (
     StoredAnswers,
     build_state,
@@ -32,6 +29,9 @@ from eddyline.api.jobs import (
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.sql import notes_of, result_to_dict
 from eddyline.api.state import State
+from eddyline.api.store_tables import as_csv as csv_of_history
+from eddyline.api.store_tables import as_parquet
+from eddyline.api.store_tables import history as make_history
 from eddyline.cli import console
 from eddyline.cli.console import StorePath, app, err, out, print_error, reports_errors, working
 from eddyline.errors import EddylineError, PipelineError

@@ -16,8 +16,7 @@ from eddyline.cli import console
 from eddyline.cli.asking import answer_table, show_notes
 from eddyline.cli.console import app, err, out, reports_errors, until_stopped, working
 from eddyline.cli.serving import PORT, server_for
-from eddyline.spark.demo_queries import ORDERS, QUERIES, VISITS
-from eddyline.spark.live_demo import LIVE_QUERIES, LiveStreams
+from eddyline.spark.demo import LIVE_QUERIES, ORDERS, QUERIES, VISITS, LiveStreams
 
 _BUDGET, _LIVE_BUDGET = "256 KB", "96 KB"
 
@@ -77,7 +76,7 @@ def _written(folder: Path, rows: int) -> LiveStreams:
 
 
 def _once(spark: Any, folder: Path, budget: str, rows: int) -> None:
-    from eddyline.spark.demo import exact_answers, net_views  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.spark.demo import exact_by_spark, net_views  # noqa: PLC0415 - Spark only where it is used
 
     _written(folder, rows)
     frames = {name: spark.read.parquet(str(folder / name)) for name in ("orders", "visits")}
@@ -85,7 +84,7 @@ def _once(spark: Any, folder: Path, budget: str, rows: int) -> None:
         state = _plan(budget, QUERIES).sketch(spark, frames)
     with working("Spark: the exact answers on the net rows"):
         net_views(frames)
-        exact = {answer.query: answer.value for answer in exact_answers(spark)}
+        exact = {answer.query: answer.value for answer in exact_by_spark(spark)}
     _show(state, exact)
     out.print("The same as a live page: ./scripts/demo --live", highlight=False)
 

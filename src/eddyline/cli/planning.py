@@ -1,4 +1,4 @@
-"""Commands before a run: `init`, `plan`, `analyze` and `size`."""
+"""Commands before a run: `init`, `plan`, `analyze`, `size`, `warm` and `doctor`."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from eddyline.api import doctor as checks
 from eddyline.api.drafts.files import draft_of_files
 from eddyline.api.drafts.pipeline_text import StreamDraft, pipeline_text
 from eddyline.api.drafts.tables import drafts_of_tables, is_dsn, password_free
@@ -19,6 +20,7 @@ from eddyline.api.jobs import check_files, check_one_pass
 from eddyline.api.part_rows import MOST_ROWS, read_part
 from eddyline.api.pipeline import Pipeline, load_pipeline, parse_pipeline
 from eddyline.api.sizing import BUDGETS, SEEDS
+from eddyline.api.warm import warm as warm_kernels
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, app, out, reports_errors, working
@@ -223,3 +225,36 @@ def _with_logins(pipeline: Pipeline, given: list[str]) -> Pipeline:
         for name, source in pipeline.streams.items()
     }
     return msgspec.structs.replace(pipeline, streams=streams)
+
+
+@app.command()
+@reports_errors
+def warm() -> None:
+    """Compile all kernels, so that the first pass does not wait for them: at setup, or when an image is built."""
+    with working("compiling kernels"):
+        warmed = warm_kernels()
+    out.print(f"{warmed.kernels} kernels, {warmed.compiled} of them compiled now, kept in ", end="")
+    out.print(str(warmed.folder), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+@reports_errors
+def doctor(
+    pipeline: Annotated[
+        Path | None, typer.Argument(help="A pipeline file: also check what its sources need.")
+    ] = None,
+    *,
+    folder: Annotated[Path, typer.Option(help="A folder that state would be written to.")] = Path(),
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also start Spark and run a job on its workers: half a minute.")
+    ] = False,
+) -> None:
+    """Check Python, Java, Spark, write access and a pipeline's sources, and say what to do about what is missing."""
+    failed = False
+    loaded = load_pipeline(pipeline) if pipeline is not None else None
+    for check in checks.checks(folder, loaded, start_spark=spark):
+        failed |= not check.fine
+        out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
+        out.print(check.found, markup=False, highlight=False)
+    if failed:
+        raise typer.Exit(1)

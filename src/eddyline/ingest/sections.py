@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CorruptState
+from eddyline.ingest.changes import Tally
 from eddyline.ingest.projection import RosterSpec
 from eddyline.ingest.snapshot import PaneSet, Snapshot
-from eddyline.ingest.watch import Tally
 from eddyline.plan.decide.shapes import code_identifies
 from eddyline.plan.layout import Elements, KeptSynopsis, Layout, PlannedSample, WindowGroup
 from eddyline.plan.layout_check import check_layout, plan_that_was_read

@@ -9,11 +9,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from eddyline.errors import IncompatibleSpecs
+from eddyline.ingest.changes import Tally
 from eddyline.ingest.projection import StreamSpec, stream_spec
 from eddyline.ingest.sample_pass import SamplePass, sketch_dropped, sketch_elements, whole
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import Accumulator, StreamPass
-from eddyline.ingest.watch import Tally
 from eddyline.kernels import doubles
 from eddyline.plan.layout import KeptSynopsis, Layout, WindowGroup
 from eddyline.sample.dictionary import Dictionary

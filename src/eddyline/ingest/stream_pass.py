@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import PipelineError
+from eddyline.ingest.changes import Tally, Watch
 from eddyline.ingest.projection import (
     TIME,
     PaneSpec,
@@ -19,7 +20,6 @@ from eddyline.ingest.projection import (
 )
 from eddyline.ingest.sample_pass import SamplePass
 from eddyline.ingest.sketching import Sketches
-from eddyline.ingest.watch import Tally, Watch
 from eddyline.plan.layout import KeptSynopsis
 from eddyline.sketch.counters import TotalSpec
 from eddyline.sketch.keys import validity

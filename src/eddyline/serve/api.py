@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from eddyline.api.history import as_csv, as_parquet
 from eddyline.api.plan import Plan
 from eddyline.api.state import State
+from eddyline.api.store_tables import as_csv, as_parquet
 from eddyline.errors import CorruptState, EddylineError, FormatVersion, StoreError
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of

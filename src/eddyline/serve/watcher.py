@@ -14,9 +14,8 @@ import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from eddyline.api.history import history_of
 from eddyline.api.sites import SitesFollower
-from eddyline.api.store_tables import Follower, Sighting
+from eddyline.api.store_tables import Follower, Sighting, history_of
 from eddyline.errors import StoreError
 from eddyline.serve.requests import Refused
 from eddyline.serve.view import ExactAnswers, HistoryFile, View, query_texts, view_of

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from eddyline.errors import IncompatibleSpecs, SketchError
-from eddyline.kernels.two_level import two_level_add
+from eddyline.kernels.linear import two_level_add
 from eddyline.sketch.counters import Int64Array, KeyArray, add, check_headroom, subtract
 from eddyline.sketch.keys import parameters
 

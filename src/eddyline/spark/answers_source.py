@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from eddyline.errors import PipelineError
-from eddyline.spark.sources.source import TakesAvailableNow
+from eddyline.spark.sources import TakesAvailableNow
 
 FORMAT = "eddyline"
 _BEFORE_ALL = -1

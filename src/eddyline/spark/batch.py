@@ -2,12 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from eddyline.errors import PipelineError, RowFailure
 from eddyline.ingest.arrow_path import DIRECTLY, referenced
@@ -16,16 +18,15 @@ from eddyline.ingest.projection import StreamSpec
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import StreamPass, projection_of
 from eddyline.plan.layout import Layout, Stream
-from eddyline.spark import marks
+from eddyline.spark import tasks
 from eddyline.spark.causes import SPARK_ERRORS, cause_of, failed_row
 from eddyline.spark.direct.files import Doubt
 from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
 from eddyline.spark.projection import project_frame
-from eddyline.spark.schema import unmeasured_batches
 from eddyline.spark.session import check_zone
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.frames import read_frame
-from eddyline.spark.sources.source import Source
 from eddyline.spark.tasks import CHUNK_WORDS, DDL, Merger, encode_spec, from_batches, merge_task, sketch_task
 from eddyline.store.filesystem import without_secrets
 
@@ -65,7 +66,7 @@ def in_few_tasks(frame: DataFrame, nbytes: int, cores: int) -> DataFrame:
 
     Frames with tombstones stay as they are: the first record of a partition must stay the first of its task.
     """
-    if marks.MARK in frame.columns:
+    if tasks.MARK in frame.columns:
         return frame
     return frame.coalesce(cores * tasks_per_core(nbytes))
 
@@ -219,3 +220,40 @@ def _merged(name: str, spec: StreamSpec, partials: DataFrame, cores: int) -> Mer
     for row in from_batches(collected.to_batches()):
         merger.take(*row)
     return merger
+
+
+# How rows leave the JVM: in Arrow batches that are limited by their rows and not measured in bytes.
+#
+# Before every row Spark asks each column of the batch for its bytes, to end it before `maxBytesPerBatch`.
+# Of a pass through the JVM that takes more than half of the time (benchmarks/pass.py), unless the limit is
+# the largest integer, for which Spark does not ask.
+
+
+_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_NO_LIMIT = str((1 << 31) - 1)
+BATCH_ROWS = 4096
+"""Rows of a batch; from 1,000 to a million they take the same time. A piece of a state is a row of up to 64 KB."""
+_NARROW = (st.NumericType, st.BooleanType, st.DateType, st.TimestampType, st.TimestampNTZType)
+
+
+@contextmanager
+def unmeasured_batches(rows: DataFrame) -> Iterator[None]:
+    """Limit the batches of a frame's session by rows alone while something runs, where the frame is all of numbers.
+
+    A row with a text may be of any size: there the session's own limits stay. So they do where they have no bytes in
+    them, because another pass of the session is under way or its user has said so.
+    """
+    conf = rows.sparkSession.conf
+    before = {name: str(conf.get(name)) for name in (_ROWS, _BYTES)}
+    narrow = all(isinstance(field.dataType, _NARROW) for field in rows.schema.fields)
+    if not narrow or before[_BYTES].removesuffix("b") == _NO_LIMIT:
+        yield
+        return
+    try:
+        conf.set(_ROWS, str(BATCH_ROWS))
+        conf.set(_BYTES, _NO_LIMIT)
+        yield
+    finally:
+        for name, value in before.items():
+            conf.set(name, value)

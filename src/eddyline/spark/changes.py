@@ -1,5 +1,6 @@
 """Change rows on frames: every format becomes the declared columns, a weight, and what could not be read."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -7,21 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType
 
-from eddyline.errors import ChangeError
+from eddyline.errors import ChangeError, PipelineError
 from eddyline.ingest.changes import CORRUPT, DEBEZIUM_OPS, UNREADABLE, ChangeFormat, change_format
 from eddyline.ingest.debezium import NOT_SENT, REPLICA_IDENTITY, UNAVAILABLE, EnvelopeReader
 from eddyline.plan.layout import Stream
-from eddyline.spark.marks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
-from eddyline.spark.schema import declared_columns, from_spark
 from eddyline.spark.session import zone_of
+from eddyline.spark.tasks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
 from eddyline.sql.times import zone_info
+from eddyline.types import SqlType
 
 # Debezium envelopes on frames: as structs (op, before, after), or as the JSON text of Kafka records.
 #
-# The text is in a column `value` (string or binary), the record's key in a column `key`. `ingest.envelopes`
+# The text is in a column `value` (string or binary), the record's key in a column `key`. `ingest.debezium`
 # parses it in Python tasks, because the schema that comes with a value defines its meaning. A NULL
-# value is a tombstone; `spark.schema` has the rule for it.
+# value is a tombstone; `spark.tasks` has the rule for it.
 
 
 _LARGE = ("string", "binary")
@@ -172,3 +174,49 @@ def _weight(stream: Stream, frame: DataFrame, form: ChangeFormat) -> Column:
             f"{frame.schema[form.column].dataType.simpleString()}, not an integer."
         )
     return column.cast("bigint")
+
+
+# Frames against declared schemas.
+
+
+_SIMPLE = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date")
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def from_spark(kind: DataType) -> SqlType | None:
+    """Return the SQL type of a Spark type, or None where eddyline has none."""
+    name = kind.simpleString()
+    if match := _DECIMAL.fullmatch(name):
+        return SqlType("decimal", int(match[1]), int(match[2]))
+    if re.fullmatch(r"(var)?char\(\d+\)", name):
+        return SqlType("string")
+    return SqlType(name) if name in (*_SIMPLE, "timestamp", "timestamp_ntz") else None  # type: ignore[arg-type]
+
+
+def declared_columns(
+    stream: Stream, frame: DataFrame, names: Sequence[str], prefix: str = ""
+) -> list[Column]:
+    """Return the named columns of a frame in their declared types, or raise PipelineError.
+
+    prefix: the struct that holds the columns (`before.`), where they are not the frame's own.
+    """
+    schema = frame.select(f"{prefix}*").schema if prefix else frame.schema
+    declared = {column.name: column for column in stream.columns}
+    columns = []
+    for name in names:
+        found = [field for field in schema.fields if field.name.lower() == name.lower()]
+        if len(found) != 1:
+            number = f"{len(found)} columns" if found else "no column"
+            raise PipelineError(
+                f"stream {stream.name!r}: the frame has {number} {prefix + name!r}, in upper or lower case; it has "
+                f"{', '.join(f.name for f in schema.fields)}."
+            )
+        field = found[0]
+        kind, wanted = from_spark(field.dataType), declared[name].type
+        if kind is None or not kind.widens_to(wanted):
+            raise PipelineError(
+                f"stream {stream.name!r}: column {name!r} is declared {wanted} and the frame has "
+                f"{field.dataType.simpleString()}: cast it in the frame or declare it as it is."
+            )
+        columns.append(sf.col(f"{prefix}`{field.name}`").cast(str(wanted)).alias(name))
+    return columns

@@ -22,9 +22,9 @@ from eddyline.ingest.projection import (
     part_name,
 )
 from eddyline.plan.layout import Stream
-from eddyline.spark import changes, marks
+from eddyline.spark import changes, tasks
 from eddyline.spark.causes import cause_of
-from eddyline.spark.schema import from_spark
+from eddyline.spark.changes import from_spark
 from eddyline.sql.expressions import may_fail, safe_first
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
@@ -48,11 +48,11 @@ def project_frame(stream: Stream, frame: DataFrame, projection: Projection) -> D
     if projection.event_time is not None:
         columns.append(_micros(stream, projection.event_time).alias(TIME))
     if changes.may_be_bad(stream, frame):
-        columns.append(sf.col(marks.BAD))
-    if marks.MARK in rows.columns:
-        columns += [sf.col(marks.MARK), sf.col(marks.MARK_KEY)]
+        columns.append(sf.col(tasks.BAD))
+    if tasks.MARK in rows.columns:
+        columns += [sf.col(tasks.MARK), sf.col(tasks.MARK_KEY)]
     if change_format(stream.name, stream.changes).form != "insert" or not columns:
-        columns.append(sf.col(marks.WEIGHT).alias(WEIGHT))
+        columns.append(sf.col(tasks.WEIGHT).alias(WEIGHT))
     return rows.select(*columns)
 
 

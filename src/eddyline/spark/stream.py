@@ -15,8 +15,7 @@ from eddyline.plan.layout import Stream
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import decode_changes
 from eddyline.spark.checkpoint import AwaitedFrame, Checkpoint, NoFileYet, folder_of, names_in
-from eddyline.spark.marks import BAD, MARK, MARK_KEY
-from eddyline.spark.tasks import dead_letter_task
+from eddyline.spark.tasks import BAD, MARK, MARK_KEY, dead_letter_task
 from eddyline.store import Batch
 
 if TYPE_CHECKING:

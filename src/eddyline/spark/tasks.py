@@ -4,6 +4,7 @@ import re
 import secrets
 import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -14,20 +15,59 @@ import pyarrow.compute as pc
 
 from eddyline import errors
 from eddyline.errors import EddylineError
-from eddyline.ingest.changes import SHOWN_ROWS
+from eddyline.ingest.changes import SHOWN_ROWS, Tally
 from eddyline.ingest.projection import TIME, SampleTask, StreamSpec
 from eddyline.ingest.sections import decode_sample, encode_sample
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import Accumulator, StreamPass
-from eddyline.ingest.watch import Tally
 from eddyline.plan.layout import KeptSynopsis
 from eddyline.sample.labels import KeyLabels
 from eddyline.sketch import candidates
 from eddyline.sketch.counters import Int64Array
-from eddyline.spark.marks import BAD, Last, drop_tombstones
 
 if TYPE_CHECKING:
     from eddyline.ingest.sample_pass import SamplePass
+
+
+# Columns that are added to a stream's own, from decoding changes to the tasks.
+
+
+WEIGHT = "__eddyline_weight"
+BAD = "__eddyline_bad"
+"""Why a row cannot be read and the row, as JSON; NULL for a row that can."""
+
+MARK = "__eddyline_mark"
+MARK_KEY = "__eddyline_mark_key"
+OTHER, DELETE, TOMBSTONE = 0, 1, 2
+
+
+# Tombstones: the NULL values that Kafka needs after a delete, and that carry nothing.
+#
+# The rule, which each task can apply to the records in their order: a NULL value is a tombstone if the
+# record just before it is the delete of the same key, or if the task has seen no record yet (the delete
+# ended the micro-batch or the split before). Any other NULL value is refused: it would be a delete without
+# its row.
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last record of a task so far."""
+
+    mark: int
+    key: int
+
+
+def drop_tombstones(table: pa.Table, last: Last | None) -> tuple[pa.Table, Last | None]:
+    """Return the table without its tombstones, and its last record; NULL values to refuse stay in it."""
+    if MARK not in table.column_names or table.num_rows == 0:
+        return table, last
+    marks = table.column(MARK).to_numpy()
+    keys = table.column(MARK_KEY).to_numpy()
+    before_marks = np.concatenate([[DELETE if last is None else last.mark], marks[:-1]])
+    before_keys = np.concatenate([[keys[0] if last is None else last.key], keys[:-1]])
+    tombstones = (marks == TOMBSTONE) & (before_marks == DELETE) & (before_keys == keys)
+    left = table.filter(pa.array(~tombstones)) if tombstones.any() else table
+    return left, Last(int(marks[-1]), int(keys[-1]))
 
 
 # Encoding of blocks of counters between tasks: only what was touched, in as few bytes as its numbers need.

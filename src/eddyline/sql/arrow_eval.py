@@ -24,9 +24,8 @@ from eddyline.sql.arrow_values import (
     to_arrow,
     whole_quotient,
 )
-from eddyline.sql.expressions import Source, can_fail, fragment, row_failure
+from eddyline.sql.expressions import MOST_PARSED, Source, can_fail, fragment, remembers_texts, row_failure
 from eddyline.sql.schema import sql_type
-from eddyline.sql.text_cache import MOST_PARSED, remembers_texts
 from eddyline.sql.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
 from eddyline.sql.typing import (
     as_decimal,

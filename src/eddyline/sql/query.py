@@ -5,9 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from eddyline.aggregates.catalog import moment_named, value_aggregate_named
+from eddyline.aggregates.catalog import ValueAggregate, moment_named, value_aggregate_named
 from eddyline.aggregates.moments import Moment
-from eddyline.aggregates.values import ValueAggregate
 from eddyline.types import SqlType
 
 

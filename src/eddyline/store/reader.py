@@ -10,8 +10,7 @@ import msgspec
 
 from eddyline.errors import CorruptState, FormatVersion, StoreError
 from eddyline.sketch import codec
-from eddyline.store.disk import Unread
-from eddyline.store.filesystem import ArrowFiles, Files, LocalFiles, Where, at_most, open_files
+from eddyline.store.filesystem import ArrowFiles, Files, LocalFiles, Unread, Where, at_most, open_files
 from eddyline.store.layout import (
     CURRENT,
     NEWEST,

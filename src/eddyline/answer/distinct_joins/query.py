@@ -7,10 +7,9 @@ import numpy as np
 
 from eddyline.answer import notes
 from eddyline.answer.distinct_joins.document import EPSILON, Composed, document_pairs_count
-from eddyline.answer.distinct_joins.followed import count_followed
+from eddyline.answer.distinct_joins.followed import PairCount, count_followed
 from eddyline.answer.distinct_joins.reading import join_distinct
 from eddyline.answer.distinct_joins.samples import MOST_PAIRS, SketchedSide
-from eddyline.answer.distinct_joins.witnesses import PairCount
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.joins.missing import missing_of, relation_gaps, unseen_join
 from eddyline.answer.joins.sampled import held_join, in_second_stage

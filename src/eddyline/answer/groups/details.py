@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.answer import notes
-from eddyline.answer.bounds import row_bound
+from eddyline.answer.aggregates import row_bound
 from eddyline.answer.estimate import Estimate, Number, Scalar
 from eddyline.answer.groups.columns import Value, not_known
 from eddyline.answer.groups.entries import Asked, hidden_in_groups

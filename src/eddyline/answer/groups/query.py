@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from eddyline.aggregates.moments import Moment
 from eddyline.answer import notes
 from eddyline.answer.ad_hoc import with_derived
-from eddyline.answer.aggregates import ROUNDED, estimate_of, exact_estimate, unit_of
-from eddyline.answer.bounds import row_bound, within_rows
+from eddyline.answer.aggregates import ROUNDED, estimate_of, exact_estimate, row_bound, unit_of, within_rows
 from eddyline.answer.estimate import Estimate, may_be_cut_off, most_rows, widened
 from eddyline.answer.groups.columns import (
     Answered,

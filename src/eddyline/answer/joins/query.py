@@ -8,8 +8,7 @@ from eddyline.answer.aggregates import estimate_of, exact_estimate, unit_of, wei
 from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.late import read_late_join
-from eddyline.answer.joins.quantities import read_quantities, sides_of
-from eddyline.answer.joins.ratio import aggregate_of
+from eddyline.answer.joins.quantities import aggregate_of, read_quantities, sides_of
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.sampled import held_join, missed_rows
 from eddyline.answer.joins.two_way import RowEstimates

@@ -16,8 +16,7 @@ import numpy as np
 from eddyline.aggregates.catalog import moment_named
 from eddyline.aggregates.moments import Moment, Quotient
 from eddyline.answer.interval import Interval, half_width_of_both
-from eddyline.answer.joins.quantities import whole_numbers
-from eddyline.answer.joins.ratio import combination
+from eddyline.answer.joins.quantities import combination, whole_numbers
 from eddyline.answer.joins.sampled import Totals, read_sample_join, within_certain
 from eddyline.answer.joins.sampled_ratios import (
     CANCELLED,

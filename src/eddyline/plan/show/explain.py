@@ -19,7 +19,7 @@ from eddyline.plan.layout import (
     SketchedQuantity,
     WindowGroup,
 )
-from eddyline.plan.show.sharing import Sharing, holds_of, readers_of, sharing_of
+from eddyline.plan.show.picture import Sharing, holds_of, readers_of, sharing_of
 from eddyline.plan.statistics import held_of
 from eddyline.sample.spec import DictionarySpec
 from eddyline.sketch.counters import TotalSpec

@@ -1,20 +1,23 @@
-"""Parquet files of a path: their types as Spark reads them, how tasks share them, and why not to scan directly."""
+"""Parquet files of a path: their types as Spark reads them, filters, how tasks share them, and why not to scan them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from eddyline.errors import EddylineError, PipelineError, StoreError
+from eddyline.ingest.arrow_path import decoded
+from eddyline.sql.arrow_eval import evaluate
+from eddyline.sql.arrow_values import to_arrow
+from eddyline.sql.expressions import columns_of
+from eddyline.sql.frame_conditions import read_conjuncts
 from eddyline.store.filesystem import Place, open_filesystem
-from eddyline.types import SqlType
-
-# Why a stream is not scanned directly.
-
+from eddyline.types import Column, SqlType
 
 READ_ERRORS = (OSError, ValueError, KeyError, pa.ArrowException, EddylineError)
 """The errors that opening, reading and evaluating a file can raise."""
@@ -252,3 +255,49 @@ def check_calendar(metadata: pq.FileMetaData, names: set[str], *, ours: bool) ->
         version < _SINCE_96 or _LEGACY_96 in logical
     ):
         raise Doubt("a file may hold times of 96 bits of the old calendar")
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Conditions that a row has to meet, all of them.
+
+    columns: the column of the files for each name in the conditions. types: of the names. timezone: in which times
+    are compared with texts.
+    """
+
+    conjuncts: tuple[str, ...]
+    columns: dict[str, str]
+    types: dict[str, SqlType]
+    timezone: str
+
+    @property
+    def schema(self) -> tuple[Column, ...]:
+        """The names in the conditions as columns."""
+        return tuple(Column(name, kind) for name, kind in self.types.items())
+
+    def passing(self, columns: Mapping[str, pa.Array]) -> pa.Array:
+        """Return which rows pass; columns: of the files, by name. Raise Doubt where a condition fails on a row."""
+        table = pa.table(
+            {
+                name: decoded(pa.chunked_array([columns[of]])).cast(to_arrow(self.types[name]))
+                for name, of in self.columns.items()
+            }
+        )
+        passing: pa.ChunkedArray | None = None
+        for conjunct in self.conjuncts:
+            try:
+                met = evaluate(conjunct, table, self.schema, self.timezone)
+            except PipelineError:
+                raise Doubt(f"the filter {conjunct!r} can only be evaluated by Spark") from None
+            passing = met if passing is None else pc.and_(passing, met)
+        return pc.fill_null(passing, False).combine_chunks()
+
+
+def read_filter(written: str, columns: dict[str, str], types: dict[str, SqlType], timezone: str) -> Filter:
+    """Return the filter of a condition that Spark wrote, or raise Doubt where Arrow may see it otherwise."""
+    conjuncts = read_conjuncts(written)
+    named = {name for conjunct in conjuncts or () for name in columns_of(conjunct)}
+    if conjuncts is None or not named or named != set(columns):
+        raise Doubt(f"the filter {written!r} can only be evaluated by Spark")
+    made = Filter(conjuncts, columns, types, timezone)
+    made.passing({of: pa.array([], to_arrow(types[name])) for name, of in columns.items()})
+    return made

@@ -12,7 +12,7 @@ from eddyline.errors import PipelineError
 from eddyline.spark.postgres.messages import CHANGE, Change, Transactions, batches
 from eddyline.spark.postgres.server import FORMAT, TableLog
 from eddyline.spark.postgres.standing import Offset, Standing, check_offset
-from eddyline.spark.sources.source import TakesAvailableNow
+from eddyline.spark.sources import TakesAvailableNow
 
 # The rows that a table held at the place where its slot stands, read at any later moment.
 #

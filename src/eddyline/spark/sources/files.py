@@ -12,7 +12,7 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import CORRUPT
 from eddyline.ingest.files import json_fields
 from eddyline.spark.causes import SPARK_ERRORS
-from eddyline.spark.sources.source import Source
+from eddyline.spark.sources import Source
 
 # Decimals of CSV and JSON are read with all their digits, so that one which its column would round is
 # reported instead.

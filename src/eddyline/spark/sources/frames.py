@@ -9,12 +9,12 @@ from eddyline.ingest.files import FILE_FORMATS, lacks_files
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.checkpoint import AwaitedFrame, NoFileYet
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.connectors import connector_of
 from eddyline.spark.sources.files import file_rows
 from eddyline.spark.sources.kafka import FORMAT as KAFKA
 from eddyline.spark.sources.kafka import topic_rows
 from eddyline.spark.sources.lakes import LAKES, table_rows
-from eddyline.spark.sources.source import Source
 from eddyline.sql.schema import as_ddl, parse_schema
 
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")

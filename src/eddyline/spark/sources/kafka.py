@@ -17,8 +17,8 @@ from pyspark.sql import functions as sf
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import CORRUPT
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
+from eddyline.spark.sources import Source
 from eddyline.spark.sources.files import refuse_rounding, with_all_digits
-from eddyline.spark.sources.source import Source
 
 FORMAT = "kafka"
 _SUBSCRIPTIONS = ("subscribe", "subscribepattern", "assign")

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
-from eddyline.spark.sources.source import Source
+from eddyline.spark.sources import Source
 
 DELTA, ICEBERG = "delta", "iceberg"
 LAKES = (DELTA, ICEBERG)

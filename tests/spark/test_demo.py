@@ -13,7 +13,7 @@ import duckdb
 import httpx
 import pytest
 
-from eddyline.spark.live_demo import LIVE_QUERIES, LiveStreams
+from eddyline.spark.demo import LIVE_QUERIES, LiveStreams
 from tests.serve.browser import Page, browser, needs_chromium
 from tests.serve.waiting import until
 

@@ -12,7 +12,7 @@ from eddyline.sql import expressions as compose
 from eddyline.sql import expressions as failing
 from eddyline.sql import expressions as nulls
 from eddyline.sql import frame_conditions as ranges
-from eddyline.sql.text_cache import MOST_CHARACTERS, MOST_PARSED, TextCache
+from eddyline.sql.expressions import MOST_CHARACTERS, MOST_PARSED, TextCache
 from tests.data.moving_store import orders, plan
 
 CACHES = [
