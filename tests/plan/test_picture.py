@@ -75,3 +75,15 @@ def test_text_and_json_show_weights_sizes_and_components(plan):
     assert {name for each in sharing["components"] for name in each["queries"]} == {"reach", "paths", "back"}
     assert [each["why"] for each in sharing["apart"]] == [each.why for each in sharing_of(plan.layout).apart]
     assert "component 1: " in plan.explain()
+
+
+def test_a_join_that_was_added_to_a_running_plan_is_drawn_without_slots():
+    made = el.Workload(budget="100 KB", seed=1)
+    for name, schema in STREAMS.items():
+        made.stream(name, schema)
+    before = made.query("reach", QUERIES["reach"]).plan()
+    added = made.query("again", QUERIES["reach"].lower()).plan(keep=before)
+    assert [each.ad_hoc for each in added.layout.queries] == [True, False]
+    lines = added.explain("mermaid").splitlines()
+    assert any('subgraph q0["again' in line for line in lines)
+    assert sum("---|" in line for line in lines) == 1

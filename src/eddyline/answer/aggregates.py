@@ -19,7 +19,6 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, Measure, PlannedQuery
 from eddyline.sql.query import (
     AnyQuery,
-    GroupQuery,
     JoinDistinctQuery,
     Query,
     SetExpression,
@@ -141,8 +140,7 @@ _DECIDING = {"semi", "anti", "not in"}
 
 def row_bound(snapshot: Snapshot, query: AnyQuery) -> float:
     """Return how many rows or distinct values a query can count at most; infinite after deletes of unseen rows."""
-    members = query.members if isinstance(query, SetQuery) else query.relations
-    streams = {each.stream for each in members}
+    streams = set(query.streams)
     if any(noted_deletes(snapshot, stream) is not None for stream in streams):
         return inf
     rows = {stream: _rows(snapshot, stream) for stream in streams}
@@ -151,7 +149,7 @@ def row_bound(snapshot: Snapshot, query: AnyQuery) -> float:
     if isinstance(query, JoinDistinctQuery) and query.form == "semi":
         return rows[query.relations[0].stream]
     roles: list[set[str]] = [set() for _ in query.relations]
-    for link in () if isinstance(query, JoinDistinctQuery) else query.links:
+    for link in query.links:
         for member in link.members:
             roles[member.relation].add(member.role)
     most = prod(_most(rows[each.stream], mine) for each, mine in zip(query.relations, roles, strict=True))
@@ -183,15 +181,7 @@ def _most_values(expression: SetExpression, rows: list[float]) -> float:
 
 def within_rows(query: AnyQuery, estimate: Estimate, most: float) -> Estimate:
     """Return an estimate limited to `most` if it counts rows or values; most: as `row_bound` returns it."""
-    counts = isinstance(query, SetQuery | JoinDistinctQuery) or (
-        isinstance(query, Query) and query.aggregate.moment.is_count
-    )
-    if (
-        not counts
-        or estimate.exact
-        or not isinstance(estimate.value, Number)
-        or isinstance(query, GroupQuery)
-    ):
+    if not query.is_count or estimate.exact or not isinstance(estimate.value, Number):
         return estimate
     if not isinstance(estimate.high, Number) or estimate.high <= most:
         return estimate

@@ -55,7 +55,7 @@ def statistics_of(snapshot: Snapshot) -> Statistics:
     sizes = {
         query_name(planned.query): dict(_sizes(snapshot, planned))
         for planned in snapshot.layout.queries
-        if isinstance(planned.query, Query) and planned.query.links and not planned.ad_hoc
+        if planned.query.is_scalar and planned.query.links and not planned.ad_hoc
     }
     rows = {stream.name: totals[Demand(stream.name, "total")] for stream in snapshot.layout.streams}
     return Statistics(relations, sizes, rows, histograms)

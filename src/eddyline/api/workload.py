@@ -49,7 +49,7 @@ from eddyline.sketch.keys import HASH_FAMILIES, HashFamily
 from eddyline.sql.derived import derived_columns
 from eddyline.sql.expressions import names_in
 from eddyline.sql.parse import parse_query
-from eddyline.sql.query import AnyQuery, Query, is_for_samples_alone
+from eddyline.sql.query import AnyQuery
 from eddyline.sql.schema import NAME, DeclaredKeys, parse_keys
 from eddyline.sql.times import machine_zone, normal_zone
 
@@ -199,7 +199,7 @@ class Workload:
             raise type(error)(f"query {name!r}: {error}") from error
         if not (isfinite(weight) and weight > 0):
             raise PlanError(f"query {name!r}: weight={weight} is not a positive number.")
-        if is_for_samples_alone(parsed) and not self._settings.samples:
+        if parsed.needs_sample and not self._settings.samples:
             raise PlanError(f"query {name!r}: {SAMPLES_ALONE}")
         chosen = self._method_of(name, parsed, method)
         given = self._guarantee_of(name, parsed, chosen, guarantee)
@@ -226,12 +226,12 @@ class Workload:
 
     def _method_of(self, name: str, query: AnyQuery, method: Method | None) -> Method:
         """Return the method of a query, or raise PlanError if the requested one has no effect on it."""
-        if method is None and isinstance(query, Query) and not query.links:
+        if method is None and query.is_total:
             return DEFAULT_METHOD  # exact counters, whatever the workload's method is
         chosen, known = method or self._method, methods_of(query)
         if chosen in known:
             return chosen
-        reason = SAMPLES_ALONE if is_for_samples_alone(query) else f"its methods are {', '.join(known)}."
+        reason = SAMPLES_ALONE if query.needs_sample else f"its methods are {', '.join(known)}."
         where = "" if method is not None else f": name one of its own, such as method={DEFAULT_METHOD!r}"
         raise PlanError(f"query {name!r}: method={chosen!r} has no effect on it{where}; {reason}")
 
@@ -258,7 +258,7 @@ class Workload:
     ) -> tuple[float, float] | None:
         """Return the guarantee that a query's sketches are sized for; None for exact counters or without one."""
         given = self._guarantee if guarantee is None else checked_guarantee(guarantee)
-        if given is None or (isinstance(query, Query) and not query.links):
+        if given is None or (query.is_total):
             return None
         if self._settings.samples or self._settings.hash != "poly4":
             raise PlanError(

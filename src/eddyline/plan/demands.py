@@ -25,7 +25,6 @@ from eddyline.sql.query import (
     Key,
     Query,
     SetQuery,
-    is_for_samples_alone,
 )
 
 Method = Literal["skimmed", "hash", "agms", "document", "document-copies"]
@@ -78,8 +77,7 @@ class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, in order."""
-        parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
-        return tuple(sorted({part.stream for part in parts}))
+        return tuple(sorted(set(self.query.streams)))
 
     @property
     def details(self) -> tuple["WorkloadQuery", ...]:
@@ -94,7 +92,7 @@ class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def quantities(self) -> Quantities:
         """What the query needs to be kept, before any decision: hash slots 0, 1, 2, ..., and no parts."""
-        slots = tuple(range(len(self.query.links))) if isinstance(self.query, Query) else ()
+        slots = tuple(range(len(self.query.links)))
         return quantities_of(self.query, self.method, Decision(slots))
 
     @cached_property
@@ -133,7 +131,7 @@ def quantities_of(query: AnyQuery, method: Method, decision: Decision) -> Quanti
     if isinstance(query, JoinDistinctQuery):
         sides = document_pairs(query) if method in _SYNOPSES else pair_demands(query)
         return {"pairs": QuantityDemands(sides, (sides,))}
-    if isinstance(query, GroupQuery) or is_for_samples_alone(query):
+    if isinstance(query, GroupQuery) or query.needs_sample:
         return {}
     sums = query.aggregate.moment.sketched_sums(joined=bool(query.links))
     return {name: _quantity(query, method, powers, decision) for name, powers in sums.items()}
@@ -198,11 +196,11 @@ def _join_kind(query: Query, method: Method) -> SynopsisKind:
 
 def methods_of(query: AnyQuery) -> tuple[Method, ...]:
     """Return the methods that have an effect on a query, the default one first."""
-    if isinstance(query, SetQuery):
+    if query.kind == "set":
         return (DEFAULT_METHOD, "document", "document-copies")
-    if isinstance(query, JoinDistinctQuery):
+    if query.kind == "pairs":
         return (DEFAULT_METHOD, "document")
-    if isinstance(query, GroupQuery) or is_for_samples_alone(query) or not query.links:
+    if query.needs_sample or not query.links:
         return (DEFAULT_METHOD,)
     return (DEFAULT_METHOD, "hash", "agms", "document")
 
@@ -265,7 +263,7 @@ def _demand(query: Query, index: int, kind: SynopsisKind, powers: Powers, slots:
     )
 
 
-def _keys(query: Query, relation: int) -> list[tuple[int, Key]]:
+def _keys(query: AnyQuery, relation: int) -> list[tuple[int, Key]]:
     """Return (link, key) for each link of a relation."""
     return [
         (i, member.key)
@@ -288,6 +286,6 @@ def _place(query: Query, link: int, relation: int, slot: int) -> Place:
     return Place(slot, member, len(members)) if member > 0 else Place(slot)
 
 
-def links_of(query: Query, relation: int) -> tuple[int, ...]:
+def links_of(query: AnyQuery, relation: int) -> tuple[int, ...]:
     """Return the links of a relation in the order of the keys of its demand."""
     return tuple(link for link, _ in sorted(_keys(query, relation), key=lambda met: met[1]))

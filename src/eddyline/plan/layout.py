@@ -17,7 +17,7 @@ from eddyline.kernels import doubles
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
-from eddyline.sql.query import AnyQuery, Expression, Key, SetQuery
+from eddyline.sql.query import AnyQuery, Expression, Key
 from eddyline.types import Column, DerivedColumn
 
 SKETCHED_DIGITS = 3
@@ -400,8 +400,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
-        parts = self.query.members if isinstance(self.query, SetQuery) else self.query.relations
-        return tuple(dict.fromkeys(part.stream for part in parts))
+        return tuple(dict.fromkeys(self.query.streams))
 
     @property
     def ids(self) -> tuple[str, ...]:

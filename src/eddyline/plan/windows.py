@@ -16,7 +16,6 @@ from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, Layout, PlannedSample, Stream, Window, WindowGroup
 from eddyline.plan.size.specs import OverBudget, PlanSettings, least_words
 from eddyline.plan.statistics import PlanningInputs
-from eddyline.sql.query import GroupQuery, Query, is_for_samples_alone
 
 # A window is a whole number of panes, each with its own synopses. The window's synopses are the sum of those
 # of its panes, because they are linear; a pane that no window reaches any more is dropped. One more pane
@@ -141,11 +140,7 @@ def _totals(asked: Sequence[WorkloadQuery]) -> set[Demand]:
 def _parts(asked: Iterable[WorkloadQuery]) -> int:
     """Return the number of budget parts of some queries: one per sketch, or per relation with samples alone."""
     queries = list(asked)
-    held = sum(
-        len(each.query.relations)
-        for each in queries
-        if isinstance(each.query, Query | GroupQuery) and is_for_samples_alone(each.query)
-    )
+    held = sum(len(each.query.relations) for each in queries if each.query.needs_sample)
     return held + sum(demand.kind != "total" for demand in _all_demands(queries))
 
 

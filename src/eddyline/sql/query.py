@@ -108,13 +108,140 @@ class Aggregate(msgspec.Struct, frozen=True):
         return moment_named(self.function)
 
 
-class Query(msgspec.Struct, frozen=True, tag="join"):
-    """An aggregate over an acyclic equi-join, or over one relation."""
+class BaseQuery(msgspec.Struct, frozen=True):
+    """A query of any kind, and what the rest of the package asks of it. Properties are those of a distinct count."""
 
     text: str
+
+    @property
+    def relations(self) -> "tuple[Relation | SetMember, ...]":
+        """The relations of FROM, or the SELECTs of a set expression."""
+        raise NotImplementedError
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each relation."""
+        return tuple(each.stream for each in self.relations)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Where relations meet."""
+        return ()
+
+    @property
+    def groups(self) -> "tuple[GroupColumn, ...]":
+        """The columns of GROUP BY."""
+        return ()
+
+    @property
+    def aggregates(self) -> "tuple[NamedAggregate, ...]":
+        """The aggregates of joined rows."""
+        return ()
+
+    @property
+    def details(self) -> "tuple[Detail, ...]":
+        """The aggregates that need the single values of a group."""
+        return ()
+
+    @property
+    def formulas(self) -> "tuple[NamedFormula, ...]":
+        """What is computed from aggregates and details."""
+        return ()
+
+    @property
+    def conditions(self) -> "tuple[CrossCondition, ...]":
+        """The conditions on joined rows besides the links."""
+        return ()
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The names of the columns of its table."""
+        return ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of its aggregates, and of formulas of them."""
+        return ()
+
+    @property
+    def kind(self) -> str:
+        """How stream samples read it: see `sample.spec.Shape`."""
+        raise NotImplementedError
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one aggregate, whose answer is one estimate."""
+        return False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its answer is a table, or comes from one: groups, several aggregates, formulas, conditions."""
+        return False
+
+    @property
+    def is_total(self) -> bool:
+        """Whether exact totals answer it: one aggregate over one relation."""
+        return self.is_scalar and not self.links
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether it counts distinct values."""
+        return True
+
+    @property
+    def is_count(self) -> bool:
+        """Whether its answer is one number, of rows or of values."""
+        return self.is_distinct
+
+    @property
+    def needs_sample(self) -> bool:
+        """Whether no sketch answers it."""
+        return False
+
+    @property
+    def needs_single_links(self) -> bool:
+        """Whether a sample answers it only where no column is in two links: it has groups, or conditions."""
+        return bool(self.groups or self.conditions)
+
+
+class Query(BaseQuery, frozen=True, tag="join"):
+    """An aggregate over an acyclic equi-join, or over one relation."""
+
     aggregate: Aggregate
     relations: tuple[Relation, ...]
     links: tuple[Link, ...] = ()
+
+    @property
+    def aggregates(self) -> "tuple[NamedAggregate, ...]":
+        """Its aggregate, which has no name."""
+        return (NamedAggregate("", self.aggregate),)
+
+    @property
+    def kind(self) -> str:
+        """How stream samples read it."""
+        return "join" if self.aggregate.moment.is_sum else "ratio"
+
+    @property
+    def is_scalar(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def is_distinct(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it counts rows."""
+        return self.aggregate.moment.is_count
+
+    @property
+    def needs_sample(self) -> bool:
+        """Whether no sketch answers it: outer, semi and anti joins, and joins whose sums no sketch provides."""
+        if self.links and not self.aggregate.moment.is_sketched:
+            return True
+        return any(member.role != "inner" for link in self.links for member in link.members)
 
 
 class SetMember(msgspec.Struct, frozen=True):
@@ -142,29 +269,47 @@ class SetNode(msgspec.Struct, frozen=True, tag="node"):
 SetExpression = SetLeaf | SetNode
 
 
-class SetQuery(msgspec.Struct, frozen=True, tag="set"):
+class SetQuery(BaseQuery, frozen=True, tag="set"):
     """The number of distinct elements of a set expression over members; one member is COUNT(DISTINCT)."""
 
-    text: str
     members: tuple[SetMember, ...]
     expression: SetExpression
+
+    @property
+    def relations(self) -> tuple[SetMember, ...]:
+        """The members."""
+        return self.members
+
+    @property
+    def kind(self) -> str:
+        """How stream samples read it."""
+        return "set"
 
 
 ProjectionForm = Literal["two-sided", "semi", "full"]
 
 
-class JoinDistinctQuery(msgspec.Struct, frozen=True, tag="join-distinct"):
+class JoinDistinctQuery(BaseQuery, frozen=True, tag="join-distinct"):
     """The number of distinct values over an equi-join of two relations, projected from either side.
 
     form "semi" counts the left side alone: its right key is the join key.
     """
 
-    text: str
     form: ProjectionForm
     relations: tuple[Relation, ...]
     join: Join
     left: Key
     right: Key
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The join."""
+        return (Link((Member(0, self.join.left_key), Member(1, self.join.right_key))),)
+
+    @property
+    def kind(self) -> str:
+        """How stream samples read it."""
+        return "pairs"
 
 
 ENDS = ("_low", "_high")
@@ -332,7 +477,7 @@ class Ordering(msgspec.Struct, frozen=True):
     nulls_first: bool = True
 
 
-class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
+class GroupQuery(BaseQuery, frozen=True, tag="groups"):
     """Aggregates over an acyclic equi-join, or over one relation, for each combination of its group columns.
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING
@@ -341,7 +486,6 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
     and details, some of which only formulas read.
     """
 
-    text: str
     groups: tuple[GroupColumn, ...]
     aggregates: tuple[NamedAggregate, ...]
     relations: tuple[Relation, ...]
@@ -374,9 +518,24 @@ class GroupQuery(msgspec.Struct, frozen=True, tag="groups"):
         )
 
     @property
-    def needs_single_links(self) -> bool:
-        """Whether a sample answers it only where no column is in two links: it has groups, or conditions."""
-        return bool(self.groups or self.conditions)
+    def kind(self) -> str:
+        """How stream samples read it."""
+        return "join"
+
+    @property
+    def is_table(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def is_distinct(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def needs_sample(self) -> bool:
+        """Always."""
+        return True
 
     def part(self, detail: Detail) -> "GroupQuery":
         """Return the query whose groups are the single values that a detail needs, with their numbers of rows."""
@@ -397,15 +556,3 @@ def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
 
 
 AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
-
-
-def is_for_samples_alone(query: AnyQuery) -> bool:
-    """Return whether no sketch answers a query.
-
-    This holds for groups and cross conditions, outer, semi and anti joins, and joins whose sums no sketch provides.
-    """
-    if isinstance(query, Query):
-        if query.links and not query.aggregate.moment.is_sketched:
-            return True
-        return any(member.role != "inner" for link in query.links for member in link.members)
-    return isinstance(query, GroupQuery)

@@ -32,7 +32,7 @@ from eddyline.sample.spec import SampleSpec
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import columns_of
-from eddyline.sql.query import AnyQuery, GroupQuery, JoinDistinctQuery, Key, Role, SetQuery
+from eddyline.sql.query import AnyQuery, Key, Role
 from eddyline.sql.times import UTC, depends_on_zone, reads_clocks_alone
 
 _INNER: Role = "inner"
@@ -102,7 +102,7 @@ class _Gap(Exception):  # noqa: N818 - it says what is missing, and never leaves
 def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone: str | None) -> AdHocQuery:
     quantities = unplanned_facets(asked.query)
     classes = classes_of(sample)
-    whole = isinstance(asked.query, SetQuery | JoinDistinctQuery)
+    whole = asked.query.is_distinct
     read = [facets for name, facets in quantities.items() if name != EVERY_ROW]
     found = [
         _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
@@ -129,10 +129,7 @@ def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone:
 
 def _of_every_row(query: AnyQuery, quantities: Mapping[str, tuple[Facet, ...]]) -> tuple[Facet, ...]:
     """Return what the relations of a grouped join or a distinct count read from all their rows that could join."""
-    if isinstance(query, JoinDistinctQuery):
-        rows = quantities[PAIRS]
-    else:
-        rows = quantities[ROWS] if isinstance(query, GroupQuery) and query.links else ()
+    rows = quantities.get(PAIRS) or (quantities.get(ROWS, ()) if query.links else ())
     return tuple(changed(facet, flags=(), measure=None, groups=()) for facet in rows)
 
 

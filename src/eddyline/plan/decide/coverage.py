@@ -28,12 +28,7 @@ from eddyline.plan.statistics import query_name
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import (
     AnyQuery,
-    GroupQuery,
-    JoinDistinctQuery,
     Key,
-    Query,
-    SetQuery,
-    is_for_samples_alone,
 )
 from eddyline.sql.schema import COLUMN_NAME
 from eddyline.sql.times import depends_on_zone
@@ -87,13 +82,9 @@ def bind(
     if method is not None and method not in methods_of(parsed):
         raise PlanError(
             f"method={method!r} has no effect on this query: "
-            + (
-                SAMPLES_ALONE
-                if is_for_samples_alone(parsed)
-                else f"its methods are {', '.join(methods_of(parsed))}."
-            )
+            + (SAMPLES_ALONE if parsed.needs_sample else f"its methods are {', '.join(methods_of(parsed))}.")
         )
-    if is_for_samples_alone(parsed) and not layout.samples:
+    if parsed.needs_sample and not layout.samples:
         raise PlanError(
             "this state keeps no stream sample, which such a query reads: add the query to the workload, without "
             "samples=False, and rebuild the state."
@@ -104,7 +95,7 @@ def bind(
         return found if found is not None else bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
     chosen: Method = method if method is not None else "skimmed"
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
-    slots = _covering_slots(parsed, chosen, layout.by_id.values()) if isinstance(parsed, Query) else ()
+    slots = _covering_slots(parsed, chosen, layout.by_id.values()) if parsed.is_scalar else ()
     asked = WorkloadQuery(name, parsed, chosen)
     quantities = quantities_of(parsed, chosen, Decision(slots)) if slots is not None else asked.quantities
     missing = [
@@ -157,15 +148,15 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
     query = asked.query
     shape = covering_shape(asked, sample)
     quantities = _beside(query, sample)
-    if shape is None and not (isinstance(query, JoinDistinctQuery) and quantities):
+    if shape is None and not (query.kind == "pairs" and quantities):
         return None
     totals = {quantity: tuple(f.demand().id for f in fs) for quantity, fs in facets_of(query).items()}
     since_first = layout.by_id.keys() - set(layout.added)
-    if isinstance(query, SetQuery) or not all(each in since_first for ids in totals.values() for each in ids):
+    if query.kind == "set" or not all(each in since_first for ids in totals.values() for each in ids):
         totals = {}
     if not totals and reads_emptiness(query):
         return None
-    rest = rest_ids(query, sample) if totals and isinstance(query, Query | GroupQuery) else {}
+    rest = rest_ids(query, sample) if totals else {}
     return PlannedQuery(
         asked.name, query, "skimmed", quantities, sample.id, totals, shape, rest_sketches=rest
     )
@@ -173,17 +164,16 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
 
 def reads_emptiness(query: AnyQuery) -> bool:
     """Return whether a query asks if a relation has any rows, as NOT IN does: its exact total has to be kept."""
-    links = query.links if isinstance(query, Query | GroupQuery) else ()
-    return any(member.role == "not in" for link in links for member in link.members)
+    return any(member.role == "not in" for link in query.links for member in link.members)
 
 
 def _beside(query: AnyQuery, sample: PlannedSample) -> dict[str, SketchedQuantity]:
     """Return the sketches next to a sample that the query also reads, an empty result if some are missing."""
     ids = {kept.demand: kept.id for kept in sample.sketches}
     slots: tuple[int, ...] | None = ()
-    if is_for_samples_alone(query):
+    if query.needs_sample:
         return {}
-    if isinstance(query, Query):
+    if query.is_scalar:
         slots = _covering_slots(query, "skimmed", sample.sketches)
     if slots is None:
         return {}
@@ -211,7 +201,7 @@ def _missing(layout: Layout, demand: Demand) -> str:
     )
 
 
-def _covering_slots(query: Query, method: Method, kept: Iterable[KeptSynopsis]) -> tuple[int, ...] | None:
+def _covering_slots(query: AnyQuery, method: Method, kept: Iterable[KeptSynopsis]) -> tuple[int, ...] | None:
     """Return a slot for each link under which every sketch of the query is kept, None if no such choice exists.
 
     Links of one query need different slots. The search goes relation by relation.
@@ -258,8 +248,6 @@ def key_of_columns(
         raise PlanError(f"there is no stream {stream!r}: the streams are {', '.join(streams)}.")
     joined = parse_query(f"SELECT COUNT(*) FROM `{stream}` a JOIN `{stream}` b ON {matches}", streams)
     single = parse_query(f"SELECT COUNT(*) FROM `{stream}`{predicate}", streams)
-    assert isinstance(joined, Query)
-    assert isinstance(single, Query)
     return joined.links[0].members[0].key, single.relations[0].predicates
 
 

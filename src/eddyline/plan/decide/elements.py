@@ -96,7 +96,7 @@ def explored_keys(asked: Iterable[WorkloadQuery]) -> dict[str, tuple[Key, ...]]:
     return {
         each.query.relations[0].stream: tuple(Key((group.expression,)) for group in each.query.groups)
         for each in asked
-        if is_exploring(each) and isinstance(each.query, GroupQuery)
+        if is_exploring(each) and each.query.is_table
     }
 
 
@@ -194,7 +194,7 @@ def plan_sample(
 
 def _is_apart(asked: WorkloadQuery) -> bool:
     """Return whether the links of a query are followed at their own rates."""
-    return isinstance(asked.query, JoinDistinctQuery)
+    return asked.query.kind == "pairs"
 
 
 def _with_columns(facet: Facet, explored: Sequence[Key]) -> Facet:

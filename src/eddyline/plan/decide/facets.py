@@ -114,7 +114,7 @@ def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
             name: tuple(replace(facet, groups=_columns_of(facet.groups), apart=False) for facet in facets)
             for name, facets in found.items()
         }
-    if not isinstance(query, GroupQuery) or query.links:
+    if not query.is_table or query.links:
         return found
     return {
         name: tuple(replace(facet, keys=(), variables=(), null_is_value=False) for facet in facets)
@@ -195,12 +195,12 @@ def element_key(key: Key) -> Key:
 
 def uses_sample(query: AnyQuery) -> bool:
     """Return whether a stream sample answers a query: any query except an aggregate of one stream."""
-    return not isinstance(query, Query) or bool(query.links)
+    return not query.is_total
 
 
 def totals_of(query: AnyQuery) -> set[Demand]:
     """Return the exact totals of the relations of an aggregate or a distinct count over a join."""
-    quantities = {} if isinstance(query, SetQuery) else facets_of(query)
+    quantities = {} if query.kind == "set" else facets_of(query)
     found = {facet.demand() for facets in quantities.values() for facet in facets}
     if isinstance(query, GroupQuery):
         found = found.union(*(totals_of(query.part(detail)) for detail in query.details))

@@ -17,7 +17,7 @@ from eddyline.plan.size.guarantee import guaranteed_specs
 from eddyline.plan.size.specs import PlanSettings, least_words
 from eddyline.plan.statistics import PlanningInputs
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sql.query import Key, Query, SetLeaf, SetMember, SetQuery, is_for_samples_alone
+from eddyline.sql.query import Key, SetLeaf, SetMember, SetQuery
 
 # With stream samples, the samples hold what queries need, with sketches alongside. Without them, each query
 # gets a decision (its parts, and hash slots by what it can share) that determines what is kept, and the
@@ -145,7 +145,7 @@ def analysis_of(
     joins = [
         replace(each, method="skimmed", partitions="off", guarantee=None)
         for each in asked
-        if isinstance(each.query, Query) and each.query.links and not is_for_samples_alone(each.query)
+        if each.query.is_scalar and each.query.links and not each.query.needs_sample
     ]
     counts: dict[SetMember, WorkloadQuery] = {}
     columns = []

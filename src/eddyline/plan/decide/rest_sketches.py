@@ -16,7 +16,7 @@ from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, KeptSynopsis, Place, PlannedSample
 from eddyline.plan.size.allocation import sized_synopsis
 from eddyline.plan.size.specs import PlanSettings, least_words, words_per_size
-from eddyline.sql.query import AnyQuery, GroupQuery, Query
+from eddyline.sql.query import AnyQuery, Query
 
 _ALONE = Place(0, 0, 1)
 """The place of a key that meets no other relation: such a sketch is never mistaken for that of a join."""
@@ -40,7 +40,7 @@ def rest_demands(query: AnyQuery) -> dict[str, Demand]:
     """
     if isinstance(query, Query):
         return _demands_of_join(query)
-    if not isinstance(query, GroupQuery) or query.links or not query.groups or query.details:
+    if query.links or not query.groups or query.details:
         return {}
     large = {
         quantity_of_group(place, name)
@@ -161,7 +161,7 @@ def rest_ids(query: AnyQuery, sample: PlannedSample) -> dict[str, str]:
     ids = {kept.demand: kept.id for kept in sample.sketches if kept.unfollowed}
     wanted = rest_demands(query)
     found = {name: ids[demand] for name, demand in wanted.items() if demand in ids}
-    needed = wanted if isinstance(query, Query) else {ROWS}
+    needed = wanted if query.is_scalar else {ROWS}
     return found if needed and found.keys() >= set(needed) else {}
 
 

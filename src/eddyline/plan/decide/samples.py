@@ -20,7 +20,6 @@ from eddyline.plan.size.expected import expected_of_sketches, guessed_of_sample,
 from eddyline.plan.size.specs import OverBudget, PlanSettings
 from eddyline.plan.statistics import PlanningInputs, Statistics
 from eddyline.sample.spec import Shape
-from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery, is_for_samples_alone
 
 # What the planner decides for each query before memory is divided: hash slots and parts.
 
@@ -49,7 +48,7 @@ def decide(
     optional: dict[str, Decision] = {}
     for each in fresh:
         made[each.name] = Decision()
-        if isinstance(each.query, Query) and each.query.links:
+        if each.query.is_scalar and each.query.links:
             made[each.name] = Decision(slots[each.name])
             parts = parts_of(each, statistics, words)
             if parts.predicates:
@@ -309,7 +308,7 @@ def _planned(
     totals = {
         name: tuple(facet.demand().id for facet in facets)
         for name, facets in facets_of(asked.query).items()
-        if not isinstance(asked.query, SetQuery)
+        if asked.query.kind != "set"
     }
     ids = {kept.demand: kept.id for kept in sample.sketches}
     shape = next((shape for shape in sample.spec.shapes if shape.name == asked.name), None)
@@ -360,13 +359,13 @@ def _names_its_method(asked: WorkloadQuery) -> bool:
 
 def sketch_share(asked: WorkloadQuery) -> float:
     """Return the part of its memory that a query would use for sketches."""
-    if isinstance(asked.query, GroupQuery) or is_for_samples_alone(asked.query) or is_exploring(asked):
+    if asked.query.needs_sample or is_exploring(asked):
         return 0.0
     if _names_its_method(asked):
         return 1.0
-    if isinstance(asked.query, JoinDistinctQuery):
+    if asked.query.kind == "pairs":
         return PAIR_SHARE
-    if isinstance(asked.query, SetQuery):
+    if asked.query.kind == "set":
         return SET_SHARE
     return TWO_WAY_SHARE if len(asked.query.relations) == 2 else 0.0
 
@@ -381,11 +380,9 @@ def _sketches(
     """
     wanted = [each for each in queries if sketch_share(each) > 0]
     share = min(int(budget * sum(map(sketch_share, queries)) / len(queries)), budget - LEAST_BYTES)
-    others = [
-        each for each in wanted if not isinstance(each.query, JoinDistinctQuery) or _names_its_method(each)
-    ]
+    others = [each for each in wanted if sketch_share(each) != PAIR_SHARE]
     less = min(int(budget * sum(map(sketch_share, others)) / len(queries)), budget - LEAST_BYTES)
-    joins = [each for each in others if not isinstance(each.query, SetQuery) or _names_its_method(each)]
+    joins = [each for each in others if sketch_share(each) != SET_SHARE]
     needed = [each for each in wanted if sketch_share(each) == 1.0]
     attempts = [
         (wanted, share),

@@ -11,10 +11,7 @@ from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import (
     AnyQuery,
     Expression,
-    GroupQuery,
-    JoinDistinctQuery,
     Key,
-    Query,
     SetExpression,
     SetLeaf,
     SetQuery,
@@ -29,14 +26,14 @@ from eddyline.types import Column, DerivedColumn, SqlType
 # known.
 
 
-def is_answered_whole_only(query: GroupQuery, shape: Shape) -> bool:
+def is_answered_whole_only(query: AnyQuery, shape: Shape) -> bool:
     """Return whether a query with groups or cross conditions is answered only while all rows are held."""
     if not query.needs_single_links or not shape.repeats_classes:
         return False
     return bool(query.details) or shape.has_distant_repeats or _groups_by_repeated(query, shape)
 
 
-def _groups_by_repeated(query: GroupQuery, shape: Shape) -> bool:
+def _groups_by_repeated(query: AnyQuery, shape: Shape) -> bool:
     """Return whether a group column is the key of a link whose column also occurs in another link."""
     columns = {(column.relation, Key((column.expression,))) for column in query.groups}
     return any(
@@ -108,14 +105,14 @@ def shape_of(
     query = asked.query
     expression = _postfix(query.expression) if isinstance(query, SetQuery) else ()
     return Shape(
-        asked.name, _kind(query), tuple(links[v] for v in range(len(links))), made, asked.weight, expression
+        asked.name, query.kind, tuple(links[v] for v in range(len(links))), made, asked.weight, expression
     )
 
 
 def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     """Return how an ad hoc query reads a sample, None if a dictionary lacks what it needs."""
     quantities = facets_of(asked.query)
-    classes = classes_of(sample, apart=isinstance(asked.query, JoinDistinctQuery))
+    classes = classes_of(sample, apart=asked.query.kind == "pairs")
     for facet in (facet for facets in quantities.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
@@ -184,17 +181,6 @@ def one_class_each(
         for key, variable in zip(facet.keys, facet.variables, strict=True):
             met.setdefault(variable, set()).add(classes[facet.stream, key])
     return all(len(links) == 1 for links in met.values())
-
-
-def _kind(query: AnyQuery) -> str:
-    if isinstance(query, SetQuery):
-        return "set"
-    if isinstance(query, GroupQuery):
-        return "join"
-    if isinstance(query, JoinDistinctQuery):
-        return "pairs"
-    assert isinstance(query, Query)
-    return "join" if query.aggregate.moment.is_sum else "ratio"
 
 
 def _node(facet: Facet, exact: Sequence[Elements], kept: Sequence[Elements]) -> Node:

@@ -20,7 +20,7 @@ from eddyline.plan.partition.histograms import (
     ranges_predicate,
 )
 from eddyline.plan.statistics import Statistics
-from eddyline.sql.query import Expression, Query
+from eddyline.sql.query import Expression
 
 # What histograms show about a join link: both sides on common buckets, and the variance of sketching them.
 
@@ -331,7 +331,6 @@ class Parts(msgspec.Struct, frozen=True):
 def parts_of(asked: WorkloadQuery, statistics: Statistics, words: int) -> Parts:
     """Return the parts of a query's join; none if it stays whole. Paper: multi-join, Theorem 4.1."""
     query = asked.query
-    assert isinstance(query, Query)
     found = None if asked.partitions in ("off", 1) else partitioning_of(asked, statistics, words)
     if found is None:
         return Parts()
@@ -384,7 +383,7 @@ def partitioning_of(
 ) -> tuple[Partitioning, ...] | None:
     """Return the partitioning of each link that is expected to gain enough; None if no link is."""
     query, given = asked.query, isinstance(asked.partitions, int)
-    if not isinstance(query, Query) or any(len(link.members) > 2 for link in query.links):
+    if not query.is_scalar or any(len(link.members) > 2 for link in query.links):
         if given:
             raise PlanError(f"query {asked.name!r}: only links of two relations can be partitioned.")
         return None
@@ -409,7 +408,6 @@ def partitioning_of(
 def _histograms(asked: WorkloadQuery, statistics: Statistics) -> list[tuple[Histogram, Histogram]] | None:
     """Return the histograms of both sides of each link, None if one is not known."""
     query = asked.query
-    assert isinstance(query, Query)
     relations = next(iter(asked.quantities.values())).whole
     pairs = []
     for link in query.links:

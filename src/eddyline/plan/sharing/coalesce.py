@@ -12,7 +12,6 @@ from eddyline.plan.sharing import join_graph as graphs
 from eddyline.plan.sharing.gain import AverageGain, LargestGain
 from eddyline.plan.sharing.join_graph import JoinGraph, LinkClasses, VertexId, hash_slots
 from eddyline.plan.sharing.space import Allocation, ErrorFunction, compute_space, minimise_largest_error
-from eddyline.sql.query import Query
 
 # The greedy algorithm runs without trying every pair at every step.
 
@@ -168,14 +167,13 @@ def workload_graph(asked: Sequence[WorkloadQuery], weights: Mapping[str, float])
     return graphs.JoinGraph.separate(
         graphs.Query(each.name, weights[each.name], vertices(each))
         for each in asked
-        if isinstance(each.query, Query) and each.query.links
+        if each.query.is_scalar and each.query.links
     )
 
 
 def vertices(asked: WorkloadQuery) -> tuple[graphs.Vertex, ...]:
     """Return what a query sketches: each relation of each quantity, equal ones once."""
     query = asked.query
-    assert isinstance(query, Query)
     found: dict[graphs.Vertex, None] = {}
     for quantity in asked.quantities.values():
         for index, demand in enumerate(quantity.whole):
@@ -204,6 +202,6 @@ def chosen_slots(
     chosen = {
         each.name: tuple(found[each.name, str(link)] for link in range(len(each.query.links)))
         for each in asked
-        if isinstance(each.query, Query)
+        if each.query.is_scalar
     }
     return chosen, graph

@@ -30,7 +30,6 @@ from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
 from eddyline.sketch.two_level import TwoLevelSpec
 from eddyline.sql.clauses import double_quoted_columns, quoted_column_note
-from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query
 from eddyline.types import Column
 
 # What can be asked ad hoc of a stream sample, in a line for each explored stream.
@@ -224,9 +223,9 @@ def _query(planned: PlannedQuery, columns: Sequence[Column], *, pane: bool) -> I
     """
     reads = "; ".join(f"{name}: {_reads(quantity)}" for name, quantity in planned.quantities.items())
     method = planned.method
-    if method == DEFAULT_METHOD and not isinstance(planned.query, Query):
+    if method == DEFAULT_METHOD and planned.query.is_distinct:
         method = "distinct"
-    if isinstance(planned.query, Query) and not planned.query.links:
+    if planned.query.is_total:
         method = "exact"
     if planned.sample is not None:
         method = "exact while it fits" + (
@@ -236,7 +235,7 @@ def _query(planned: PlannedQuery, columns: Sequence[Column], *, pane: bool) -> I
     yield f"{planned.name} [{method}] reads {reads}"
     if planned.query.text:
         yield f"  {' '.join(planned.query.text.split())}"
-    if isinstance(planned.query, GroupQuery) and planned.query.conditions:
+    if planned.query.conditions:
         met = "; ".join(condition.written for condition in planned.query.conditions)
         yield f"  conditions between relations, whose columns the elements hold: {met}"
     for name in double_quoted_columns(planned.query.text, columns):
@@ -269,10 +268,10 @@ def sureness_of(planned: PlannedQuery) -> Iterator[str]:
     if planned.ad_hoc:
         yield "added to a running plan: answered from what is held for other queries, as if it had not been planned"
         return
-    if shape is not None and isinstance(query, GroupQuery) and is_answered_whole_only(query, shape):
+    if shape is not None and is_answered_whole_only(query, shape):
         yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
         return
-    if isinstance(query, JoinDistinctQuery) and not planned.quantities and shape is None:
+    if query.kind == "pairs" and not planned.quantities and shape is None:
         yield "warning: no memory for a synopsis of distinct pairs: not answered once the data no longer fit"
     elif error is None:
         yield "expected error: not known; the statistics saw no rows of this join, or fewer than their noise"

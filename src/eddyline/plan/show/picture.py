@@ -71,7 +71,7 @@ def sharing_of(layout: Layout) -> Sharing:
     weighed = tuple(
         Weighed(each.name, each.sketch_weight, _smallest(each, layout))
         for each in layout.queries
-        if each.sketch_weight is not None and isinstance(each.query, Query) and each.quantities
+        if each.sketch_weight is not None and each.query.is_scalar and each.quantities
     )
     return Sharing(layout.objective, weighed, _components(layout), could_not_share(layout))
 
@@ -141,7 +141,6 @@ def _told(why: Conflict | DifferentRoles, layout: Layout) -> str:
     if isinstance(why, DifferentRoles):
         return "they stand at different places of a link of three relations or more"
     query = next(each.query for each in layout.queries if each.name == why.query)
-    assert isinstance(query, Query)
     one, other = (spelled(query.links[int(link)]) for link in sorted(why.links))
     return f"query {why.query} would hash its joins on {one} and on {other} alike, and count rows that do not join"
 
@@ -151,7 +150,7 @@ def _shared_graph(layout: Layout) -> tuple[JoinGraph, dict[VertexId, str]]:
     queries: list[GraphQuery] = []
     names: dict[VertexId, str] = {}
     for each in layout.queries:
-        if not isinstance(each.query, Query) or not each.query.links or not each.quantities:
+        if not each.query.is_scalar or not each.query.links or not each.quantities:
             continue
         vertices: dict[str, Vertex] = {}
         shares = each.decision.shares
@@ -247,10 +246,11 @@ def _asking(planned: PlannedQuery) -> Asking:
     error = inf if planned.expected_error is None else planned.expected_error
     if not isinstance(query, Query):
         return Asking(planned.name, text, (), (), error)
+    # an ad hoc query has no slots
     slots = planned.shape.classes if planned.shape is not None else planned.decision.hash_slots
     meetings = tuple(
-        Meeting(tuple(member.relation for member in link.members), spelled(link), slots[index])
-        for index, link in enumerate(query.links)
+        Meeting(tuple(member.relation for member in link.members), spelled(link), slot)
+        for link, slot in zip(query.links, slots, strict=not planned.ad_hoc)
     )
     return Asking(planned.name, text, tuple(relation.alias for relation in query.relations), meetings, error)
 

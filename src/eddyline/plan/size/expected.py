@@ -17,7 +17,7 @@ from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 from eddyline.sketch.two_level import TwoLevelSpec
-from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import AnyQuery
 
 FAVOURABLE = 2.0
 """The weight of a join that is as concentrated as a self-join: the row variance is then 2 J^2 / width."""
@@ -37,13 +37,13 @@ def query_weights(
 def sketch_weight(asked: WorkloadQuery, statistics: Statistics, most: int) -> float:
     """Return W of a query: its relative variance with sketches, times their words. Paper: sharing, W_Q."""
     query = asked.query
-    if isinstance(query, SetQuery | JoinDistinctQuery) and asked.method != DEFAULT_METHOD:
+    if query.is_distinct and asked.method != DEFAULT_METHOD:
         demand = next(iter(asked.quantities.values())).whole[0]
         return _document_weight(demand, most)
-    if isinstance(query, SetQuery):
+    if query.kind == "set":
         return DistinctSpec.for_error(most, _PROBE, 0, share=0.5).words * _PROBE**2
-    assert not isinstance(query, GroupQuery), "groups are answered by samples"
-    if isinstance(query, JoinDistinctQuery):
+    assert not query.is_table, "groups are answered by samples"
+    if query.kind == "pairs":
         return JoinDistinctSpec.for_error(_PROBE, most, 0).words * _PROBE**2
     if not query.links:
         return FAVOURABLE
@@ -75,7 +75,7 @@ def _document_weight(demand: Demand, most: int) -> float:
 
 
 def _quantity_weight(
-    query: Query, name: str, quantity: QuantityDemands, statistics: Statistics
+    query: AnyQuery, name: str, quantity: QuantityDemands, statistics: Statistics
 ) -> float | None:
     size = quantity_size(query, name, quantity, statistics)
     found = [statistics.relation(demand) for demand in quantity.whole]
@@ -86,7 +86,9 @@ def _quantity_weight(
     return crossed * _DEPTH_SHARE * prod(each.self_join for each in found if each is not None) / size**2
 
 
-def quantity_size(query: Query, name: str, quantity: QuantityDemands, statistics: Statistics) -> float | None:
+def quantity_size(
+    query: AnyQuery, name: str, quantity: QuantityDemands, statistics: Statistics
+) -> float | None:
     """Return the size of a quantity: measured, else estimated from totals and numbers of values; None if unknown.
 
     The estimate is the product of the relations' totals over, for each link, the numbers of values of all its
@@ -111,7 +113,9 @@ def _counted(known: Sequence[RelationStatistics | None], relations: Sequence[Dem
     )
 
 
-def _likely_size(query: Query, known: Sequence[RelationStatistics | None], totals: Sequence[float]) -> float:
+def _likely_size(
+    query: AnyQuery, known: Sequence[RelationStatistics | None], totals: Sequence[float]
+) -> float:
     values: dict[int, list[float]] = {}
     for index, each in enumerate(known):
         for link, distinct in zip(
@@ -130,9 +134,9 @@ def expected_of_sketches(
     synopsis. It is not known if the statistics saw no rows of the join, or fewer than their noise.
     """
     query = decided.asked.query
-    if isinstance(query, Query) and not query.links:
+    if query.is_total:
         return 0.0
-    if isinstance(query, Query) and any(statistics.below_noise(query, name) for name in decided.quantities):
+    if query.is_scalar and any(statistics.below_noise(query, name) for name in decided.quantities):
         return None
     words = min(
         sum(sizes[name] for name in {demand.id for demand in relation})

@@ -31,7 +31,7 @@ from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.jd_sketch import JdSketchSpec
 from eddyline.sketch.synopsis import Spec
 from eddyline.sketch.two_level import TwoLevelSpec
-from eddyline.sql.query import Query, SetExpression, SetLeaf, SetQuery
+from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
 
 Pair = tuple[float, float]
 """(epsilon, delta)."""
@@ -136,7 +136,6 @@ def _join_specs(
     query: DecidedQuery, name: str, quantity: QuantityDemands, statistics: Statistics, settings: PlanSettings
 ) -> Mapping[Demand, Spec]:
     assert query.asked.guarantee is not None
-    assert isinstance(query.asked.query, Query)
     (epsilon, delta), known = query.asked.guarantee, [statistics.relation(each) for each in quantity.whole]
     size = quantity_size(query.asked.query, name, quantity, statistics)
     if not size or any(each is None for each in known):

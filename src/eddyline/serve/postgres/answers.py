@@ -18,7 +18,7 @@ from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.serve.postgres.settings import SIMULTANEOUS, Settings
 from eddyline.serve.postgres.translate import HIDDEN, Output, Part, Question
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.query import ENDS, GroupQuery, Query
+from eddyline.sql.query import ENDS
 from eddyline.types import Column
 
 LOW, HIGH = ENDS
@@ -219,10 +219,10 @@ def view_table(answered: Answered, planned: PlannedQuery, name: str) -> pa.Table
     name: the name of the only aggregate of a query without groups.
     """
     table, query = answered.with_note(), planned.query
-    if not isinstance(query, GroupQuery):
+    if not query.is_table:
         ends = (name, name + LOW, name + HIGH)
         table = table.rename_columns([*ends, *table.column_names[3:]])
-        counted = {name} if not isinstance(query, Query) or query.aggregate.function == "count" else set()
+        counted = {name} if query.is_count else set()
     else:
         counted = {each.name for each in query.aggregates if each.aggregate.function == "count"}
         counted |= {each.name for each in query.details if each.function == "distinct"}

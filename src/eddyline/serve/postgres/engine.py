@@ -30,7 +30,6 @@ from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Set
 from eddyline.serve.postgres.statements import tables_of
 from eddyline.serve.postgres.translate import is_around, question_of, text_around
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.query import GroupQuery
 from eddyline.sql.row_sample import asks_for_rows
 from eddyline.types import Column
 
@@ -515,7 +514,7 @@ def _schema_of(state: State, layout: Layout) -> Schema:
 
 def _only_name(planned: PlannedQuery) -> str:
     """Return the name of the only aggregate of a query without groups: its alias, or PostgreSQL's name for it."""
-    if isinstance(planned.query, GroupQuery):
+    if planned.query.is_table:
         return ""
     try:
         item = sqlglot.parse_one(planned.query.text, read="spark").expressions[0]
@@ -532,16 +531,7 @@ def _view_schema(state: State, planned: PlannedQuery, name: str) -> pa.Schema:
         ).schema.remove_metadata()
     except EddylineError:
         number, query = pa.float64(), planned.query
-        found = (
-            []
-            if not isinstance(query, GroupQuery)
-            else [(g.name, to_arrow(g.expression.type)) for g in query.groups]
-        )
-        measures = (
-            (name,)
-            if not isinstance(query, GroupQuery)
-            else tuple(n for n in query.selected if n in query.measures)
-        )
-        for each in measures:
+        found = [(g.name, to_arrow(g.expression.type)) for g in query.groups]
+        for each in [n for n in query.selected if n in query.measures] if query.is_table else [name]:
             found += [(each, number), (each + LOW, number), (each + HIGH, number)]
         return pa.schema([*found, (EXACT, pa.bool_()), (NOTE, pa.string())])

@@ -32,8 +32,6 @@ from eddyline.sql.query import (
     FormulaNode,
     FormulaNumber,
     FormulaPart,
-    GroupQuery,
-    Query,
 )
 from eddyline.types import SqlType
 
@@ -169,9 +167,7 @@ class Taken:
         if known is not None:
             return known
         kinds = measure_types(parsed, measures)
-        group_types = (
-            {g.name: g.expression.type for g in parsed.groups} if isinstance(parsed, GroupQuery) else {}
-        )
+        group_types = {g.name: g.expression.type for g in parsed.groups}
         columns = [PartColumn(name, group_types[name], estimate=False) for name in groups]
         columns += [PartColumn(name, kinds[name], estimate=True) for name in measures]
         name = f"part_{len(self.parts) + 1}"
@@ -508,8 +504,8 @@ def measure_types(query: AnyQuery, names: list[str]) -> dict[str, SqlType]:
 
     COUNT, and SUM of whole numbers, are BIGINT; a value of a column has the column's type; all else is a DOUBLE.
     """
-    if not isinstance(query, GroupQuery):
-        kind = _aggregate_type(query.aggregate) if isinstance(query, Query) else BIGINT
+    if not query.is_table:
+        kind = _aggregate_type(query.aggregates[0].aggregate) if query.is_scalar else BIGINT
         return dict.fromkeys(names, kind)
     kinds = {each.name: _aggregate_type(each.aggregate) for each in query.aggregates}
     kinds |= {each.name: _detail_type(each) for each in query.details}

@@ -16,7 +16,7 @@ from eddyline.sql.around.parts import BIGINT, DOUBLE, Part, PartColumn, Resolve,
 from eddyline.sql.around.rows import Scene, output_names, parse_statement, reads_now, resolved
 from eddyline.sql.expressions import fragment
 from eddyline.sql.parse import parse_query, parser_reason
-from eddyline.sql.query import ENDS, GroupQuery
+from eddyline.sql.query import ENDS
 from eddyline.sql.schema import sql_type
 from eddyline.types import SqlType
 
@@ -98,7 +98,7 @@ def _as_one_part(text: str, statement: exp.Expr, scene: Scene) -> Around | None:
         parsed = parse_query(text, scene.streams)
     except SqlError:
         return None
-    if isinstance(parsed, GroupQuery):
+    if parsed.is_table:
         measures = [name for name in parsed.selected if name in parsed.measures]
         kinds = measure_types(parsed, measures)
         kinds |= {group.name: group.expression.type for group in parsed.groups}
@@ -109,7 +109,7 @@ def _as_one_part(text: str, statement: exp.Expr, scene: Scene) -> Around | None:
         measures, order = [name], (name,)
         kinds = measure_types(parsed, measures)
     columns = tuple(PartColumn(name, kinds[name], name in measures) for name in order)
-    part = Part("part_1", text, columns, isinstance(parsed, GroupQuery) and bool(parsed.groups))
+    part = Part("part_1", text, columns, bool(parsed.groups))
     of = frozenset([part.name])
     return Around(
         (part,),
