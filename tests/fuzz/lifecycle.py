@@ -1,4 +1,4 @@
-"""The fuzzer of a store's life: random orders of run, kill, restore, change plan, rebuild, adopt, copies and moves.
+"""The fuzzer of a store's life: random orders of run, stop, kill, restore, change plan, rebuild, upgrade, copies and moves.
 
 Planning, opening, comparing and committing are the product's own code. Only Spark is played by a small engine that keeps
 its checkpoint as Spark does, one batch for each file, and that can be killed after each step. The model is a list of
@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,11 +36,13 @@ from eddyline.errors import EddylineError, PipelineError
 from eddyline.ingest.arrow_path import project_table, read_table
 from eddyline.ingest.stream_pass import StreamPass
 from eddyline.plan.decide import planner, samples
+from eddyline.sketch import codec
 from eddyline.spark import checkpoint as checkpoints
 from eddyline.spark.batch import Sketched
 from eddyline.spark.checkpoint import Checkpoint, LocalFolder, plain_folder
-from eddyline.spark.stream import StreamFeed
-from eddyline.store import COMMIT_STEPS, Batch, Options, Reader, Store, position, store, verify
+from eddyline.spark.stream import StreamFeed, _Stopping
+from eddyline.store import COMMIT_STEPS, Batch, Epoch, Options, Reader, Store, position, store, verify
+from eddyline.store.layout import CURRENT, NEWEST, encode, encode_pointer
 
 STREAMS = ("r", "s")
 QUERIES = {
@@ -201,36 +204,46 @@ class Life:
         self._flush(self.root / "checkpoints")
         self.run(kill=self.random.randint(1, 2 * len(COMMIT_STEPS)), power=False)
 
-    def run(self, kill=0, power=True, **how):
-        """Run once, killed at some step if `kill` says which; check what it left."""
+    def run(self, kill=0, power=True, stop=0, **how):
+        """Run once, killed or asked to stop at some step if `kill` or `stop` says which; check what it left."""
         before = self.counted() if Store.exists(self.state) else None
         wanted = dict(self.queries)
         try:
-            self._run(kill, HowToRun(once=True, **how))
+            is_whole = self._run(kill, stop, HowToRun(once=True, **how))
         except Killed:
             self.log.append("killed")
             for path in (self.root / "checkpoints").rglob("*") if not power else ():
                 if path.is_file() and path not in self.durable:
                     path.unlink()
+            is_whole = False
+        except EddylineError as error:
+            self.log.append(f"refused: {str(error)[:90]}")
+            self._check_refused(before, error, how)
+            return
+        if not is_whole:
             if self.planned != wanted and Store.exists(self.state):
                 layout = el.open(self.state).snapshot.layout
                 self.planned = wanted if set(layout.query_names) == set(wanted) else self.planned
             self.check()
-            return
-        except EddylineError as error:
-            self.log.append(f"refused: {str(error)[:90]}")
-            self._check_refused(before, error, how)
             return
         self.planned = wanted
         if how.get("full_refresh"):
             self.is_tampered = False
         self.check(complete=True)
 
-    def _run(self, kill, how):
-        self._take(prepare_run(self.pipeline(), how), _killer(kill))
+    def _run(self, kill, stop, how):
+        return self._take(prepare_run(self.pipeline(), how), _killer(kill), stop)
 
-    def _take(self, prepared, step):
-        """Let the streams of a run take what there is."""
+    def _take(self, prepared, kill_step, stop=0):
+        """Let the streams of a run take what there is; return False if it was stopped before."""
+        feeds, stops = [], iter(range(1, 10**9))
+
+        def step(name):
+            kill_step(name)
+            if next(stops) == stop:
+                for feed in feeds:
+                    feed._stopping.set()
+
         where, settings = prepared.store, prepared.settings
         followed = start.checkpoint_locations(where, settings, STREAMS)
         opened = {name: Checkpoint(LocalFolder(Path(at)), at) for name, at in followed.items()}
@@ -243,16 +256,22 @@ class Life:
                 patch("eddyline.spark.batch.sketch_stream", sketched),
                 patch.object(LocalFolder, "sync", lambda folder: self._flush(folder.where)),
             ):
-                for name in self.random.sample(STREAMS, 2):
+                feeds += [StreamFeed(name, run.take_batch, opened[name]) for name in STREAMS]
+                for feed in self.random.sample(feeds, 2):
+                    name = feed.stream
                     engine = Engine(self.root / self.data / name, followed[name], step)
-                    feed = StreamFeed(name, run.take_batch, opened[name])
                     feed._query = SimpleNamespace(id=engine.start(), isActive=False, exception=lambda: None)
                     feed._folder = folders[name]
                     feed._named.set()
-                    engine.run(feed._batch)
+                    try:
+                        engine.run(feed._batch)
+                    except _Stopping:
+                        self.log.append("stopped")
+                        return False
             held.settle()
         finally:
             held.close()
+        return True
 
     def rebuild(self, kill=0):
         """Read all files again into a second store and swap, killed at some step if `kill` says which."""
@@ -389,6 +408,19 @@ class Life:
         self.run(change_plan=True)
         self.run()
 
+    def change_budget(self):
+        """Double the budget and halve it again: each takes effect without a row being read again."""
+        for factor in (2, 0.5):
+            self.budget = f"{int(factor * int(self.budget.split()[0]))} KB"
+            self.planned = {**self.planned, "budget": ""}
+            self.run(change_plan=True)
+
+    def upgrade(self):
+        """Turn the store into the files that the release before this one would have written."""
+        if Store.exists(self.state):
+            write_as_before(Path(self.state))
+            self.check()
+
     def copy(self, back=False):
         here, there = self.root / "checkpoints", self.root / "copy"
         source, target = (there, here) if back else (here, there)
@@ -416,10 +448,13 @@ class Life:
             "run": (4, self.run),
             "kill": (3, lambda: self.run(kill=self.random.randint(1, 2 * len(COMMIT_STEPS)))),
             "power loss": (2, self.lose_power),
+            "stop": (2, lambda: self.run(stop=self.random.randint(1, 2 * len(COMMIT_STEPS)))),
             "restore": (2, self.restore),
             "change": (1, self.change),
             "change plan": (2, lambda: self.run(change_plan=True)),
             "change and go on": (2, self.change_and_go_on),
+            "change budget": (1, self.change_budget),
+            "upgrade": (1, self.upgrade),
             "adopt": (1, lambda: self.run(adopt=True)),
             "refresh": (1, lambda: self.run(full_refresh=tuple(QUERIES))),
             "killed refresh": (
@@ -449,6 +484,22 @@ class Life:
         self.run(full_refresh=tuple(QUERIES))
         if self.is_tampered:
             raise FaultError("a full refresh did not mend the store")
+
+
+def write_as_before(root):
+    """Write the files of a store as format 4 had them: no hashes of parents, no list of kept epochs, no digests of parts.
+
+    Only a rebuild is kept, which format 4 did not know: its number names the checkpoints.
+    """
+    for path in root.glob("epoch-*.eddy"):
+        epoch = Reader(str(root)).load(int(path.name[6:-5]))
+        plan = msgspec.structs.replace(epoch.commit.plan, identity={})
+        commit = msgspec.structs.replace(epoch.commit, plan=plan, parent_hash="", kept=())
+        with patch.object(codec, "VERSION", 4):
+            path.write_bytes(encode(Epoch(commit, epoch.sections)))
+    pointer = Reader(str(root)).current()
+    (root / CURRENT).write_bytes(encode_pointer(pointer))
+    (root / NEWEST).unlink(missing_ok=True)
 
 
 def _killer(kill):

@@ -5,6 +5,7 @@ The table of docs/how-to/recover.md has the outcomes, and tests/fuzz/test_lifecy
 python -m tests.fuzz.pairs   # tries all pairs and prints the table
 """
 
+import copy
 import shutil
 import sys
 import tempfile
@@ -64,6 +65,27 @@ class Pair(Life):
         self._plan_of_store()
         self.check()
 
+    def copy_project(self):
+        """Copy store and checkpoints, and run the copy: it goes on or is refused as the store itself, which stays."""
+        there, before = self.root / "there", self.counted()
+        shutil.rmtree(there, ignore_errors=True)
+        for name in ("state", "checkpoints"):
+            if (self.root / name).exists():
+                shutil.copytree(self.root / name, there / name)
+        other = copy.copy(self)
+        other.root, other.data, other.log, other.is_tampered = there, str(self.root / self.data), [], True
+        assert other.counted() == before
+        other.run()
+        assert self.counted() == before
+
+    def move_project(self):
+        """Move the pipeline file, its data, the store and the checkpoints to another folder."""
+        before, self.moves = self.counted(), self.moves + 1
+        there = self.root.parent / f"moved{self.moves}"
+        self.root.rename(there)
+        self.root, self.is_tampered = there, True
+        assert self.counted() == before
+
     def merge(self):
         """Merge the store into another one, which leaves it as it is."""
         before = self.counted()
@@ -71,25 +93,29 @@ class Pair(Life):
         assert self.counted() == before
 
 
-OPERATIONS = {
+COMMANDS = {
     "run": lambda p: p.run(),
+    "stop": lambda p: p.run(stop=2),  # a batch is planned and not taken
     "kill": lambda p: p.run(kill=len(COMMIT_STEPS) + 3),
-    "restore": Pair.restore_first,
     "change plan": Pair.change_and_go_on,
-    "rebuild": Pair.rebuild,
+    "change budget": Pair.change_budget,
     "adopt": lambda p: p.run(adopt=True),
     "full refresh": lambda p: p.run(full_refresh=tuple(QUERIES)),
+    "rebuild": Pair.rebuild,
+    "restore": Pair.restore_first,
+    "merge": Pair.merge,
+    "copy": Pair.copy_project,
+    "move": Pair.move_project,
+    "upgrade": Pair.upgrade,
+}
+OPERATIONS = COMMANDS | {
     "move the files": Pair.move,
     "lose the checkpoints": lambda p: shutil.rmtree(p.root / "checkpoints", ignore_errors=True),
-    "put back checkpoints": lambda p: p.copy(back=True),
+    "put back checkpoints": lambda p: Pair.copy(p, back=True),
     "put back the store": Pair.put_store_back,
     "put back both": Pair.put_backup_back,
-    "merge": Pair.merge,
 }
-
-
-COMMANDS = ("run", "change plan", "adopt", "full refresh", "rebuild", "restore", "merge")
-"""The second operations: whoever moves, loses or copies files does not ask us."""
+"""The first operations: also what is done to the files without asking."""
 
 
 def outcome(first, second):
@@ -97,33 +123,42 @@ def outcome(first, second):
     found = set()
     for has_new in (False, True):
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
-            pair = Pair(root)
+            pair = Pair(Path(root) / "project")
             pair.tried(first)
             pair.is_tampered = True  # a refusal is an outcome here, not a fault
             if has_new:
                 pair.add("r")
             found.add(YES if pair.tried(second) else NO)
             pair.check()
+            pair.is_tampered = True
+            pair.run()  # right or refused
             pair.run(full_refresh=tuple(QUERIES))  # right in all cases
             pair.check(complete=True)
     return found.pop() if len(found) == 1 else "depends"
 
 
 def table(outcomes):
-    """Return the outcomes as a table of Markdown: rows are first, columns second operations."""
-    lines = ["| first, then | " + " | ".join(COMMANDS) + " |", "| --- |" + " --- |" * len(COMMANDS)]
-    lines += [
-        f"| {first} | " + " | ".join(outcomes[first, second] for second in COMMANDS) + " |"
-        for first in OPERATIONS
-    ]
+    """Return the outcomes as a table of Markdown: rows are first operations, columns the second ones with equal outcomes."""
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for second in COMMANDS:
+        columns.setdefault(tuple(outcomes[first, second] for first in OPERATIONS), []).append(second)
+    heads = [", ".join(names) for names in columns.values()]
+    lines = ["| first, then | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(cells) + " |" for cells in zip(OPERATIONS, *columns, strict=True)]
     return "\n".join(lines)
 
 
 def read_table(text):
     """Return the outcomes of a table of Markdown, by pair."""
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.strip().splitlines()]
-    header = rows[0][1:]
-    return {(row[0], second): cell for row in rows[2:] for second, cell in zip(header, row[1:], strict=True)}
+    seconds = [head.split(", ") for head in rows[0][1:]]
+    found = {
+        (row[0], second): cell
+        for row in rows[2:]
+        for names, cell in zip(seconds, row[1:], strict=True)
+        for second in names
+    }
+    return {(first, second): found[first, second] for first in OPERATIONS for second in COMMANDS}
 
 
 def main():
