@@ -1,6 +1,8 @@
 """Alerts against a real receiver: once per crossing, across restarts, and again where a receiver failed."""
 
+import contextlib
 import json
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,7 +12,7 @@ import pytest
 
 import eddyline as el
 from eddyline.answer.estimate import Estimate
-from eddyline.api.alerts import ALERTS, Alert, Alerts, check_alerts, parse_condition
+from eddyline.api.alerts import ALERTS, Alert, Alerts, check_alerts, check_kept, parse_condition
 from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline, parse_pipeline
@@ -19,6 +21,12 @@ from eddyline.ingest.sections import to_sections
 from eddyline.store import Options, Store, verify
 
 HOUR = 3600.0
+
+
+def look(alerts):
+    """Look, and wait until what can be sent was sent."""
+    alerts.look()
+    alerts.close()
 
 
 class Receiver:
@@ -99,9 +107,9 @@ def test_a_message_is_sent_once_per_crossing_across_restarts(feed, receiver):
         feed.set(count)
         expected += crosses
         for _ in range(2):
-            alerts.look()
+            look(alerts)
             alerts = Alerts(feed.where, alert)  # the run was stopped and started again
-            alerts.look()
+            look(alerts)
         assert len(receiver.received) == expected
     assert expected == 3
     assert len({each["id"] for each in receiver.received}) == 3
@@ -114,12 +122,87 @@ def test_a_message_that_was_not_taken_is_sent_again(feed, receiver):
     receiver.fails = 2
     alert = {"many": Alert(query="rows", when=">= 10", webhook=receiver.address)}
     feed.set(10)
-    Alerts(feed.where, alert).look()
+    look(Alerts(feed.where, alert))
     assert receiver.received == []
-    Alerts(feed.where, alert).look()
-    Alerts(feed.where, alert).look()
-    Alerts(feed.where, alert).look()
+    look(Alerts(feed.where, alert))
+    look(Alerts(feed.where, alert))
+    look(Alerts(feed.where, alert))
     assert len(receiver.received) == 1
+
+
+def test_messages_of_a_receiver_that_was_down_come_in_order_and_as_they_were(feed, receiver):
+    alert = {"many": Alert(query="rows", when="> 10", webhook=receiver.address)}
+    receiver.fails = 6
+    alerts = Alerts(feed.where, alert)
+    for count in (12, 5, 20, 4):
+        feed.set(count)
+        look(alerts)
+    assert receiver.received == []
+    receiver.fails = 0
+    look(Alerts(feed.where, alert))  # the run was started again
+    assert [each["value"] for each in receiver.received] == [12, 20]
+    assert len({each["id"] for each in receiver.received}) == 2
+    look(Alerts(feed.where, alert))
+    assert len(receiver.received) == 2
+
+
+def test_a_receiver_that_hangs_or_answers_garbage_delays_neither_the_run_nor_others(
+    feed, receiver, tmp_path, monkeypatch
+):
+    """The first one is a command that sleeps, the second a server that says no HTTP, the third a server of bytes that trickle."""
+    monkeypatch.setattr("eddyline.api.alerts._PATIENCE", 0.5)
+    ended = threading.Event()
+
+    def serve(listener, answer):
+        with contextlib.suppress(OSError):
+            while not ended.is_set():
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(1000)
+                    connection.sendall(answer)
+                    while answer == b"HTTP/1.1 200 OK\r\n" and not ended.wait(0.1):
+                        connection.sendall(b"x")
+
+    alerts = {"sleeps": Alert(query="rows", when="> 1", command=["sleep", "60"])}
+    listeners = []
+    for name, answer in (("garbage", b"none\r\n\r\n"), ("trickle", b"HTTP/1.1 200 OK\r\n")):
+        listeners.append(socket.create_server(("127.0.0.1", 0)))
+        threading.Thread(target=serve, args=(listeners[-1], answer), daemon=True).start()
+        address = f"http://127.0.0.1:{listeners[-1].getsockname()[1]}/"
+        alerts[name] = Alert(query="rows", when="> 1", webhook=address)
+    alerts["good"] = Alert(query="rows", when="> 1", webhook=receiver.address)
+    feed.set(2)
+    made = Alerts(feed.where, alerts)
+    made.look()
+    made._senders["good"].join()
+    assert [each["alert"] for each in receiver.received] == ["good"]
+    made.look()
+    look(made)
+    assert len(receiver.received) == 1
+    found = json.loads((tmp_path / "state" / ALERTS).read_text())
+    assert {name for name, each in found.items() if each["waiting"]} == {"sleeps", "garbage", "trickle"}
+    ended.set()
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.mark.parametrize(
+    ("keep", "is_kept"),
+    [
+        (3, False),
+        (1000, False),
+        ("hourly for 7 days", False),
+        ("hourly for 8 days", True),
+        ("hourly for 1 day, daily for 8", True),
+    ],
+)
+def test_an_earlier_answer_that_the_store_does_not_keep_is_refused(keep, is_kept):
+    alerts = {"few": Alert(query="rows", when="< 0.95 * value 7 days ago", log=True)}
+    if is_kept:
+        check_kept(alerts, keep)
+        return
+    with pytest.raises(PipelineError, match=r'Write for example keep = "hourly for 9 days"'):
+        check_kept(alerts, keep)
 
 
 def test_an_earlier_answer_is_a_limit(feed, receiver):
@@ -127,7 +210,7 @@ def test_an_earlier_answer_is_a_limit(feed, receiver):
     alerts = Alerts(feed.where, alert)
     for count in (100, 100, 100, 97, 96, 90, 90, 90, 60):
         feed.set(count)
-        alerts.look()
+        look(alerts)
     assert [each["value"] for each in receiver.received] == [90, 60]
 
 
@@ -136,15 +219,15 @@ def test_a_command_gets_the_message(feed, tmp_path):
     alert = {"many": Alert(sql="SELECT COUNT(*) FROM s", when="> 1", command=[sys.executable, "-c", code])}
     feed.set(2)
     alerts = Alerts(feed.where, alert)
-    alerts.look()
-    alerts.look()
+    look(alerts)
+    look(alerts)
     (line,) = (tmp_path / "out").read_text().splitlines()
     assert json.loads(line)["value"] == 2
 
 
 def test_the_log_gets_the_message(feed, caplog):
     feed.set(2)
-    Alerts(feed.where, {"many": Alert(query="rows", when="> 1", log=True)}).look()
+    look(Alerts(feed.where, {"many": Alert(query="rows", when="> 1", log=True)}))
     assert "alert many" in caplog.text
 
 
@@ -198,7 +281,7 @@ def test_a_length_of_time_is_checked():
 def test_a_damaged_file_of_alerts_is_written_again(feed, receiver, tmp_path):
     (tmp_path / "state" / ALERTS).write_bytes(b"{")
     feed.set(5)
-    Alerts(feed.where, {"many": Alert(query="rows", when="> 1", webhook=receiver.address)}).look()
+    look(Alerts(feed.where, {"many": Alert(query="rows", when="> 1", webhook=receiver.address)}))
     assert len(receiver.received) == 1
 
 
@@ -249,5 +332,5 @@ def test_an_alert_that_no_plan_answers_is_refused_before_the_run_starts(tmp_path
 def test_an_alert_about_groups_does_not_end_a_run(tmp_path, caplog):
     plan = el.Workload(budget="64 KB").stream("s", "k BIGINT").query("by_k", GROUPED).plan()
     Store.create(str(tmp_path), stamp(plan.layout), "run", to_sections(plan.empty().snapshot)).close()
-    Alerts(str(tmp_path), {"many": Alert(query="by_k", when="> 1", log=True)}).look()
+    look(Alerts(str(tmp_path), {"many": Alert(query="by_k", when="> 1", log=True)}))
     assert "an alert is about one number" in caplog.text

@@ -9,16 +9,20 @@
 The file ALERTS of the store has what was found and sent. A message is recorded before it is sent and again
 afterwards: a message that a crash interrupted, or that its receiver refused, is sent again under the same id. An
 alert is armed again when its condition no longer holds.
+
+Messages are sent by threads, one for each alert: a receiver that hangs delays neither the run nor another alert.
 """
 
 import logging
 import re
 import subprocess
-import urllib.error
+import threading
+import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from http.client import HTTPException
 from typing import Literal
 
 import msgspec
@@ -28,15 +32,20 @@ from eddyline.api.durable import from_epoch, origin_of
 from eddyline.api.state import State
 from eddyline.errors import CorruptState, EddylineError, PipelineError, PlanError
 from eddyline.plan.windows import parse_duration
-from eddyline.store import Epoch, Reader
+from eddyline.store import Epoch, Reader, parse_retention
 from eddyline.store.filesystem import at_most
 
 ALERTS = "ALERTS"
 _LOG = logging.getLogger("eddyline.alerts")
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 _WHEN = re.compile(rf"\s*(<=|>=|<|>)\s*({_NUMBER})\s*(?:\*\s*value\s+(.+?)\s+ago)?\s*", re.IGNORECASE)
-_PATIENCE = 5.0  # seconds for a receiver; a run waits for it between two checks
-_LONGEST = 1 << 20  # bytes of the file of what was sent: thousands of alerts
+_PATIENCE = 5.0
+"""Seconds for a receiver to answer, and for a run that ends to wait for its last messages."""
+_PAUSES = 1.0, 60.0
+"""Seconds before a message is sent again: the first pause and, doubled each time, the longest. Chosen."""
+_MOST_WAITING = 20
+"""Messages of an alert that wait for a receiver that is down; older ones are dropped. Chosen."""
+_LONGEST = 8 << 20  # bytes of the file of what was sent: thousands of messages
 
 
 class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,6 +132,20 @@ def check_alerts(alerts: Mapping[str, Alert]) -> None:
             raise PipelineError(f"alert {name!r}: command is empty: name a program, and its arguments.")
 
 
+def check_kept(alerts: Mapping[str, Alert], keep: int | str) -> None:
+    """Raise PipelineError if an alert compares with an answer that a store with this rule does not keep so long."""
+    for name, alert in alerts.items():
+        ago = parse_condition(name, alert.when).ago
+        if ago is not None and not any(
+            span >= ago + period for period, span in parse_retention(keep).periods
+        ):
+            days = int(ago // 86_400) + 2
+            raise PipelineError(
+                f"alert {name!r} compares with an earlier answer ({alert.when}), and the store does not keep one so "
+                f'long: its keep is {keep!r}. Write for example keep = "hourly for {days} days" in [run].'
+            )
+
+
 def check_queries(alerts: Mapping[str, Alert], state: State) -> None:
     """Raise PipelineError if an alert does not ask for one number that a plan answers. state: an empty one of it."""
     for name, alert in alerts.items():
@@ -149,11 +172,11 @@ def _state_of(epoch: Epoch) -> State:
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """The last crossing of an alert: its epoch, whether its message was accepted, and whether it still holds."""
+    """The last crossing of an alert: its epoch, whether it still holds, and messages that were not accepted yet."""
 
     epoch: int
     holds: bool
-    sent: bool
+    waiting: tuple[str, ...] = ()
 
 
 class Alerts:
@@ -165,9 +188,13 @@ class Alerts:
         self._reader = Reader(store)
         self._fired = self._load()
         self._seen: tuple[int, str] | None = None
+        self._earlier: dict[int, State] = {}
+        self._turn = threading.Lock()
+        self._senders: dict[str, threading.Thread] = {}
+        self._ended = threading.Event()
 
     def look(self) -> None:
-        """Evaluate all alerts if there is a new epoch, and send what was not accepted yet; it never raises."""
+        """Evaluate all alerts if there is a new epoch, and begin to send what was not accepted yet; it never raises."""
         if not self._alerts:
             return
         try:
@@ -175,52 +202,81 @@ class Alerts:
             if stamp != self._seen:
                 self._evaluate(self._reader.latest())
                 self._seen = stamp
-            self._send_all()
         except (EddylineError, OSError) as error:
             _LOG.warning("alerts were not looked at: %s", error)
+        for name in self._unsent():
+            sender = self._senders.get(name)
+            if sender is None or not sender.is_alive():
+                sender = threading.Thread(target=self._send, args=(name,), name=f"alert-{name}", daemon=True)
+                self._senders[name] = sender
+                sender.start()
+
+    def close(self) -> None:
+        """Wait a little for messages that are being sent; what is not accepted by then is sent by the next run."""
+        self._ended.set()
+        end = time.monotonic() + _PATIENCE
+        for sender in self._senders.values():
+            sender.join(max(end - time.monotonic(), 0.0))
 
     def _evaluate(self, epoch: Epoch) -> None:
-        state, before = _state_of(epoch), dict(self._fired)
-        for name, (_, condition) in self._alerts.items():
+        state, found = _state_of(epoch), dict[str, str | None]()
+        earlier, self._earlier = self._earlier, {}
+        for name, (alert, condition) in self._alerts.items():
             last = self._fired.get(name)
             try:
-                holds = self._holds(name, condition, state, epoch)
+                answer = _number(name, alert, state)
+                then = None
+                if condition.ago is not None:
+                    number = self._reader.number_as_of(epoch.time - condition.ago, epoch.commit)
+                    if number not in self._earlier:  # alerts share it, and so do epochs in a row
+                        self._earlier[number] = earlier.get(number) or _state_of(self._reader.at(number))
+                    then = _number(name, alert, self._earlier[number])
+                holds = condition.holds(answer, then, certain=alert.sure == "certain")
             except EddylineError as error:
                 _LOG.warning("alert %s was not evaluated: %s", name, error)
                 continue
             if holds and (last is None or not last.holds):
-                self._fired[name] = Fired(epoch.number, holds=True, sent=False)
+                found[name] = _message(name, alert, epoch.number, answer)
             elif not holds and last is not None and last.holds:
-                self._fired[name] = msgspec.structs.replace(last, holds=False)
-        if self._fired != before:
-            self._save()
-
-    def _holds(self, name: str, condition: Condition, state: State, epoch: Epoch) -> bool:
-        then, alert = None, self._alerts[name][0]
-        if condition.ago is not None:
-            then = _number(name, alert, _state_of(self._reader.as_of(epoch.time - condition.ago)))
-        return condition.holds(_number(name, alert, state), then, certain=alert.sure == "certain")
-
-    def _send_all(self) -> None:
-        for name, fired in list(self._fired.items()):
-            if fired.sent or name not in self._alerts:
-                continue
-            alert, _ = self._alerts[name]
-            if _send(name, alert, self._message(name, alert, fired)):
-                self._fired[name] = msgspec.structs.replace(fired, sent=True)
+                found[name] = None
+        if found:
+            with self._turn:
+                for name, message in found.items():
+                    waiting = self._fired[name].waiting if name in self._fired else ()
+                    if message is not None:
+                        waiting = (*waiting, message)[-_MOST_WAITING:]
+                    self._fired[name] = Fired(epoch.number, message is not None, waiting)
                 self._save()
 
-    def _message(self, name: str, alert: Alert, fired: Fired) -> bytes:
-        answer = _state_of(self._reader.latest()).answer(alert.asks)
-        message = {
-            "alert": name,
-            "id": f"{name}-{fired.epoch}",
-            "when": alert.when,
-            "sure": alert.sure,
-            "epoch": fired.epoch,
-            **answer.to_dict(),
-        }
-        return msgspec.json.encode(message, enc_hook=str)
+    def _unsent(self) -> list[str]:
+        with self._turn:
+            return [name for name in self._alerts if name in self._fired and self._fired[name].waiting]
+
+    def _send(self, name: str) -> None:
+        """Send the messages of an alert, each until it is accepted."""
+        pause, longest = _PAUSES
+        while True:
+            with self._turn:
+                waiting = self._fired[name].waiting
+            if not waiting:
+                return
+            if _is_accepted(name, self._alerts[name][0], waiting[0].encode()):
+                pause = _PAUSES[0]
+                with self._turn:
+                    fired = self._fired[name]
+                    rest = tuple(each for each in fired.waiting if each != waiting[0])
+                    self._fired[name] = msgspec.structs.replace(fired, waiting=rest)
+                    self._save()
+            elif self._ended.wait(pause):
+                return
+            else:
+                pause = min(2 * pause, longest)
+
+    def _save(self) -> None:
+        try:
+            self._reader.files.replace(ALERTS, msgspec.json.encode(self._fired))
+        except OSError as error:
+            _LOG.warning("%s was not written, so a restart may send a message again: %s", ALERTS, error)
 
     def _load(self) -> dict[str, Fired]:
         try:
@@ -230,11 +286,21 @@ class Alerts:
         except (OSError, CorruptState, msgspec.DecodeError):
             return {}
 
-    def _save(self) -> None:
-        self._reader.files.replace(ALERTS, msgspec.json.encode(self._fired))
+
+def _message(name: str, alert: Alert, epoch: int, answer: Estimate) -> str:
+    """Return the message of a crossing as JSON."""
+    message = {
+        "alert": name,
+        "id": f"{name}-{epoch}",
+        "when": alert.when,
+        "sure": alert.sure,
+        "epoch": epoch,
+        **answer.to_dict(),
+    }
+    return msgspec.json.encode(message, enc_hook=str).decode()
 
 
-def _send(name: str, alert: Alert, message: bytes) -> bool:
+def _is_accepted(name: str, alert: Alert, message: bytes) -> bool:
     """Return whether a message was accepted."""
     send: Callable[[], object]
     if alert.webhook is not None:
@@ -250,7 +316,7 @@ def _send(name: str, alert: Alert, message: bytes) -> bool:
         return True
     try:
         send()
-    except (OSError, urllib.error.URLError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
         _LOG.warning("the message of alert %s was not taken, and is sent again: %s", name, error)
         return False
     return True

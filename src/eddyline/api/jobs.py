@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline.answer.explain import gain_of_rebuild
-from eddyline.api.alerts import check_queries
+from eddyline.api.alerts import check_kept, check_queries
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.api.plan import Plan
@@ -424,6 +424,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
         copied=tuple(name for name, source in pipeline.streams.items() if begins_with_a_copy(source)),
         break_lock=how.break_lock,
     )
+    check_kept(pipeline.alerts, pipeline.run.keep)
     check_queries(pipeline.alerts, plan.empty())
     prepared = checked_run(pipeline, plan, store, settings)
     return prepared if state is None else replace(prepared, note=_note_of_growth(state, plan.layout))
