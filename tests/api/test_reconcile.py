@@ -7,9 +7,11 @@ from typer.testing import CliRunner
 
 from eddyline.api.jobs import build_without_spark
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.reconcile import Reconciled, reconcile
+from eddyline.api.reconcile import RECONCILED, Reconciled, last_comparison, reconcile
 from eddyline.cli import app
 from eddyline.errors import PipelineError
+from eddyline.store import Reader, verify
+from eddyline.store.filesystem import LocalFiles
 
 
 @pytest.fixture
@@ -56,6 +58,8 @@ def test_a_store_that_has_all_rows_agrees(pipeline):
     assert code == 0, output
     assert "orders: the source has 100 rows and the store counted 100: they agree" in output
     assert "visits: the source has 3 rows and the store counted 3: they agree" in output
+    assert last_comparison(Reader(pipeline.parent / "state")).missing == {"orders": 0, "visits": 0}
+    assert verify(pipeline.parent / "state") == []
 
 
 def test_rows_that_the_store_lacks_are_counted(pipeline):
@@ -63,6 +67,20 @@ def test_rows_that_the_store_lacks_are_counted(pipeline):
     code, output = verified(pipeline)
     assert code == 1
     assert "11 too few: the run is behind, or rows were lost" in output
+    reader = Reader(pipeline.parent / "state")
+    assert last_comparison(reader).missing == {"orders": 11, "visits": 0}
+    reader.files.replace(RECONCILED, b"{")
+    assert last_comparison(reader) is None
+
+
+def test_a_store_that_cannot_be_written_is_compared_all_the_same(pipeline, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LocalFiles, "replace", full)
+    code, output = verified(pipeline)
+    assert code == 0
+    assert "the comparison cannot be written into the store" in output
 
 
 def test_rows_that_the_store_has_too_many_of_are_counted(pipeline):

@@ -6,6 +6,7 @@ import threading
 import httpx
 import pytest
 
+from eddyline.api.reconcile import Reconciled, record
 from eddyline.serve.app import server_of
 from eddyline.serve.watcher import Watcher
 from tests.data.moving_store import MovingStore
@@ -41,3 +42,10 @@ def client(store):
     with serving(store.where) as client:
         until(lambda: client.get("readyz").status_code == 200)
         yield client
+
+
+@pytest.fixture
+def compared(store, client):
+    """The client of a store that was compared with its sources: it lacks two orders."""
+    assert record(store.where, [Reconciled("orders", 10, 8), Reconciled("visits", None, 3)])
+    return client

@@ -154,6 +154,15 @@ def test_metrics_are_read_by_prometheus_parser_and_tell_the_estimates(store, cli
     assert families["eddyline_running"].samples[0].value == 1
 
 
+def test_rows_that_the_store_lacked_are_a_metric(client, compared):
+    families = {
+        family.name: family for family in text_string_to_metric_families(compared.get("metrics").text)
+    }
+    (missing,) = families["eddyline_source_missing_rows"].samples  # visits were not counted
+    assert (missing.labels, missing.value) == ({"stream": "orders"}, 2)
+    assert families["eddyline_source_compared_time_seconds"].samples[0].value > 1e9
+
+
 def test_every_response_tells_the_browser_what_it_may_do(client):
     for address in ("", "api/v1/answers", "api/v1/nowhere", "metrics", "page.js"):
         headers = client.get(address).headers

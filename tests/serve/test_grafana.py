@@ -10,8 +10,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "grafana"
 NAME = re.compile(r"\beddyline_[a-z_]+\b")
 
 
-def test_every_metric_of_the_examples_is_served(client):
-    served = set(NAME.findall(client.get("metrics").text))
+def test_every_metric_of_the_examples_is_served(compared):
+    served = set(NAME.findall(compared.get("metrics").text))
     dashboard = json.loads((EXAMPLES / "dashboard.json").read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked += [
@@ -22,7 +22,7 @@ def test_every_metric_of_the_examples_is_served(client):
     named = {name for expression in asked for name in NAME.findall(expression)}
     assert len(named) >= 8
     assert named <= served
-    labels = set(re.findall(r"\b(\w+)=\"", client.get("metrics").text))
+    labels = set(re.findall(r"\b(\w+)=\"", compared.get("metrics").text))
     assert {name for expression in asked for name in re.findall(r"(\w+)!?=\"", expression)} <= labels
 
 

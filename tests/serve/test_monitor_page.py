@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md"
 
 
-def test_every_metric_is_on_the_page_and_every_row_is_a_metric(client):
-    served = {family.name for family in text_string_to_metric_families(client.get("metrics").text)}
+def test_every_metric_is_on_the_page_and_every_row_is_a_metric(compared):
+    served = {family.name for family in text_string_to_metric_families(compared.get("metrics").text)}
     listed = re.findall(r"^\| `(eddyline_\w+)` \|", PAGE.read_text(), re.MULTILINE)
     assert len(listed) == len(set(listed))
     assert set(listed) == served - {"eddyline_answer_seconds_created"}  # a sample of the histogram

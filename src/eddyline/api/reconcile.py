@@ -3,20 +3,28 @@
 Parquet files store their row counts in their footers, and PostgreSQL counts a table; both are cheap compared with a
 pass. The rows that a stream of files has read, including deletes, are compared with all rows of its files; the sum
 of a table's changes is compared with the rows that the table has. A run that is behind its source shows as a
-difference, and so do rows that were lost or counted twice.
+difference, and so do rows that were lost or counted twice. The last comparison is in the file RECONCILED of the store,
+from which a server makes its metrics.
 """
 
+import contextlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 
 from eddyline.api.part_rows import count_table
 from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
-from eddyline.errors import PipelineError
+from eddyline.errors import CorruptState, PipelineError
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.files import RECURSIVE, is_read, local_path
 from eddyline.store import Reader, SourcePosition
+from eddyline.store.filesystem import at_most
+
+RECONCILED = "RECONCILED"
+_LONGEST = 1 << 20  # bytes of the file of the last comparison: thousands of streams
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,30 @@ def reconcile(store: str, pipeline: Pipeline) -> list[Reconciled]:
             f"the store has a stream {min(unknown)!r}, and the pipeline has not: is it the right file?"
         )
     return [_reconciled(name, source, sources.get(name)) for name, source in pipeline.streams.items()]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """When sources and a store were compared (seconds since 1970), and how many rows of each stream were missing."""
+
+    time: float
+    missing: dict[str, int]
+
+
+def record(store: str, found: list[Reconciled]) -> bool:
+    """Write a comparison into the store, whose servers have it as a metric; return False if it cannot be written."""
+    missing = {each.stream: each.difference for each in found if each.difference is not None}
+    try:
+        Reader(store).files.replace(RECONCILED, msgspec.json.encode(Comparison(time.time(), missing)))
+    except OSError:
+        return False
+    return True
+
+
+def last_comparison(reader: Reader) -> Comparison | None:
+    """Return the last comparison of a store with its sources, None if there was none that can be read."""
+    with contextlib.suppress(OSError, CorruptState, msgspec.DecodeError):
+        return msgspec.json.decode(reader.files.read(RECONCILED, at_most(_LONGEST)), type=Comparison)
+    return None
 
 
 def _reconciled(name: str, source: StreamSource, at: SourcePosition | None) -> Reconciled:

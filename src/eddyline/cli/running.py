@@ -11,7 +11,7 @@ from eddyline.api.alerts import Alerts
 from eddyline.api.jobs import HowToRun, PreparedRun, prepare_run, state_of
 from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.rebuild import Rebuild, prepare_rebuild, ready_epoch, swap
-from eddyline.api.reconcile import reconcile
+from eddyline.api.reconcile import reconcile, record
 from eddyline.api.sites import merge_stores
 from eddyline.cli import console
 from eddyline.cli.console import (
@@ -90,6 +90,7 @@ def _run(prepared: PreparedRun, spark: Any, stopped: Event, log_format: LogForma
                     rebuilt, looked = _rebuilt(prepared.pipeline), time.monotonic()
             running.stop()
             alerts.look()
+            alerts.close()
             progress.note()
         err.print(f"stopped at {progress.text()}", highlight=False, soft_wrap=True)
     return rebuilt
@@ -196,6 +197,8 @@ def verify_store(
         found = reconcile(store, load_pipeline(source))
         for each in found:
             out.print(str(each), markup=False, highlight=False, soft_wrap=True)
+        if not record(store, found):
+            err.print("note: the comparison cannot be written into the store, so it is not in the metrics")
         if any(each.difference for each in found):
             raise typer.Exit(1)
 

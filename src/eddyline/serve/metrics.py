@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import finite, plain
 from eddyline.answer.groups.table import Groups
+from eddyline.api.reconcile import Comparison
 from eddyline.errors import EddylineError
 from eddyline.sample.packing import process_memory
 from eddyline.serve.view import SHOWN_GROUPS, View
@@ -39,6 +40,7 @@ class StoreCollector(Collector):
         view = self._watcher.view
         yield from _estimates(view)
         yield from _freshness(view)
+        yield from _comparison(self._watcher.comparison())
         yield _gauge(
             "eddyline_running", "1 while a writer holds the store.", float(view.sighting.writer is not None)
         )
@@ -124,6 +126,25 @@ def _freshness(view: View) -> Iterator[Metric]:
             if getattr(stream, name) is not None:
                 family.add_metric([stream.stream], getattr(stream, name))
         yield family
+
+
+def _comparison(found: Comparison | None) -> Iterator[Metric]:
+    """Yield what `eddyline verify --source` found last."""
+    if found is None:
+        return
+    yield _gauge(
+        "eddyline_source_compared_time_seconds",
+        "When the store was last compared with its sources.",
+        found.time,
+    )
+    missing = GaugeMetricFamily(
+        "eddyline_source_missing_rows",
+        "Rows that the source had and the store lacked; negative: too many.",
+        labels=["stream"],
+    )
+    for stream, rows in found.missing.items():
+        missing.add_metric([stream], rows)
+    yield missing
 
 
 def registry_of(watcher: Watcher, events: Events) -> tuple[CollectorRegistry, Histogram]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from eddyline.api.reconcile import Comparison, last_comparison
 from eddyline.api.sites import SitesFollower
 from eddyline.api.store_tables import Follower, Sighting, history_of
 from eddyline.errors import StoreError
@@ -88,6 +89,10 @@ class Watcher:
             return history_of(self._follower.reader, queries, since, until, confidence, most=_MOST_EPOCHS)
         except StoreError as error:
             raise Refused(422, "StoreError", self._follower.without_path(str(error))) from error
+
+    def comparison(self) -> Comparison | None:
+        """Return the last comparison of the store with its sources, None if there is none."""
+        return last_comparison(self._follower.reader) if isinstance(self._follower, Follower) else None
 
     def _watch(self) -> None:
         while not self._ended.is_set():
