@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/answers.py [--sizes 8,64] [--runs 5]
 
 The states are those of benchmarks/samples.py, whose samples are overfull, and one with sketches only. "alone" is the
-first answer of a state that was just read from bytes; "beside" the first one after the queries above it; "again" is
+first answer of a state that was just read from bytes; "after" the first one after the queries above it; "again" is
 an answer to the same query at the same epoch. Medians, after everything is compiled. Bytes are what the state keeps,
 and what the process has grown by once all queries were answered.
 """
@@ -39,19 +39,19 @@ def latencies(title: str, state: el.State, runs: int) -> None:
     data = state.to_bytes()
     for name in QUERIES:
         state.answer(name)  # compiled before the clock runs
-    alone, beside, again = ({name: list[float]() for name in QUERIES} for _ in range(3))
+    alone, after, again = ({name: list[float]() for name in QUERIES} for _ in range(3))
     for _ in range(runs):
         state = el.State.from_bytes(data)
         for name in QUERIES:
             alone[name].append(timed(el.State.from_bytes(data), name))
-            beside[name].append(timed(state, name))
+            after[name].append(timed(state, name))
             again[name] += [timed(state, name) for _ in range(AGAIN)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(f"{title}: {state.nbytes / 1e6:.1f} MB of state; the process held {peak:.0f} MB at most")
     for name in QUERIES:
-        first, next_, later = (statistics.median(each[name]) for each in (alone, beside, again))
+        first, next_, later = (statistics.median(each[name]) for each in (alone, after, again))
         print(
-            f"  {name:9s} alone {first * 1e3:7.1f} ms, beside {next_ * 1e3:7.1f} ms, again {later * 1e3:.4f} ms"
+            f"  {name:9s} alone {first * 1e3:7.1f} ms, after {next_ * 1e3:7.1f} ms, again {later * 1e3:.4f} ms"
         )
 
 

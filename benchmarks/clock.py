@@ -1,6 +1,6 @@
 """The time of a piece of work: by the wall clock, and in CPU seconds of this process and all that it started.
 
-On a machine that others use too, the wall clock tells more of them than of the work; CPU seconds tell what it took.
+On a machine that others use too, the wall clock measures them more than the work; CPU seconds measure the work.
 """
 
 import os
@@ -15,7 +15,7 @@ _FIELDS = slice(11, 15)
 
 
 class Spent(NamedTuple):
-    """Seconds by the wall clock, and CPU seconds; not a number where the system does not tell them."""
+    """Seconds by the wall clock, and CPU seconds; not a number where the system does not report them."""
 
     seconds: float
     cpu: float

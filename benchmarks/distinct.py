@@ -1,10 +1,10 @@
-"""Speed of distinct counting: updates and answers per second, beside Apache DataSketches in the same run.
+"""Speed of distinct counting: updates and answers per second, compared with Apache DataSketches in the same run.
 
     python benchmarks/distinct.py [--rows 2000000] [--repeat 3] [--spark]
 
 Prints one line for each structure with its rate and the ratio to theta. DataSketches' Python API takes one
 element at a time, so its rates hold a Python call for each; ours take an Arrow or NumPy batch. Only ours
-takes deletes. With --spark, the whole pass on Spark beside its approx_count_distinct, on the same rows.
+takes deletes. With --spark, the whole pass on Spark and its approx_count_distinct, on the same rows.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How long a GROUP BY answer takes, beside DuckDB's exact answer over all rows in the same run.
+"""How long a GROUP BY answer takes, theirs_shown DuckDB's exact answer over all rows in the same run.
 
     .venv/bin/python benchmarks/groups.py [--rows 3000000] [--shapes "both ends,one end"] [--patience 60]
 
@@ -8,7 +8,7 @@
     star           50 regions x 12 months over customers, orders and items
     stream         groups of a single stream, of which about 100,000 are followed
     details        COUNT(DISTINCT ...) and MEDIAN for 50 groups of a join
-    ad hoc         a text that nobody planned, over explored columns of orders and items
+    ad hoc         SQL that was not planned, over explored columns of orders and items
 
 All but `held` overflow their 8 MB. In the chain groups have nothing to do with keys, so that nearly every followed
 value stands in nearly every group: the worst that a query can ask. Prints the seconds of the first answer, in a process
@@ -50,7 +50,7 @@ SOLD = "FROM orders o JOIN items i ON o.id = i.order_id"
 
 @dataclass(frozen=True)
 class Shape:
-    """A query over streams, and their rows; planned: what is planned in its place where nobody planned it."""
+    """A query over streams, and their rows; planned: the query that is planned in its place if it is ad hoc."""
 
     streams: dict[str, str]
     text: str
@@ -99,7 +99,7 @@ def chain(groups: int, share: float = 1.0) -> Callable[[np.random.Generator, int
 
 
 def words(rng: np.random.Generator, rows: int, prefix: str, number: int) -> pa.Array:
-    """Return one of so many texts for each row."""
+    """Return one of a given number of texts for each row."""
     values = pa.array([f"{prefix} {each}" for each in range(number)])
     return values.take(pa.array(rng.integers(0, number, rows)))
 
@@ -202,7 +202,7 @@ def peer(text: str, tables: Tables, patience: float) -> Clocked | None:
 
 
 def measured(shape: Shape, rows: int, patience: float, *, cold: bool) -> str:
-    """Return what is told of a shape."""
+    """Return the line that is printed for a shape."""
     if not cold:
         shape.ask(shape.state(shape.rows(np.random.default_rng(2), 300_000)))
     tables = shape.rows(np.random.default_rng(1), rows)
@@ -212,11 +212,11 @@ def measured(shape: Shape, rows: int, patience: float, *, cold: bool) -> str:
     best = min((clocked(lambda copy=copy: shape.ask(copy)) for copy in copies), key=lambda each: each.wall)
     found, theirs = shape.ask(state), peer(shape.text, tables, patience)
     kind = "exact" if found.exact else found.method
-    beside = f"over {patience:.0f} s"
+    theirs_shown = f"over {patience:.0f} s"
     if theirs is not None:
-        beside = f"{theirs}, {theirs.wall / first.wall:.1f} times ours"
+        theirs_shown = f"{theirs}, {theirs.wall / first.wall:.1f} times ours"
     shown = f"first {first}, best of {COPIES} copies {best}, again {1000 * again.wall:.2f} ms"
-    return f"{len(found):,} groups ({kind}), {shown}; DuckDB {beside}"
+    return f"{len(found):,} groups ({kind}), {shown}; DuckDB {theirs_shown}"
 
 
 def main() -> None:

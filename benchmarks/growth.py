@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/growth.py [--rows 100000000] [--large] [--repeat 3]
 
-Every axis is measured alone: rows by both ways, all else through the JVM, and beside a bare count of the same frame
-where partitions are many. Prints seconds, CPU
-seconds and the slope of each axis (1: in proportion, 0: for nothing), and what the measured constants mean for 10^12
-rows on a cluster; writes growth.csv and growth.svg. docs/reference/speed.md holds a run.
+Every axis is measured alone: rows by both ways, all else through the JVM, and compared with a bare count of the same
+frame where partitions are many. Prints seconds, CPU seconds and the slope of each axis (1: in proportion, 0: for
+nothing), and what the measured constants mean for 10^12 rows on a cluster; writes growth.csv and growth.svg.
+docs/reference/speed.md holds a run.
 """
 
 import argparse
@@ -58,13 +58,13 @@ class Fit(NamedTuple):
 
 
 def of_size(megabytes: int) -> el.Plan:
-    """Return a plan of one hash sketch of so many megabytes."""
+    """Return a plan of one hash sketch of a given number of megabytes."""
     workload = el.Workload(budget=megabytes * MB, samples=False).stream("t", SCHEMA)
     return workload.query("q", "SELECT COUNT(*) FROM t a JOIN t b USING (k)", method="hash").plan()
 
 
 def of_streams(count: int) -> el.Plan:
-    """Return a plan of so many streams, a hash sketch of 7 x 4,096 on each."""
+    """Return a plan of a given number of streams, a hash sketch of 7 x 4,096 on each."""
     workload = el.Workload(budget=8 * count * (7 * 4096 + 1), samples=False)
     for i in range(count):
         workload.stream(f"t{i}", SCHEMA)
@@ -81,11 +81,11 @@ class Grower:
         self.repeat = repeat
 
     def stored(self, rows: int, way: str = "jvm") -> DataFrame | str:
-        """Return so many rows of Parquet as a way takes them."""
+        """Return n rows of Parquet in the form that a way of reading takes."""
         return given(self.spark, write_rows(self.spark, f"{self.folder}/t{rows}.parquet", rows), way)
 
     def point(self, axis: str, series: str, at: int, work: Callable[[], object]) -> Point:
-        """Return what a job took, and tell it."""
+        """Return what a job took, and print it."""
         point = Point(axis, series, at, *median(work, self.repeat))
         print(f"{axis:12} {at:>13,}  {series:20} {point.seconds:8.2f} s {point.cpu:8.2f} CPU s", flush=True)
         return point

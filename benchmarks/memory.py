@@ -76,7 +76,7 @@ def drawn(rows: int, values: int, seed: int) -> Rows:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return the CPU seconds that some work takes: on a busy machine the wall clock tells more of others."""
+    """Return the CPU seconds that some work takes: on a busy machine the wall clock measures other work."""
     start = time.process_time()
     work()
     return time.process_time() - start

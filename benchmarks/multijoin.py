@@ -1,4 +1,4 @@
-"""Updates per second of a relation with two join keys, in one run and at equal memory: ours beside AGMS.
+"""Updates per second of a relation with two join keys, in one run and at equal memory: ours and AGMS.
 
     .venv/bin/python benchmarks/multijoin.py [--words 10000] [--rows 1000000] [--repeat 7]
 
@@ -63,7 +63,7 @@ def noting(spec: CandidateSpec, batch: Batch) -> Update:
 
 
 def sketch_and_table(words: int, batch: Batch) -> list[Update]:
-    """Return the updates of a sketch and its candidate table, together of so many words."""
+    """Return the updates of a sketch and its candidate table, together of a given number of words."""
     table = CandidateSpec.within(words // HINT_SHARE, 1, edges=2)
     sketch = spec_for(Demand("s", "hash", places=PLACES), words - table.words, SETTINGS)
     return [counting(sketch, batch), noting(table, batch)]

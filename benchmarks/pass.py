@@ -1,4 +1,4 @@
-"""The pass beside Spark's own aggregates and sketches, on the same Parquet in the same run.
+"""The pass compared with Spark's own aggregates and sketches, on the same Parquet in the same run.
 
     .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3] [--synopses 1,10,30] [--ways jvm,direct]
 
@@ -31,11 +31,11 @@ PEER = "approx_count_distinct(k)"
 TEN = "10 of them with filters"
 ONLY = "sketches only"
 MOST_IN_PROCESS = 2_000_000
-"""Rows of the jobs in this process, which are told as rates."""
+"""Rows of the jobs in this process, which are printed as rates."""
 
 
 class Job(NamedTuple):
-    """A piece of work on so many rows and cores."""
+    """A piece of work on a given number of rows and cores."""
 
     name: str
     work: Callable[[], object]
@@ -44,7 +44,7 @@ class Job(NamedTuple):
 
 
 def distinct_counts(count: int) -> str:
-    """Return a query of so many distinct counts under the predicates of as many synopses."""
+    """Return a query of a given number of distinct counts under the predicates of as many synopses."""
     counts = (
         f"approx_count_distinct({'kg'[i % 2]}) FILTER (WHERE {predicate(i, count)})" for i in range(count)
     )
@@ -72,7 +72,7 @@ def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def out_of_jvm(frame: DataFrame, columns: int) -> Callable[[], object]:
-    """Return the work of a bare mapInArrow: rows of so many columns that are only counted in Python."""
+    """Return the work of a bare mapInArrow: rows of a given number of columns that are only counted in Python."""
     narrow = frame.select(*COLUMNS[:columns])
     return lambda: narrow.mapInArrow(counted, "n BIGINT").agg({"n": "sum"}).collect()
 
@@ -150,11 +150,11 @@ def single_core_jobs(path: str, rows: int) -> Iterator[Job]:
 
 
 def measured(jobs: Iterable[Job], repeat: int) -> Iterator[tuple[Job, Spent]]:
-    """Yield what each job took; one that this version of Spark or of ours refuses is told and left out."""
+    """Yield what each job took; one that this version of Spark or of ours refuses is named and left out."""
     for job in jobs:
         try:
             job.work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is printed
             print(f"left out: {job.name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:150]}")
             continue
         yield job, median(job.work, repeat, warm=False)

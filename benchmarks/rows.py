@@ -16,7 +16,7 @@ _KEY = "CAST(200000 * pow(pmod(xxhash64(id, {salt}), 1000003) / 1000003.0D, 3) A
 
 
 def generated(spark: SparkSession, rows: int, partitions: int | None = None) -> DataFrame:
-    """Return so many rows, made on the fly."""
+    """Return a number of rows, made on the fly."""
     made = spark.range(0, rows, 1, partitions)
     return made.selectExpr(
         f"{_KEY.format(salt=1)} AS k",
@@ -26,7 +26,7 @@ def generated(spark: SparkSession, rows: int, partitions: int | None = None) -> 
 
 
 def write_rows(spark: SparkSession, path: str, rows: int) -> str:
-    """Write so many rows as Parquet unless they are there, and return the path."""
+    """Write a number of rows as Parquet unless they are there, and return the path."""
     if not Path(path).exists():
         generated(spark, rows).write.parquet(path)
     return path
@@ -52,12 +52,12 @@ def sketch(spark: SparkSession, plan: el.Plan, sources: dict[str, DataFrame | st
 
 
 def predicate(number: int, of: int) -> str:
-    """Return the filter of one of so many synopses: pairs of them have one in common."""
+    """Return the filter of one of a given number of synopses: pairs of them have one in common."""
     return f"x >= {RANGE // 2 * (number // 2) // max(of // 2, 1)}"
 
 
 def sketches(count: int) -> el.Plan:
-    """Return a plan of so many hash sketches of 7 x 4,096 counters, on two key columns under different predicates."""
+    """Return a plan of n hash sketches of 7 x 4,096 counters, on two key columns under different predicates."""
     workload = el.Workload(budget=8 * (count * 7 * 4096 + 1), samples=False).stream("t", SCHEMA)
     for i in range(count):
         column, bound = ("k", "g")[i % 2], predicate(i, count)

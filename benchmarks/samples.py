@@ -9,8 +9,8 @@ Three streams are joined in a chain and in pairs, on keys with Zipf frequencies 
     sample that is     an eighth of the bytes that the exact dictionaries take: the second stage, reductions included
     overfull
 
-Prints rows per second beside sketches only, in one run and without Spark; then, for each size in MB of a state, the
-time of a reduction by a tenth, and of the first and of a second answer to each query.
+Prints rows per second, and those of sketches only, in one run and without Spark; then, for each size in MB of a state,
+the time of a reduction by a tenth, and of the first and of a second answer to each query.
 """
 
 import argparse
@@ -34,7 +34,7 @@ Rows = dict[str, np.ndarray]
 
 
 def plan(size: int, *, samples: bool = True) -> el.Plan:
-    """Return the plan of all queries within so many bytes."""
+    """Return the plan of all queries within a given number of bytes."""
     made = el.Workload(budget=size, samples=samples, seed=1)
     for name in "abc":
         made.stream(name, "k BIGINT, j BIGINT, x INT")
@@ -90,7 +90,7 @@ def speeds(rows: int) -> None:
 
 
 def state_of(size: int) -> el.State:
-    """Return a state whose sample fills so many bytes, in the second stage."""
+    """Return a state whose sample fills a given number of bytes, in the second stage."""
     made, state = plan(size), None
     for round_ in range(1000):
         streams = {name: drawn(BATCH, 1 << 22, 1000 * round_ + seed) for seed, name in enumerate("abc")}

@@ -99,7 +99,7 @@ def resident(pid: int) -> float:
 
 
 class Crowd:
-    """Clients of events that tell which epoch each of them heard of, and when; -1 if it lost the server."""
+    """Clients of events that record which epoch each of them received, and when; -1 if it lost the server."""
 
     def __init__(self, address: str, clients: int, heard: "Queue[tuple[int, float]]") -> None:
         self._url = httpx.URL(address)
@@ -159,7 +159,7 @@ def shown(name: str, took: list[float], failed: list[str]) -> float:
 
 
 def commit(store: str, commits: float, done: "Queue[tuple[int, float]]") -> None:
-    """Commit to the store at a rate until ended, in a process of its own, and tell when each epoch was there."""
+    """Commit to the store at a rate until ended, in a process of its own, and report when each epoch was there."""
     made, number = plan(), 1
     state = grown(made.empty(), 0)
     while True:
@@ -202,7 +202,7 @@ async def ready(address: str) -> int:
         return len((await client.get(PATHS[0])).content)
 
 
-def told_events(heard: list[tuple[int, float]], done: dict[int, float], clients: int) -> None:
+def print_events(heard: list[tuple[int, float]], done: dict[int, float], clients: int) -> None:
     """Print how many events were sent, and when the last client heard of an epoch."""
     times: dict[int, list[float]] = {}
     for epoch, moment in heard:
@@ -228,24 +228,24 @@ async def measure(options: argparse.Namespace) -> None:
         async with process(*serve) as (pid, address):
             size = await ready(address)
             started, heard = Queue(), Queue()
-            beside = [
+            others = [
                 Process(target=commit, args=(store, options.commits, started)),
                 Process(target=follow, args=(address, options.clients, heard)),
             ]
-            for each in beside:
+            for each in others:
                 each.start()
             held = list[float]()
             watching = asyncio.create_task(sampled(pid, held))
             took, failed = await load(address, options.rate, options.seconds)
             watching.cancel()
-            beside[0].terminate()
+            others[0].terminate()
             sent, done = drained(heard), dict(drained(started))
-            beside[1].terminate()
+            others[1].terminate()
         print(
             f"{options.clients} clients, {len(done)} commits in {options.seconds} s, {size:,} bytes of answers"
         )
         ours = shown("eddyline serve", took, failed)
-        told_events(sent, done, options.clients)
+        print_events(sent, done, options.clients)
         third = max(len(held) // 3, 1)
         parts = (held[:third], held[third:-third], held[-third:])
         megabytes = ", ".join(f"{statistics.median(part):.0f}" for part in parts)

@@ -1,11 +1,11 @@
-"""A long continuous run with answers beside it: memory of the driver, the JVM and the Python workers over time.
+"""A long continuous run with answers at the same time: memory of the driver, the JVM and the Python workers over time.
 
     .venv/bin/python benchmarks/soak.py [--minutes 20] [--rate 20000]
 
 Two rate streams with deletes feed joins, distinct counts and a sliding window; another thread answers from the
 store twice a second. Prints resident memory every half minute, and at the end how it grew in the second half.
 The JVM's resident memory grows in steps up to its limit whatever the program does, so what its heap holds after a
-collection is printed beside it: a leak would show there.
+collection is printed next to it: a leak would show there.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def resident(jvm: Any) -> dict[str, float]:
 
 
 def ask(store: Path, stop: threading.Event, asked: list[float]) -> None:
-    """Answer every query from the store, as another process would, until told to stop."""
+    """Answer every query from the store, as another process would, until it is stopped."""
     while not stop.wait(0.5):
         if (store / "CURRENT").exists():
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Sources of a continuous run: rows a second beside a bare count() of the same source, and how long a change takes.
+"""Sources of a continuous run: rows a second, compared with a bare count(), and how long a change takes.
 
     .venv/bin/python benchmarks/sources.py [--rows 200000] [--repeat 3] [--sources parquet,json,postgres]
         [--rates 1000,20000] [--seconds 25] [--jars FOLDER]
@@ -50,7 +50,7 @@ class Fed(Protocol):
     changes: str | None
 
     def fill(self, first: int, rows: int) -> None:
-        """Add so many rows, with numbers from `first` on."""
+        """Add a number of rows, with numbers from `first` on."""
 
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:
         """Return the streaming frame of a sink; each sink reads all rows."""
@@ -216,7 +216,7 @@ class Writer:
         self.commits: list[tuple[int, float]] = []
 
     def write(self, seconds: float) -> None:
-        """Write for so many seconds."""
+        """Write for a given number of seconds."""
         begun, rows = time.perf_counter(), 0
         for tick in range(round(seconds / TICK)):
             time.sleep(max(0.0, begun + tick * TICK - time.perf_counter()))

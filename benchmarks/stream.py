@@ -1,4 +1,4 @@
-"""Micro-batches of a continuous run beside the same micro-batches with a bare count(), in the same session.
+"""Micro-batches of a continuous run compared with the same micro-batches with a bare count(), in the same session.
 
     .venv/bin/python benchmarks/stream.py [--rows 1000000] [--batches 8]
 
@@ -25,7 +25,7 @@ SCHEMA = "k BIGINT, g BIGINT, x INT"
 
 
 def plan(sketches: int) -> el.Plan:
-    """Return a plan of so many hash sketches of 7 x 4,096 counters over two key columns."""
+    """Return a plan of a given number of hash sketches of 7 x 4,096 counters over two key columns."""
     workload = el.Workload(budget=8 * (sketches * 7 * 4096 + 1), samples=False).stream("t", SCHEMA)
     for i in range(sketches):
         column, bound = ("k", "g")[i % 2], 100 * (i // 2)

@@ -3,7 +3,7 @@
 The streams of figures/skimmed.py (4 million elements, 2^18 keys), a sketch of 7 x 256 counters. A key is dense
 if its frequency is at least T = 4.5 noise levels of the skimmed sketch, the threshold of our skimming.
 
-    table      a candidate table of at most 2,000 words, and of 464 (beside 6 x 256 counters: 2,000 in all)
+    table      a candidate table of at most 2,000 words, and of 464 (next to 6 x 256 counters: 2,000 in all)
     churned    the same after another stream of as many elements was inserted and deleted again
     merged     the same, merged from 16 partial tables
     scan       every key of the domain tested on the sketch: no memory
@@ -145,7 +145,7 @@ def report(found: list[dict[str, object]]) -> None:
     axis.set(
         xlabel="Zipf exponent",
         ylabel="recall of keys above T",
-        title="finding dense keys beside 7 x 256 counters",
+        title="finding dense keys next to 7 x 256 counters",
     )
     axis.legend(frameon=False)
     figure.savefig(HERE / "plots" / "candidates.svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Groups of a sampled join: error and coverage by memory, skew and size of the group, beside stratified samples.
+"""Groups of a sampled join: error and coverage by memory, skew and size of the group, compared with stratified samples.
 
 Two joins of 10^5 rows a stream, GROUP BY a column of one side with 300 values, groups of Zipf sizes:
 
@@ -7,7 +7,7 @@ Two joins of 10^5 rows a stream, GROUP BY a column of one side with 300 values, 
 
     ours            SELECT o.g, COUNT(*), SUM(i.x), AVG(i.x) ... GROUP BY o.g, at a share of the bytes that exact
                     dictionaries take; rows in the order of time, a fifth of them deleted again
-    stratified      as BlinkDB keeps them: of each group at most so many *joined* rows, chosen at random, each standing
+    stratified      as BlinkDB keeps them: of each group at most n *joined* rows, chosen at random, each standing
                     for as many as the group has over those kept. It is drawn after the join was computed, knows every
                     group's exact size, has only rows that stay, and takes 16 bytes a row: all in its favour, and
                     nothing that a stream could do. Its intervals are Student's.
@@ -142,7 +142,7 @@ def printed(groups: el.Groups) -> Shown:
 
 
 def stratified(tables: Tables, size: int, seed: int) -> Shown:
-    """Return the estimates of a sample of joined rows, stratified by group, of so many bytes."""
+    """Return the estimates of a sample of joined rows, stratified by group, of a given number of bytes."""
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
@@ -170,7 +170,7 @@ def stratified(tables: Tables, size: int, seed: int) -> Shown:
 
 
 def most_of_each(counts: np.ndarray, rows: int) -> int:
-    """Return how many rows of each group fit in so many in all."""
+    """Return how many rows of each group fit in a number of rows in all."""
     low, high = 1, max(int(counts.max()), 1)
     while low < high:
         middle = (low + high + 1) // 2

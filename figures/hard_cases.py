@@ -46,7 +46,7 @@ def one_key(seed: int, streams: int, exponent: float, budget: str) -> Iterator[T
 
 
 def unplanned_variance(seed: int, tail: float) -> Iterator[Told]:
-    """Yield the variance, which nobody planned, of an explored column with a Pareto tail."""
+    """Yield the variance, not planned, of an explored column with a Pareto tail."""
     rng = np.random.default_rng(seed)
     x = np.minimum(rng.pareto(tail, 6_000) * 100, 10**7).astype(np.int64)
     w = el.Workload(budget="24 KB", seed=seed).stream("t", "k BIGINT, x BIGINT").stream("u", "k BIGINT")

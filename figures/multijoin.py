@@ -109,7 +109,7 @@ class Rows:
         self._keys = np.ascontiguousarray(relation.keys[:, order])
 
     def table(self, words: int, seed: int) -> tuple[np.ndarray, int]:
-        """Return the candidates of a table within so many words, (edges, n), and the words that it takes."""
+        """Return the candidates of a table within a given number of words, (edges, n), and the words that it takes."""
         spec = CandidateSpec.within(words, seed, len(self._keys))
         table = candidates.empty(spec)
         candidates.observe(spec, table, self._keys, np.ones(self._keys.shape[1], dtype=np.int64))
@@ -117,7 +117,7 @@ class Rows:
 
 
 def our_sides(query: JoinQuery, rows: dict[int, Rows], words: int, seed: int) -> list[SketchedRelation]:
-    """Return each relation's sketch and candidates, together within so many words."""
+    """Return each relation's sketch and candidates, together within a given number of words."""
     made: dict[int, SketchedRelation] = {}
     for relation, links in zip(query.relations, query.links, strict=True):
         if id(relation) in made:

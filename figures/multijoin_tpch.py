@@ -1,6 +1,6 @@
 """Joins of TPC-H tables through the whole product: relative error, coverage, and which reading carried the answer.
 
-Each query is a workload of its own, with a budget of so many words for each table that it joins; a table joined
+Each query is a workload of its own, with a budget of n words for each table that it joins; a table joined
 with itself is kept once. Statistics are known: they come from the workload's own analysis, one pass over the same
 data. Exact answers are DuckDB's, to the same text.
 

@@ -9,7 +9,7 @@ and 100 buckets. Every cell of parts gets sketches of all relations. Settings:
     one join    two relations over one attribute, reranked, 4,000 words; regions of 30 to 60 values
 
 The space is shared out over the cells by what the histograms say of their self-joins ("histogram"), or by the
-self-joins that the cells of the same data have ("measured"): a bound on what a pilot could tell. The histogram
+self-joins that the cells of the same data have ("measured"): a bound on what a pilot could show. The histogram
 "values" has a bucket for each value.
 
     agms          the mean of all copies, as with the document's s2 = 2

@@ -137,7 +137,7 @@ def reranked(regions: Regions, rng: np.random.Generator) -> Regions:
 
 
 def populate(space: Space, regions: Regions) -> Relation:
-    """Return the relation of so many tuples in the regions; where they overlap, counts add up."""
+    """Return the relation of a given number of tuples in the regions; where they overlap, counts add up."""
     cells, shares = [], []
     for centre, sides, skew, share in zip(
         regions.centres, regions.sides, regions.skews, regions.shares, strict=True

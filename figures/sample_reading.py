@@ -6,7 +6,7 @@ hash functions. Changes arrive in twenty batches; the sample is reduced to its b
     python figures/sample_reading.py --part choose --drawings 4 --seeds 10 [--size 30000] [--into choose]
 
 adds a line for each query of a cell to data/sample_reading_<into>.csv and passes over cells that are there.
-figures/sample_reading_report.py tells what they amount to.
+figures/sample_reading_report.py summarizes them.
 """
 
 import argparse
@@ -59,7 +59,7 @@ COLUMNS = (
     "budget_fraction",
     "drawing",
     "seed",
-    "reading",  # "plain": no totals; "calibrated": with totals; "residual": with a sketch beside
+    "reading",  # "plain": no totals; "calibrated": with totals; "residual": with a sketch, too
     "query",
     "function",
     "relations",
@@ -177,7 +177,7 @@ def totals_of(join: Join) -> dict[str, list[float]]:
 
 
 def sketched(whole: Join, budget: int, seed: int) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
-    """Return sketches of a two-way join whose terms take so many bytes together, with their heaviest values."""
+    """Return sketches of a two-way join whose terms together take a number of bytes, with their heaviest values."""
     terms = whole.shape.quantities
     width = 2
     while 2 * width * DEPTH * 8 * (len(terms) + 1) <= budget:

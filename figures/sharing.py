@@ -106,7 +106,7 @@ def filled(plan: eddyline.Plan, setting: Setting, source: Mapping[str, str]) -> 
 
 
 def analysed(setting: Setting) -> Statistics:
-    """Return what an analysis tells of all queries, and of the same queries on streams of their own."""
+    """Return what an analysis shows of all queries, and of the same queries on streams of their own."""
     start = time.perf_counter()
     made, source = workload(setting, Run("2", "average", "shared", 10**6), seed=0)
     found = filled(made.analysis(budget="64 MB"), setting, source).statistics()

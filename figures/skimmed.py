@@ -6,7 +6,7 @@ the frequency vector is bit for bit that of the 4 million rows; the candidate ta
 random order. Widths are powers of two, so "2,000 words in 7 rows" is 7 x 256 = 1,792 words.
 
     ours, scan      skimmed_join, candidates by a scan of the domain: no memory but the sketch (some budgets)
-    ours, table     skimmed_join, candidates from a table beside the sketch, of at most as many words as the
+    ours, table     skimmed_join, candidates from a table next to the sketch, of at most as many words as the
                     budget and at most 4,000
     ours, in all    sketch and table together within the budget
 
@@ -93,7 +93,7 @@ class Tables:
         self._found: dict[tuple[int, int], np.ndarray] = {}
 
     def keys(self, words: int, seed: int) -> np.ndarray:
-        """Return the keys in a table of at most so many words."""
+        """Return the keys in a table of at most a given number of words."""
         seed %= TABLE_SEEDS
         if (words, seed) not in self._found:
             spec = CandidateSpec.within(words, seed)

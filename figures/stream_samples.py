@@ -7,7 +7,7 @@ of its own, from 1,000 on. Changes arrive in twenty batches.
     python figures/stream_samples.py --part choose --methods samples,sketches --seeds 10 [--into after]
 
 adds the answers to data/stream_samples_<into>.csv, one line for each query of a cell, and passes over cells that are
-there already. figures/stream_samples_report.py tells what they amount to.
+there already. figures/stream_samples_report.py summarizes them.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The methods that figures/stream_samples.py compares: each answers all queries of a drawing within a number of bytes.
 
-    samples            the product: stream samples, and sketches beside them
+    samples            the product: stream samples, and sketches of the rest
     sketches           skimmed sketches alone: Workload(samples=False)
     hash, agms         joins by plain hash sketches, and by atomic sketches
     universe           one sampling rate for all links of all streams (figures/universe_baseline.py)
@@ -34,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method says of a query; None where it says nothing. expected_error: relative, as the state tells it."""
+    """What a method answers, None where it has no answer. expected_error: relative, as the state reports it."""
 
     value: float | None
     low: float | None = None

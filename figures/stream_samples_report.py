@@ -12,9 +12,9 @@ prints markdown tables. The first has for each group of cells and each method:
     width        half-width (median over seeds) over the 95th percentile of the error: median and largest query
     expected     share of the queries whose expected error is within a factor of two of 1.96 times the measured rms
 
-A query here is one of a data set, order and budget, over all its seeds. Widths and expected errors are told of queries
+A query here is one of a data set, order and budget, over all its seeds. Widths and expected errors are those of queries
 with --least-seeds seeds or more; with ten or less the 95th percentile is close to the largest error, and widths low. An
-interval without bounds covers everything: read coverage beside widths.
+interval without bounds covers everything: read coverage together with widths.
 
 The other tables compare methods: the ratio of geometric mean errors for each kind of query, over the drawings to
 which both methods answer. A method that refuses small budgets is compared only where it answers.

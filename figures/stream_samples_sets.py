@@ -1,4 +1,4 @@
-"""Distinct counts and set expressions from stream samples beside theta sketches at equal bytes.
+"""Distinct counts and set expressions from stream samples and from theta sketches at equal bytes.
 
 Two streams hold 60,000 of 90,000 keys each, half of them in common. Three queries: the distinct keys of one stream,
 those of both, those of the first only. The budget is an eighth of the bytes of the exact dictionaries, for all three
@@ -6,7 +6,7 @@ queries together; the theta sketches of the two streams have the same bytes, at 
 
     inserts     all rows are in
     halved      the rows of half of the keys were deleted again; theta, which cannot delete, is built from what is left
-    shrunk      of a hundred keys one is left; beside it, Workload(samples=False), whose sketches never wear out
+    shrunk      of a hundred keys one is left; next to it, Workload(samples=False), whose sketches never wear out
 
     python figures/stream_samples_sets.py [--seeds 40]
 
@@ -27,7 +27,7 @@ QUERIES = {
     "first_only": "SELECT COUNT(*) FROM (SELECT k FROM a EXCEPT SELECT k FROM b)",
 }
 LEFT = {"inserts": 1, "halved": 2, "shrunk": 100}
-"""Of so many keys one is left."""
+"""One of this number of keys is left."""
 
 
 def plan(budget: int, seed: int, *, samples: bool) -> el.Plan:
@@ -64,7 +64,7 @@ def state_of(made: el.Plan, streams: dict[str, np.ndarray], share: int) -> el.St
 
 
 def theta(streams: dict[str, np.ndarray], size: int, seed: int) -> dict[str, float]:
-    """Return the answers of theta sketches of so many bytes a stream: the smallest hashes, and the first left out."""
+    """Return the answers of theta sketches of n bytes a stream: the smallest hashes, and the first left out."""
     rng = np.random.default_rng(seed)
     keys = np.unique(np.concatenate(list(streams.values())))
     hashes = dict(zip(keys.tolist(), rng.random(len(keys)).tolist(), strict=True))

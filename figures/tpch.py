@@ -1,4 +1,4 @@
-"""TPC-H in the form in which it fits: estimates beside exact answers, by budget.
+"""TPC-H in the form in which it fits: estimates next to exact answers, by budget.
 
 Each query is a workload of its own. Tables are fed as streams of inserts, a million rows at a time; exact answers are
 DuckDB's, to the same text. What of the 22 queries had to be changed or left out is in `QUERIES` and `REFUSED`, and in

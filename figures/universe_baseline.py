@@ -28,7 +28,7 @@ LEAST_RATE = 1e-6
 
 
 def universe_answers(data: Data, size: int, seed: int) -> dict[str, float | None]:
-    """Return the estimates of all queries from samples of so many bytes."""
+    """Return the estimates of all queries from samples of a given number of bytes."""
     hashes = _Hashes(data, seed)
     with connected(data) as connection:
         rate = 1.0 if size >= exact_bytes(data) else _rate(data, hashes, connection, size)

@@ -1,4 +1,4 @@
-"""The import contracts in pyproject.toml cover every room of the package (`lint-imports` checks what they say)."""
+"""The import contracts in pyproject.toml cover every package (`lint-imports` checks what they say)."""
 
 import pkgutil
 import tomllib

@@ -1,4 +1,4 @@
-"""Every example runs, and prints estimates that are exact, or whose intervals hold the exact answer beside them."""
+"""Every example runs, and prints estimates that are exact, or whose intervals hold the exact answer."""
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Every script of figures/ runs, on as little data as it takes, in a copy of the folder: committed files stay as they are.
 
 What the figures show at full size is in figures/data, and docs/reference/accuracy.md reads it; here only the code is
-tried, so that a script that nobody has run for months still runs. `SMOKE` has for each script its arguments, and the
+tried, so that a script that was not run for months still runs. `SMOKE` has for each script its arguments, and the
 constants of its modules that make it small. Scripts without a line of their own are modules of others, and are imported.
 """
 

@@ -19,18 +19,16 @@ from eddyline.api.pipeline import load_pipeline
 parser = argparse.ArgumentParser(description="Keep the store of a pipeline current.")
 parser.add_argument("pipeline", type=Path)
 parser.add_argument("--once", action="store_true", help="take what is there now, then end")
-parser.add_argument(
-    "--break-lock", action="store_true", help="let go of the lock of a writer known to be dead"
-)
+parser.add_argument("--break-lock", action="store_true", help="release the lock of a writer known to be dead")
 given = parser.parse_args()
 
-told = Event()
+stopping = Event()
 for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda *_: told.set())
+    signal.signal(number, lambda *_: stopping.set())
 pipeline = load_pipeline(given.pipeline)
 spark = SparkSession.builder.appName("eddyline").getOrCreate()
 with prepare_run(pipeline, HowToRun(once=given.once, break_lock=given.break_lock)).start(spark) as run:
-    while not told.is_set() and not run.await_termination(1.0):
+    while not stopping.is_set() and not run.await_termination(1.0):
         pass
     run.stop()
     print(f"stopped at {run.freshness}")

@@ -100,7 +100,7 @@ def _shuffled_times(table: Table, rng: np.random.Generator) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set: drawn again for each seed, with about so many rows in all streams together.
+    """A data set: drawn again for each seed, with about the given number of rows in all streams together.
 
     part: "choose" if rules and constants may be chosen on it, "judge" if it is only for judging them.
     """

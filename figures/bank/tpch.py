@@ -111,7 +111,7 @@ def refreshed(seed: int, size: int, *, scale: str, years: float) -> Data:
 
 
 def _cut(columns: dict[str, Columns], size: int) -> dict[str, Columns]:
-    """Return the tables with the first orders, their lines, and so many parts of partsupp, within a size."""
+    """Return the tables with the first orders, their lines, and a number of parts of partsupp, within a size."""
     whole = sum(len(next(iter(own.values()))) for own in columns.values())
     if size >= whole:
         return columns

@@ -77,7 +77,7 @@ class Database:
 
 
 def database(name: str, share: float = 1.0) -> Database:
-    """Return a database; share: only so many of the first rows of each table, but at least 5,000."""
+    """Return a database; share: of the first rows of each table, at least 5,000."""
     tables = {each: _table(name, each) for each in TABLES[name]}
     few = {each: table.slice(0, max(5000, int(table.num_rows * share))) for each, table in tables.items()}
     return Database(name, few, KEYS[name])

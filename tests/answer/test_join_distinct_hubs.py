@@ -22,7 +22,7 @@ HARD = {
     "9000 x 1": (9000, 1, 1, 10_000, 20_000),
     "50 of 400 x 1": (400, 1, 50, 10_000, 20_000),
 }
-"""Joins that a few join values carry and that 192 cells do not tell, or do not always."""
+"""Joins that depend on a few join values, which 192 cells do not show, or not always."""
 
 
 def tuples(rng, own, hubs, others):

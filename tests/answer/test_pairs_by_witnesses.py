@@ -68,7 +68,7 @@ def test_nonnegative_solution_is_the_best_of_all_sets_of_columns():
 
 
 def drawn(seed, mean):
-    """Pairs with about so many witnesses, heavy values among them, and rates by weight."""
+    """Pairs with about a given number of witnesses, heavy values among them, and rates by weight."""
     rng = np.random.default_rng(seed)
     values, number = 600, 1500
     weights = np.arange(1, values + 1) ** -0.8

@@ -120,7 +120,7 @@ def test_dense_values_that_the_sample_does_not_follow_take_its_weight():
 @pytest.mark.calibration
 @pytest.mark.parametrize("function", ["sum", "avg", "stddev_samp"])
 def test_coverage_over_seeds(function):
-    """Of 60 samples with a sketch beside at least 53 intervals hold the answer: at 94% that fails once in 200."""
+    """Of 60 samples and a sketch, at least 53 intervals hold the answer: at 94% that fails once in 200."""
     spec, shape, made = two_relations(11, function, size=1500)
     whole = Join(naive.sample(spec, made, [(1.0, {})]), shape)
     answer = read_sample_join(whole, function, {}, 0.95).value
@@ -144,7 +144,7 @@ def test_coverage_over_seeds(function):
 
 
 def test_a_variance_over_a_join_that_may_be_empty_is_not_its_mean(monkeypatch):
-    """Where sketches do not show that a join has rows, only the sample tells its variance: it was the mean, -20, once."""
+    """Where sketches do not show that a join has rows, only the sample shows its variance: it was the mean, -20, once."""
     spec, shape, made = two_relations(1, "var_pop")
     state = naive.sample(spec, made, [(0.5, {})], 1)
     monkeypatch.setattr(_Reader, "mean", lambda *_: CombinedEstimate(-20.0, -inf, inf, 1.0))

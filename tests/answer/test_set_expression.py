@@ -100,7 +100,7 @@ def test_no_witness_gives_a_positive_upper_end():
 
 @pytest.mark.parametrize("common", [0, 25, 50])
 def test_a_tiny_stream_against_a_large_one(common):
-    # hardly an element of the tiny stream is seen beside the large one: the interval must say so
+    # hardly an element of the tiny stream is seen next to the large one: the interval must say so
     covered = 0
     for seed in range(20):
         spec = DistinctSpec.sized(256, 2**24, seed)
@@ -115,7 +115,7 @@ def test_a_tiny_stream_against_a_large_one(common):
 
 @pytest.mark.parametrize("most", [32, 10**6])
 def test_counts_of_any_size_are_answered(most):
-    # 8% expected at this size without, 7% with elements recognised beside others; 40% is far outside
+    # 8% expected at this size without, 7% with elements recognised next to others; 40% is far outside
     spec = DistinctSpec.sized(512, 2**24, 8)
     rng = np.random.default_rng(8)
     keys = rng.integers(0, 2**62, 40_000)

@@ -30,7 +30,7 @@ def look(alerts):
 
 
 class Receiver:
-    """An HTTP server that keeps what it is sent, and fails as often as it is told to."""
+    """An HTTP server that keeps what it is sent, and fails a given number of times."""
 
     def __init__(self):
         received, self.fails = [], 0

@@ -13,7 +13,7 @@ import eddyline as el
 from tests.data.changes import inserted_and_deleted
 from tests.data.groups import STREAMS, big_orders, items, orders, plan_of, skus
 from tests.oracles.duckdb_sql import database
-from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
+from tests.oracles.grouped import assert_same, exact_groups, intervals, values_by_group
 
 CHAIN = "FROM orders o JOIN items i ON o.k = i.k JOIN skus s ON i.sku = s.sku"
 QUERIES = {
@@ -136,7 +136,7 @@ def test_intervals_of_sampled_details_hold(name):
         groups, truth = sampled_answer(name, seed, "12 KB" if "items" in SAMPLED[name] else "8 KB")
         assert not groups.exact
         for group, (low, high) in intervals(groups, "d").items():
-            value = told_groups(groups)[group][0]
+            value = values_by_group(groups)[group][0]
             tally["held"] += low <= truth[group][0] <= high
             tally["finite"] += np.isfinite(low) and np.isfinite(high)
             tally["near"] += abs(value - truth[group][0]) <= 0.5 * abs(truth[group][0])
@@ -246,7 +246,7 @@ def test_quantiles_near_the_ends_hold_or_say_that_they_are_open(name, share):
 
 
 def test_groups_of_which_no_sampled_tuple_is_seen_have_room_for_some():
-    """4 seeds of 200 small groups: 95% intervals hold in at least 93%; a fifth of them did not when there was no room."""
+    """4 seeds of 200 small groups: 95% intervals hold in at least 93%; a fifth of them did not without an allowance."""
     tally = Counter()
     text = "SELECT region, COUNT(DISTINCT k) AS d FROM orders GROUP BY region"
     for seed in range(4):
@@ -402,7 +402,7 @@ def test_medians_of_groups_that_are_whole_lie_between_values():
 @pytest.mark.calibration
 @pytest.mark.parametrize("planned", [True, False])
 def test_distinct_counts_of_a_followed_column_are_as_sure_beside_others_as_alone(planned):
-    """40 seeds: every value of the column is one followed value, so that its count is unbiased beside COUNT(*), too.
+    """40 seeds: every value of the column is one followed value, so that its count is unbiased next to COUNT(*), too.
 
     Half the width was 14 times the error, and 25 to 136 times for rows per value. Fewer than 36 of 40 have a chance of
     5% for intervals that hold in exactly 95%; the seeds are fixed.

@@ -18,7 +18,7 @@ from eddyline.types import SqlType
 from tests.data import explored
 from tests.data.changes import inserted_and_deleted
 from tests.oracles.duckdb_sql import exact
-from tests.oracles.grouped import exact_groups, told_groups
+from tests.oracles.grouped import exact_groups, values_by_group
 
 
 def changes(rng, rows, keys):
@@ -43,7 +43,7 @@ def in_second_stage(state):
 def assert_exact(answer, text, columns, net):
     assert answer.exact
     if columns:
-        shown, truth = told_groups(answer), exact_groups(text, net, columns)
+        shown, truth = values_by_group(answer), exact_groups(text, net, columns)
         assert shown.keys() == truth.keys(), text
         for group, values in truth.items():
             for found, value in zip(shown[group], values, strict=True):
@@ -172,7 +172,7 @@ def test_decimals_are_held_without_labels_where_64_bits_hold_their_digits():
                 f"SELECT {name}, COUNT(*) AS n FROM s WHERE {name} < 0 OR {name} >= 0 GROUP BY {name}"
             )
             assert set(groups.to_arrow()[name].to_pylist()) == set(table[name].to_pylist()[:3])
-            assert groups.to_arrow()["n"].to_pylist() == [1, 1, 1]  # NULL has the code of 0, and is none
+            assert groups.to_arrow()["n"].to_pylist() == [1, 1, 1]  # NULL has the code of 0, and is not 0
 
 
 def test_distinct_values_of_a_link_under_any_predicate():

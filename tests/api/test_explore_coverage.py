@@ -1,4 +1,4 @@
-"""Intervals of queries that nobody planned, from samples that have overflowed: they hold as often as they say."""
+"""Intervals of ad hoc queries, from samples that have overflowed: they hold as often as they say."""
 
 import numpy as np
 import pytest

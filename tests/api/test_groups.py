@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import eddyline as el
 from tests.data.changes import inserted_and_deleted
 from tests.data.groups import QUERIES, STREAMS, big_orders, items, orders, plan_of, skus
-from tests.oracles.grouped import assert_same, exact_groups, intervals, told_groups
+from tests.oracles.grouped import assert_same, exact_groups, intervals, values_by_group
 
 
 def exact_for(name, groups, tables):
@@ -45,13 +45,13 @@ def test_a_value_whose_code_is_that_of_null_keeps_its_label():
     first = plan.empty().update("orders", null)
     second = plan.empty().update("orders", zero)
     both = {(None,): (1.0,), (Decimal("0.00"),): (1.0,)}
-    assert told_groups((first + second).answer("q")) == both
-    assert told_groups((second + first).answer("q")) == both
+    assert values_by_group((first + second).answer("q")) == both
+    assert values_by_group((second + first).answer("q")) == both
     later = plan.empty().update("orders", null).update("orders", zero)
-    assert told_groups(later.answer("q")) == both
-    assert told_groups(pickle.loads(pickle.dumps(later)).answer("q")) == both
+    assert values_by_group(later.answer("q")) == both
+    assert values_by_group(pickle.loads(pickle.dumps(later)).answer("q")) == both
     gone = later.update("orders", zero, weights=np.array([-1]))
-    assert told_groups(gone.answer("q")) == {(None,): (1.0,)}
+    assert values_by_group(gone.answer("q")) == {(None,): (1.0,)}
     assert gone == plan.empty().update("orders", null)
 
 
@@ -66,7 +66,7 @@ def test_types_of_group_columns_and_values_are_sqls():
     assert state.answer("days").to_arrow().schema.field("m").type == pa.int32()
     one = state.answer("one_column")["EMEA"]
     assert one["n"].exact
-    assert one["n"].value == told_groups(state.answer("one_column"))[("EMEA",)][0]
+    assert one["n"].value == values_by_group(state.answer("one_column"))[("EMEA",)][0]
     with pytest.raises(KeyError):
         state.answer("one_column")["nowhere"]
 
@@ -74,8 +74,8 @@ def test_types_of_group_columns_and_values_are_sqls():
 def test_an_empty_join_has_no_groups_and_one_row_without_group_by():
     state = plan_of(QUERIES).empty()
     assert len(state.answer("join")) == 0
-    assert told_groups(state.answer("whole_join")) == {(): (0.0, None)}
-    assert told_groups(state.answer("all_rows")) == {(): (0.0, None)}
+    assert values_by_group(state.answer("whole_join")) == {(): (0.0, None)}
+    assert values_by_group(state.answer("all_rows")) == {(): (0.0, None)}
 
 
 def test_order_having_and_limit_are_sqls():
@@ -101,7 +101,7 @@ def test_groups_of_one_stream_that_do_not_fit_are_exact_and_the_rest_adds_up():
     groups = el.State.from_bytes(state.to_bytes()).answer(name)
     assert state.nbytes <= 40_000
     assert not groups.exact
-    truth, printed = exact_for(name, groups, {"orders": table}), told_groups(groups)
+    truth, printed = exact_for(name, groups, {"orders": table}), values_by_group(groups)
     assert 100 < len(printed) < len(truth)
     for group, values in printed.items():
         assert values == pytest.approx(truth[group])
@@ -309,10 +309,10 @@ def test_a_followed_join_value_is_a_group_known_whole():
     groups = state.answer("customers")
     truth = exact_groups("SELECT o.k, COUNT(*) FROM orders o JOIN items i ON o.k = i.k GROUP BY o.k", made, 1)
     assert len(groups) == 10
-    for group, (value,) in told_groups(groups).items():
+    for group, (value,) in values_by_group(groups).items():
         assert value == truth[group][0]
     everything = sum(values[0] for values in truth.values())
-    shown = told_groups(state.answer(SAMPLED["customers"].split(" ORDER")[0]))
+    shown = values_by_group(state.answer(SAMPLED["customers"].split(" ORDER")[0]))
     rest = everything - sum(value for (value,) in shown.values())
     assert groups.rest["n"].low <= rest <= groups.rest["n"].high
     assert any("not seen" in note for note in groups.notes)
@@ -358,7 +358,7 @@ def test_the_rest_holds_what_groups_that_are_not_shown_hold():
         groups, truth = rest_case(seed)
         if groups.exact:
             continue
-        shown = set(told_groups(groups))
+        shown = set(values_by_group(groups))
         left = sum(values[0] for group, values in truth.items() if group not in shown)
         whole = sum(values[0] for values in truth.values())
         inexact += 1
@@ -366,7 +366,7 @@ def test_the_rest_holds_what_groups_that_are_not_shown_hold():
         sharp += groups.rest["n"].high < whole / 2
     assert inexact >= 30
     assert inside >= 0.9 * inexact, (inside, inexact)
-    assert sharp >= 5, "where many values tell, the rest is narrowed"
+    assert sharp >= 5, "where many values are seen, the rest is narrowed"
 
 
 def test_the_rest_is_not_nothing_where_nothing_is_shown():
@@ -380,7 +380,7 @@ def test_the_rest_is_not_nothing_where_nothing_is_shown():
     for stream, table in made.items():
         state.update(stream, table)
     groups, truth = state.answer("q"), exact_groups(REST["many"], made, 2)
-    left = sum(values[0] for group, values in truth.items() if group not in told_groups(groups))
+    left = sum(values[0] for group, values in truth.items() if group not in values_by_group(groups))
     assert left > 0
     assert groups.rest["n"].low <= left <= groups.rest["n"].high
 
@@ -437,7 +437,7 @@ def test_windows_and_ad_hoc_texts_have_groups():
     state = w.plan().empty().update("orders", table)
     start = state.answer("last").notes[0].split("from ")[1].split(" to")[0]
     text = f"SELECT region, COUNT(*) FROM orders WHERE ts >= TIMESTAMPTZ '{start}' AND ts < TIMESTAMPTZ '{start}' + INTERVAL 2 DAY GROUP BY region"
-    assert told_groups(state.answer("last")) == exact_groups(text, {"orders": table}, 1)
+    assert values_by_group(state.answer("last")) == exact_groups(text, {"orders": table}, 1)
     counted = state.answer("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
     assert_same(
         counted, exact_groups("SELECT region, COUNT(*) FROM orders GROUP BY region", {"orders": table}, 1)

@@ -24,7 +24,7 @@ def skewed(rng, rows, keys):
 def test_three_streams_on_one_key_fed_one_after_the_other():
     """Values that are heavy in later streams are let go, and what is followed by luck makes up for it in the totals.
 
-    Products of three counts have heavy tails, so that there is room for values heavier than all seen. Without it intervals
+    Products of three counts have heavy tails, so that intervals allow for values heavier than all seen. Without it intervals
     hold in 88% of such seeds, with it in 95% (200 seeds apart from these). Fewer than 73 of 80 have a chance of 9% for
     intervals that hold in exactly 95%; the seeds are fixed.
     """
@@ -49,7 +49,7 @@ def test_three_streams_on_one_key_fed_one_after_the_other():
 
 
 def test_variances_of_an_explored_column_with_a_heavy_tail():
-    """A variance rests on the largest values, of which the sample shows few: there is room for larger ones above."""
+    """A variance rests on the largest values, of which the sample shows few: the interval allows for larger ones above."""
     held = 0
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
@@ -80,9 +80,9 @@ def heavy_value(seed):
 
 @pytest.mark.calibration
 def test_answers_are_open_to_a_heavy_value_that_is_not_followed():
-    """12 seeds: exact totals tell that most of the join is missed, and no average, median or group leaves it out.
+    """12 seeds: exact totals show that most of the join is missed, and no average, median or group leaves it out.
 
-    A seed misses where its sample's totals happen not to tell: at most two of 12, or something is wrong.
+    A seed misses where its sample's totals happen not to show it: at most two of 12, or something is wrong.
     """
     join = "FROM r JOIN s ON r.b = s.b WHERE r.t < s.t"
     texts = {
@@ -183,7 +183,7 @@ TAILS = {
     "Pareto 1.3": lambda rng, rows: 1_000 * rng.pareto(1.3, rows),
     "signed Pareto 1.5": lambda rng, rows: 1_000 * rng.pareto(1.5, rows) * rng.choice([-1, 1], rows),
 }
-LIGHT = {  # the half-widths of SUM, AVG and VARIANCE over their values, as they were without room for tails
+LIGHT = {  # the half-widths of SUM, AVG and VARIANCE over their values, as they were without an allowance for tails
     "uniform": (lambda rng, rows: rng.integers(0, 1_000, rows), 0.050, 0.050, 0.080),
     "normal": (lambda rng, rows: rng.normal(5_000, 1_000, rows), 0.018, 0.017, 0.12),
     "exponential": (lambda rng, rows: rng.exponential(1_000, rows), 0.080, 0.080, 0.43),

@@ -1,4 +1,4 @@
-"""NULL and what is not known are told apart: in Python, JSON, Arrow tables, CSV and as text."""
+"""NULL and what is not known differ: in Python, JSON, Arrow tables, CSV and as text."""
 
 from math import inf
 

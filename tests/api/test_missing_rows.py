@@ -105,8 +105,8 @@ def test_a_key_that_comes_late_is_in_every_interval(queries, budget):
 @pytest.mark.slow
 def test_without_missing_rows_late_keys_are_outside(monkeypatch):
     """The scenario above finds the fault: without the fix anti joins held in 8 of 20 seeds, LEFT joins in 14."""
-    for room in (sampled, sampled_ratios):
-        monkeypatch.setattr(room, "missing_of", lambda *_: Missing())
+    for module in (sampled, sampled_ratios):
+        monkeypatch.setattr(module, "missing_of", lambda *_: Missing())
     found = coverage({"heavy_share": 0.2, "late": True}, OPTIONAL, "8 KB", 20)
     assert min(found.values()) <= 15, found
 

@@ -18,7 +18,7 @@ from tests.data.outer_joins import (
     skewed_tables,
 )
 from tests.oracles.duckdb_sql import exact, exact_answers, net_rows
-from tests.oracles.grouped import exact_groups, intervals, told_groups
+from tests.oracles.grouped import exact_groups, intervals, values_by_group
 
 
 def workload(texts, budget="8 MB", seed=5, **options):
@@ -96,7 +96,7 @@ def test_texts_made_at_random_are_answered_as_duckdb_does_or_refused():
 
 
 def assert_same_groups(groups, text, net):
-    truth, printed = exact_groups(for_duckdb(text), net, len(groups.group_columns)), told_groups(groups)
+    truth, printed = exact_groups(for_duckdb(text), net, len(groups.group_columns)), values_by_group(groups)
     assert groups.exact
     assert len(printed) == len(groups), "no group stands there twice"
     assert printed.keys() == truth.keys(), text
@@ -167,7 +167,7 @@ def test_texts_that_were_not_planned_are_answered_from_what_is_kept():
 
 
 def test_a_subquery_of_not_in_without_rows_lets_null_pass_though_its_stream_has_rows():
-    """Not planned, its emptiness was told from all rows of the stream: 2 instead of 3, said to be exact."""
+    """Not planned, it counted as empty by all rows of the stream: 2 instead of 3, said to be exact."""
     made = el.Workload(budget="1 MB", seed=1).stream("a", "k INT, v INT").stream("b", "k INT, h INT")
     made.query("q", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k").explore("a", "v").explore("b", "h")
     state = made.plan().empty()
@@ -323,7 +323,7 @@ def test_intervals_of_sampled_groups_hold_and_the_rest_adds_up(name):
                 value = truth.get(group, (0.0,) * 3)[column]
                 number += value is not None
                 inside += value is not None and low - 1e-9 <= value <= high + 1e-9
-        shown = set(told_groups(groups))
+        shown = set(values_by_group(groups))
         left = sum(values[0] for group, values in truth.items() if group not in shown)
         rests += groups.rest["n"].low <= left <= groups.rest["n"].high
     assert 0.92 <= inside / number <= 0.999, (inside, number)
@@ -337,8 +337,8 @@ def test_a_followed_join_value_is_a_group_known_whole():
     truth = exact_groups(text, tables, 1)
     assert not groups.exact
     assert all(groups.to_arrow()["exact"].to_pylist())
-    assert (None,) in told_groups(groups), "rows with a NULL key are always held"
-    for group, values in told_groups(groups).items():
+    assert (None,) in values_by_group(groups), "rows with a NULL key are always held"
+    for group, values in values_by_group(groups).items():
         assert values == truth[group]
 
 
@@ -397,7 +397,7 @@ def test_what_a_few_rows_of_an_anti_join_take_off_unseen_is_allowed_for(rows):
 
 @pytest.mark.calibration
 def test_averages_over_outer_and_anti_joins_whose_relation_is_known_whole():
-    """60 seeds: exact totals all but tell the average, and what is divided by is calibrated as what it divides is.
+    """60 seeds: exact totals nearly give the average, and what is divided by is calibrated as what it divides is.
 
     Divided by the number of rows as the sample has it, intervals held in 86% to 91%. Fewer than 52 of 60 have a chance
     of 1 in 100 for intervals that hold in exactly 95%.

@@ -69,17 +69,17 @@ def test_all_queries_are_rows_with_intervals_relative_to_their_values(state):
     assert lines(panel, row) == [
         pytest.approx(((pairs.low - pairs.value) / pairs.value, (pairs.high - pairs.value) / pairs.value))
     ]
-    beside = dict(
+    printed = dict(
         zip(
             sorted(QUERIES),
             (label.get_text() for label in panel.child_axes[0].get_yticklabels()),
             strict=True,
         )
     )
-    assert beside["n"] == "20,000 (exact)"
-    assert beside["nothing"] == "NULL (exact)"
-    assert beside["by_kind"] == "3 groups"
-    assert beside["pairs"].startswith(f"{pairs.value:,.0f} ±")
+    assert printed["n"] == "20,000 (exact)"
+    assert printed["nothing"] == "NULL (exact)"
+    assert printed["by_kind"] == "3 groups"
+    assert printed["pairs"].startswith(f"{pairs.value:,.0f} ±")
 
 
 def test_groups_are_bars_as_long_as_their_numbers(state):
@@ -99,7 +99,7 @@ def test_groups_with_intervals_have_them_drawn(state):
         assert lines(panel, row) == [pytest.approx((found["n_low"], found["n_high"]))]
 
 
-def test_any_sql_that_is_covered_is_plotted_and_first_groups_are_told(state):
+def test_any_sql_that_is_covered_is_plotted_and_first_groups_are_named(state):
     figure = state.plot(
         "SELECT kind, COUNT(*) AS rows FROM a GROUP BY kind ORDER BY rows DESC LIMIT 3", top=2
     )
@@ -126,8 +126,8 @@ def test_open_ends_are_arrows_and_what_is_no_number_is_written():
     figure = plot_answers(odd)
     panel = figure.axes[0]
     assert [each.get_marker() for each in panel.lines if each.get_marker() in "<>"] == [">"]
-    beside = [label.get_text() for label in panel.child_axes[0].get_yticklabels()]
-    assert beside[1:2] + beside[3:] == ["0", "not known", "refused"]
+    printed = [label.get_text() for label in panel.child_axes[0].get_yticklabels()]
+    assert printed[1:2] + printed[3:] == ["0", "not known", "refused"]
     figure._repr_png_()
     table = pa.table(
         {"g": [1, 2], "m": ["x", None], "m_low": ["x", None], "m_high": ["x", None], "exact": [True, False]}

@@ -55,7 +55,7 @@ def test_answers_from_a_store_tell_how_fresh_they_are(tmp_path):
     assert state.update("a", {"k": np.array([1])}).answer("n").freshness is None
 
 
-def test_deletes_of_rows_never_seen_are_told(tmp_path):
+def test_deletes_of_rows_never_seen_are_reported(tmp_path):
     plan = workload().plan()
     with open_store(plan.layout, str(tmp_path), StartOptions()) as store:
         deliver(store, plan, "a", 0, [5, 6], weight=-1)

@@ -73,7 +73,7 @@ def test_intervals_of_reduced_samples_hold(shape):
 
 @pytest.mark.calibration
 def test_values_that_are_certain_to_be_followed_do_not_make_an_answer_certain():
-    """Eight heavy values, always followed, and four light ones: the interval makes room for those that are not seen.
+    """Eight heavy values, always followed, and four light ones: the interval allows for those that are not seen.
 
     Of 40 intervals at 95% at least 34 hold; at 95% fewer hold once in 400.
     """

@@ -182,7 +182,7 @@ def test_plans_for_an_error():
     assert max(plan.expected_errors().values()) <= 0.05
 
 
-def test_negative_net_counts_are_told(plan):
+def test_negative_net_counts_are_reported(plan):
     state = plan.empty().update("a", rows(0, 5, 3), np.full(5, -1)).update("b", rows(1, 5, 3))
     answer = state.answer("pairs")
     assert answer.exact

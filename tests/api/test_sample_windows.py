@@ -189,15 +189,15 @@ def test_states_with_different_rosters_are_merged_pane_by_pane():
 
 
 @pytest.mark.parametrize("budget", [20_000, 64_000, 1_000_000])
-@pytest.mark.parametrize("beside", [{}, {"n": "SELECT COUNT(*) FROM a"}], ids=["alone", "beside a count"])
-def test_a_workload_of_windows_only_leaves_room_for_row_counts(budget, beside):
+@pytest.mark.parametrize("others", [{}, {"n": "SELECT COUNT(*) FROM a"}], ids=["alone", "others a count"])
+def test_a_workload_of_windows_only_leaves_room_for_row_counts(budget, others):
     made = el.Workload(budget=budget, seed=3)
     for name in "ab":
         made.stream(name, DDL, changes="w", event_time="ts")
     for name, text in {
         "keys": "SELECT COUNT(DISTINCT k) FROM a",
         "pairs": QUERIES["pairs"],
-        **beside,
+        **others,
     }.items():
         made.query(name, text, **WINDOW)
     plan = made.plan()

@@ -29,7 +29,7 @@ def counts_of(column, source, tables):
 
 @pytest.mark.parametrize("text", TOP)
 def test_the_most_frequent_values_are_exact_while_everything_is_held(text):
-    """NULL is a value, as it is for Spark; of values that are equally frequent any may be told."""
+    """NULL is a value, as it is for Spark; of values that are equally frequent any may be returned."""
     column, source, k = TOP[text]
     rng = np.random.default_rng(5)
     made = {"orders": orders(rng, 300, 40), "items": items(rng, 300, 40)}

@@ -99,7 +99,7 @@ def assert_equal(found, wanted, about):
 def test_every_type_is_exact_while_everything_is_held(seed, number):
     """Deletes, NULLs, merged and stored states among it; the answers' columns have the types of SQL's."""
     rng = np.random.default_rng(seed)
-    made = {"t": rows(rng, number, with_nan=False), "u": others(rng, number)}  # the oracle tells NaN apart
+    made = {"t": rows(rng, number, with_nan=False), "u": others(rng, number)}  # the oracle distinguishes NaN
     left, right, net = inserted_and_deleted(rng, PLAN, made, 0.4)
     state = el.State.from_bytes((right + left).to_bytes())
     for name, text in QUERIES.items():

@@ -1,4 +1,4 @@
-"""A workload with explored columns of every type, its rows, and random texts that nobody planned."""
+"""A workload with explored columns of every type, its rows, and random ad hoc SQL."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

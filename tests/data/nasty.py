@@ -154,7 +154,7 @@ REFUSED = {
     "predicate over two of an outer join": "SELECT COUNT(*) FROM r LEFT JOIN u ON r.k = u.k WHERE r.x > 0 OR u.x > 0",
     "doubles compared": "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k WHERE r.f < u.f",
     "cross product": "SELECT COUNT(*) FROM r JOIN u ON 1 = 1",
-    "cycle beside an outer join": (
+    "cycle next to an outer join": (
         "SELECT COUNT(*) FROM r JOIN u ON r.k = u.k JOIN v ON u.j = v.j AND v.d = r.d LEFT JOIN u w ON w.k = r.k"
     ),
 }

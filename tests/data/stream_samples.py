@@ -22,7 +22,7 @@ def workload(queries, budget="64 KB", **settings):
 
 
 def rows(seed, count, values):
-    """Rows with keys in so many values, all alike."""
+    """Rows with keys in a given number of values, all alike."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {

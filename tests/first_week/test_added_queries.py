@@ -1,4 +1,4 @@
-"""Queries that are added to a store: what fits is kept, what is unchanged is answered, and the budget is told."""
+"""Queries that are added to a store: what fits is kept, what is unchanged is answered, and the budget is shown."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline's store or its database is told before Spark starts, which takes half a minute."""
+"""What is wrong with a pipeline's store or its database is reported before Spark starts, which takes half a minute."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Every command on inputs that are none: one sentence of ours and exit code 1, or 2 for usage."""
+"""Every command on invalid inputs: one sentence of ours and exit code 1, or 2 for usage."""
 
 import json
 import os

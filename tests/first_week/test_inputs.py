@@ -92,7 +92,7 @@ def test_what_was_striking_adds_up_and_outlives_bytes_and_stores(tmp_path):
         assert el.open(tmp_path).answer("sum").notes == ()
 
 
-# Changes that nobody reads
+# Changes that are not read
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_rows_without_an_event_time_are_noted():
 
 
 @pytest.mark.parametrize("end", [1_767_225_600_000_000_000, -(2**63), 2**63])
-def test_a_window_of_an_older_store_that_lies_beyond_the_calendar_is_told(end):
+def test_a_window_of_an_older_store_that_lies_beyond_the_calendar_is_reported(end):
     assert "the year " in notes.window((end - 3_600_000_000, end))
 
 

@@ -89,6 +89,6 @@ def test_a_run_can_be_told_to_fail_and_takes_nothing_of_that_batch(spark, tmp_pa
     assert any(note.startswith("3 rows of stream 's'") for note in shown.notes)
 
 
-def test_a_misspelt_choice_is_told(tmp_path):
+def test_a_misspelled_choice_is_reported(tmp_path):
     with pytest.raises(el.PipelineError, match="on_unseen_delete='ignore' is neither note nor fail"):
         plan("64 KB").start(None, {}, store=tmp_path / "state", on_unseen_delete="ignore")

@@ -40,7 +40,7 @@ def main():
 
 
 def run(minutes, seed):
-    """Run rounds of SQL texts for so many minutes and return 1 if one of them found something."""
+    """Run rounds of SQL texts for a given number of minutes and return 1 if one of them found something."""
     spark = local_session()
     spark.sparkContext.setLogLevel("OFF")
     end, rounds, found, counts = time.monotonic() + 60 * minutes, 0, 0, {}

@@ -1,4 +1,4 @@
-"""Forms that were once read wrongly, asked in every run beside the random texts."""
+"""Forms that were once read wrongly, asked in every run next to the random texts."""
 
 COUNTED = (
     "p AND q", "p OR q", "NOT p", "NOT p AND q", "a > 1 AND b > 1", "p IS NULL OR q", "s NOT LIKE 'x%'", "NULL", "-a",
@@ -6,7 +6,7 @@ COUNTED = (
 CONDITIONS = (
     # NOT as an argument of a node
     "s NOT LIKE 'x%'", "NOT s LIKE 'x%'", "NOT s NOT LIKE '_'", "s NOT IN ('x', 'X')", "a NOT BETWEEN 0 AND 2", "p IS NOT TRUE",
-    # doubles beside decimals
+    # doubles next to decimals
     "x = 0.3", "x = m", "m = x", "x IN (0.3, 1.1)", "k <= x", "x BETWEEN 0.3 AND 1.1", "COALESCE(m, x) = x",
     # NULL as a condition or an operand
     "NULL", "NOT NULL", "NULL OR p", "NULL AND p", "p OR NOT NULL", "CASE WHEN NULL THEN p ELSE q END", "NULL IS TRUE",

@@ -483,7 +483,7 @@ class Life:
         self.run()
         self.run(full_refresh=tuple(QUERIES))
         if self.is_tampered:
-            raise FaultError("a full refresh did not mend the store")
+            raise FaultError("a full refresh did not repair the store")
 
 
 def write_as_before(root):

@@ -4,7 +4,7 @@ from tests.fuzz.grammar import Grammar
 
 
 def one_stream(rng):
-    """(function, argument, condition) over t: its answer is exact, so that its number tells of any expression."""
+    """(function, argument, condition) over t: its answer is exact, so that its number shows the value of any expression."""
     grammar = Grammar(rng)
     function, argument = rng.choice(
         [

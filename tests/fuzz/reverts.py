@@ -1,6 +1,6 @@
 """Mistakes that the SQL reader once made, to be made again: a fuzzer that misses one of them is too coarse.
 
-`python -m tests.fuzz --without NAME` runs the fuzzer with one mended place as it was before.
+`python -m tests.fuzz --without NAME` runs the fuzzer with one fix taken out.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ REVERTS: dict[str, Callable[[], list]] = {
         patch.object(arrow_numbers, "decimal_to_float", lambda value, kind: value.cast(kind))
     ],
     "aggregate in exists": lambda: [
-        patch.object(room, "check_rows", lambda _: None) for room in (semi_joins, subqueries)
+        patch.object(module, "check_rows", lambda _: None) for module in (semi_joins, subqueries)
     ],
     "scope of a semi-join": lambda: [patch.object(semi_joins, "_check_scope", lambda *_: None)],
     "operands on arrow": lambda: [
@@ -83,7 +83,7 @@ REVERTS: dict[str, Callable[[], list]] = {
         patch.object(typing, "_RULES", _with_rules(_UNCHECKED)),
     ],
 }
-"""By name what to put in place of what was mended in the SQL reader."""
+"""By name, what to put in place of a fix in the SQL reader."""
 
 
 def _dividing(totals):
@@ -99,7 +99,7 @@ def _without_missing(*_):
 OF_WORKLOADS: dict[str, Callable[[], list]] = {
     "null_group_said_to_be_exact": lambda: [patch.object(Join, "samples_null", new=False)],
     "average_of_no_sampled_row_that_counts": lambda: [
-        patch.object(room, "shares_of", _dividing) for room in (entries, table_moments)
+        patch.object(module, "shares_of", _dividing) for module in (entries, table_moments)
     ],
     "date_after_9999": lambda: [
         patch.object(arrow_types, "date_of", lambda day: date(1970, 1, 1) + timedelta(day))

@@ -97,7 +97,7 @@ class Round:
             return self._ask(*forms.all_forms())
 
     def run(self, single=60, several=20):
-        """Ask so many texts and return the findings."""
+        """Ask a number of texts and return the findings."""
         parts = {f"q{i}": queries.one_stream(self.rng) for i in range(single)}
         texts = {f"j{i}": queries.several_streams(self.rng) for i in range(several)}
         with self.session():

@@ -148,7 +148,7 @@ class Case:
         return [(name, rows, weights) for name, _, rows, weights in every]
 
     def workload(self, budget):
-        """The workload at a budget of so many bytes."""
+        """The workload at a budget of a given number of bytes."""
         w = el.Workload(
             budget=budget,
             seed=self.seed % (1 << 30),

@@ -1,4 +1,4 @@
-"""Exact answers of a case's queries by DuckDB, and what an answer is worth beside them."""
+"""Exact answers of a case's queries by DuckDB, and what an answer is worth compared with them."""
 
 import re
 from collections import Counter
@@ -145,7 +145,7 @@ def judge_groups(asked, groups, truth, most):
     """The verdicts on the numbers of groups, and on what is said of all groups together.
 
     That is "rest", what groups that are not shown hold together; for the first k "chosen", whether those that certainly
-    are among them are, and "recall", whether a largest one is shown, which nobody promises.
+    are among them are, and "recall", whether a largest one is shown, which is not promised.
     """
     columns = {name: _plain(groups.to_arrow()[name]) for name in groups.to_arrow().column_names}
     values = zip(*(_plain(truth[name]) for name in groups.aggregates), strict=True)

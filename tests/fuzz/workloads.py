@@ -126,7 +126,7 @@ def _planned(case):
         else:
             for name, error in plan.expected_errors().items():
                 if isnan(error) or error < 0:
-                    raise FaultError("an expected error that is none", f"{error} of query {name}")
+                    raise FaultError("an expected error that is not a number", f"{error} of query {name}")
             assert plan.explain()
             return plan
     return None
@@ -224,7 +224,7 @@ def _smaller(candidates, case, fault):
 
 
 def run(seeds, arrival=None, seconds=None):
-    """The cells of so many seeds, ended early after some seconds; the first fault is raised, as small as it gets."""
+    """The cells of a given number of seeds, ended early after some seconds; the first fault is raised, as small as it gets."""
     cells, start = defaultdict(Cell), time.monotonic()
     for seed in seeds:
         case = random_case(seed, arrival)
@@ -237,7 +237,7 @@ def run(seeds, arrival=None, seconds=None):
 
 
 def long_run(minutes, seed, arrival=None, form=None, save=None, table=None):
-    """Run for so many minutes, print every new kind of fault made small, then the report; return 1 if one is wrong.
+    """Run for a given number of minutes, print every new kind of fault made small, then the report; return 1 if one is wrong.
 
     save: a directory in which the small cases are kept, as tests/fuzz/found has them. table: a Markdown file to which
     the coverage is written.

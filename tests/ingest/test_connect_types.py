@@ -37,7 +37,7 @@ def read(kind, value, name=None, *, schema=True, **parameters):
 
 
 def units(kind, value):
-    """A decimal that was read as so many units of its scale, None if it was refused."""
+    """A decimal that was read as a given number of units of its scale, None if it was refused."""
     return None if isinstance(value, str) else int(value.scaleb(kind.scale, WIDE))
 
 

@@ -1,4 +1,4 @@
-"""Debezium envelopes as text: columns that come and go, values that were not sent, and schemas beside each other."""
+"""Debezium envelopes as text: columns that come and go, values that were not sent, and schemas of different versions."""
 
 import base64
 import datetime as dt

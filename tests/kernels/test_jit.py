@@ -55,7 +55,7 @@ def test_a_name_that_is_no_argument_is_refused():
         kernel("output")(twice.function)
 
 
-def test_without_a_folder_kernels_are_compiled_in_each_process_and_somebody_is_told():
+def test_without_a_folder_kernels_are_compiled_in_each_process_and_a_warning_is_printed():
     scope: dict[str, object] = {"__name__": "nowhere"}
     exec(compile("def total(values):\n    return values[0] + values[1]\n", "<nowhere>", "exec"), scope)
     total = kernel()(scope["total"])

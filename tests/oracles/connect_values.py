@@ -16,7 +16,7 @@ def base64_integer(text):
 
 
 def in_decimal(number, precision, scale):
-    """A fraction as so many units of 10^-scale, None if DECIMAL(precision, scale) does not hold it exactly."""
+    """A fraction as a given number of units of 10^-scale, None if DECIMAL(precision, scale) does not hold it exactly."""
     units = Fraction(number) * 10**scale
     return int(units) if units.denominator == 1 and abs(units) < 10**precision else None
 

@@ -16,7 +16,7 @@ def exact_groups(text, tables, columns):
     }
 
 
-def told_groups(groups):
+def values_by_group(groups):
     """The groups of our answer in the same form."""
     return {
         tuple(row[name] for name in groups.group_columns): tuple(
@@ -36,7 +36,7 @@ def intervals(groups, aggregate):
 
 def assert_same(groups, truth):
     """The groups of our answer are those of the truth."""
-    shown = told_groups(groups)
+    shown = values_by_group(groups)
     assert shown.keys() == truth.keys()
     for group, values in truth.items():
         for found, value in zip(shown[group], values, strict=True):

@@ -74,7 +74,7 @@ def slow_moments(grouped, groups, links, asked):
         before = moments[:, 4:].copy()
         for (place, owner), amount in added.items():
             if asked.count is not None and counted[place, owner] == 0:
-                continue  # a value without rows that count tells nothing of a ratio
+                continue  # a value without rows that count shows nothing of a ratio
             chance = 1.0 - grouped.join.probabilities[link][place]
             total = asked.count[1][owner] if asked.count else 1.0
             rest = 1.0 - (counted[place, owner] * chance / total if total else 0.0)

@@ -36,7 +36,7 @@ def chain_variance_over_all_signs(
 
 
 def set_partitions(size: int, most: int) -> Iterator[list[list[int]]]:
-    """Every way to put 0 .. size - 1 into at most so many parts."""
+    """Every way to put 0 .. size - 1 into at most a given number of parts."""
     if size == 0:
         yield []
         return
@@ -53,7 +53,7 @@ def cost(left: Sequence[float], right: Sequence[float], parts: list[list[int]]) 
 
 
 def least_cost(left: Sequence[float], right: Sequence[float], most: int) -> float:
-    """The least F(P) of all partitions into at most so many parts."""
+    """The least F(P) of all partitions into at most a given number of parts."""
     return min(cost(left, right, parts) for parts in set_partitions(len(left), most))
 
 
@@ -66,6 +66,6 @@ def least_product(links: Sequence[tuple[Sequence[float], Sequence[float]]], most
 
 
 def least_variance(variances: Sequence[float], words: int) -> float:
-    """The least sum of Var(X_p) / s_p over all ways to share out so many atomic sketches."""
+    """The least sum of Var(X_p) / s_p over all ways to share out a given number of atomic sketches."""
     shares = (each for each in product(range(1, words + 1), repeat=len(variances)) if sum(each) == words)
     return min(sum(v / s for v, s in zip(variances, each, strict=True)) for each in shares)

@@ -99,7 +99,7 @@ def test_largest_error_where_rounding_down_wastes_words():
 
 
 def test_what_is_left_raises_a_whole_component():
-    """Two vertices of one query and a budget of 7: raising one alone would help nobody."""
+    """Two vertices of one query and a budget of 7: raising one alone would not help."""
     graph = JoinGraph.separate(
         [Query("a", 1.0, (Vertex("r"), Vertex("s"))), Query("b", 1e-3, (Vertex("t"),))]
     )

@@ -206,7 +206,7 @@ def test_another_store_in_its_place_has_its_own_chart_and_picture(chromium, tmp_
         assert page.is_clean(), (page.errors, page.elsewhere)
 
 
-def test_decimals_that_are_told_as_text_are_drawn_and_choices_of_a_limit_are_told(chromium, tmp_path):
+def test_decimals_that_are_sent_as_text_are_drawn_and_choices_of_a_limit_are_shown(chromium, tmp_path):
     queries = {
         "largest": "SELECT MAX(total) FROM orders",
         "first": "SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 2",

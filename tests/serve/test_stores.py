@@ -51,7 +51,7 @@ def test_a_follower_reads_an_epoch_once(tmp_path):
     assert follower.look().state is follower.look().state
 
 
-def test_answers_that_could_not_be_made_are_a_problem_that_is_told(store, client, monkeypatch):
+def test_answers_that_could_not_be_made_are_a_problem_that_is_reported(store, client, monkeypatch):
     def fails(*_):
         raise ZeroDivisionError
 

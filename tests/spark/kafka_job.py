@@ -1,6 +1,6 @@
 """`eddyline run` over topics of Kafka in processes of its own, one of which may be killed at a step of a commit.
 
-python -m tests.spark.kafka_job PIPELINE [STEP NTH]: runs until it is told to stop, or is killed with -9 when its NTH commit
+python -m tests.spark.kafka_job PIPELINE [STEP NTH]: runs until it gets a signal, or is killed with -9 when its NTH commit
 reaches STEP. Without a pipeline it reads commands from standard input, as JSON, runs them on one session, and writes what
 each gave: [exit code, output].
 """

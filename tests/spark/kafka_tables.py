@@ -64,7 +64,7 @@ class Tables:
             self._broker.create(f"{self._prefix}{name}", partitions)
 
     def work(self, changes):
-        """Make so many changes of each table and send them."""
+        """Make a number of changes of each table and send them."""
         for name in SCHEMAS:
             made = [record for _ in range(changes) for record in self._change(name)]
             self._broker.send(f"{self._prefix}{name}", made)

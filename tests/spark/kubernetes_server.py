@@ -20,7 +20,7 @@ READY = {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Read
 class KubernetesServer:
     """Listens on the loopback address; `pods` are those that were asked for, by name.
 
-    environment: what the processes have beside what their pods are given. logs: the folder of what they print.
+    environment: what the processes have in addition to what their pods are given. logs: the folder of what they print.
     """
 
     def __init__(self, environment, logs):
@@ -62,7 +62,7 @@ class KubernetesServer:
         return 200, self._seen(name)
 
     def _seen(self, name):
-        """Return a pod as it is now; the driver's, which nobody asked for, runs."""
+        """Return a pod as it is now; the driver's, which was not requested, runs."""
         pod = self.pods.get(name, {"metadata": {"name": name, "uid": name}, "spec": {"containers": []}})
         ended = self._processes[name].poll() if name in self._processes else None
         status = READY if ended is None else {"phase": "Failed" if ended else "Succeeded"}

@@ -16,7 +16,7 @@ from eddyline.spark.sources.connectors import connector_of
 from tests.spark.maven_jars import CACHE, connector_jars
 from tests.spark.stream_job import end_group, kill_at
 
-TOLD = "told: "
+RESULT = "result: "
 LAKES = [form for form in ("delta", "iceberg") if connector_of(form).release]
 """The formats that have a connector for the installed Spark."""
 CONF = {
@@ -60,8 +60,8 @@ class Shell:
         self.process.stdin.write(json.dumps([str(word) for word in words]) + "\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
-            if line.startswith(TOLD):  # VACUUM writes to standard output, too
-                return json.loads(line.removeprefix(TOLD))
+            if line.startswith(RESULT):  # VACUUM writes to standard output, too
+                return json.loads(line.removeprefix(RESULT))
         raise AssertionError(self.process.stderr.read()[-3000:])
 
     def sql(self, query):
@@ -103,7 +103,7 @@ def _serve_commands(jars, warehouse):
                 shown = [list(row) for row in spark.sql(words[0]).collect()]
             except Exception as error:  # noqa: BLE001 - the test shows it
                 shown = f"{type(error).__name__}: {error}"
-        sys.stdout.write(TOLD + json.dumps(shown, default=str) + "\n")
+        sys.stdout.write(RESULT + json.dumps(shown, default=str) + "\n")
         sys.stdout.flush()
 
 

@@ -35,7 +35,7 @@ def refusal(act):
 
 """
 END = """
-print("told: " + json.dumps(told))
+print("result: " + json.dumps(found))
 sys.stdout.flush()
 os._exit(0)  # the session's own shutdown is Spark's business, not this test's
 """
@@ -46,7 +46,7 @@ with open(folder + "/passed", "wb") as file:
     file.write(passed.to_bytes())
 source = Source("t", "csv", folder + "/rows", "k BIGINT, s STRING, n INT", options={"header": "true"})
 by_file = plan().sketch(spark, {"t": read_frame(spark, source)})
-told = {
+found = {
     "by file": by_file == passed,
     "by path": plan().sketch(spark, {"t": folder + "/parquet"}) == passed,
     "answers": [[row.query, row.value] for row in spark.read.format("eddyline").load(folder + "/state").collect()],
@@ -72,7 +72,7 @@ for _ in range(2):  # the second time there is nothing left to read
     stream = rows.writeStream.foreachBatch(writer).option("checkpointLocation", checkpoint)
     started(stream.trigger(availableNow=True)).awaitTermination(200)
 store = el.open(folder + "/streamed")
-told = {"state": store.to_bytes().hex(), "rows": store.answer("pairs").freshness.rows}
+found = {"state": store.to_bytes().hex(), "rows": store.answer("pairs").freshness.rows}
 """
 
 
@@ -86,7 +86,7 @@ def rows(tmp_path):
     return made
 
 
-def told_by(job, folder):
+def result_of(job, folder):
     """Return what a client with a server of its own reports."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
@@ -94,9 +94,9 @@ def told_by(job, folder):
         capture_output=True, text=True, check=False, timeout=300,
         env={**environment, "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
-    line = next((line for line in done.stdout.splitlines() if line.startswith("told: ")), None)
+    line = next((line for line in done.stdout.splitlines() if line.startswith("result: ")), None)
     assert line is not None, done.stderr[-3000:]
-    return json.loads(line.removeprefix("told: "))
+    return json.loads(line.removeprefix("result: "))
 
 
 @pytest.mark.slow  # until it has passed once; tests/spark/test_clusters.py has a pass over Spark Connect
@@ -105,7 +105,7 @@ def test_a_client_sketches_reads_sources_and_answers(rows, tmp_path):
     store = open_store(plan().layout, str(tmp_path / "state"), StartOptions())
     store.commit("t", "q", 0, to_sections(expected.snapshot), rows=5000)
     store.close()
-    shown = told_by(BATCHES, tmp_path)
+    shown = result_of(BATCHES, tmp_path)
     assert el.State.from_bytes((tmp_path / "passed").read_bytes()) == expected
     assert shown["by file"]
     assert shown["by path"]
@@ -118,7 +118,7 @@ def test_a_client_sketches_reads_sources_and_answers(rows, tmp_path):
 
 @pytest.mark.slow  # a server gives its Python only ten seconds to start, which a busy machine exceeds
 def test_a_batch_writer_keeps_a_store_current_from_a_client(rows, tmp_path):
-    shown = told_by(STREAMS, tmp_path)
+    shown = result_of(STREAMS, tmp_path)
     assert el.State.from_bytes(bytes.fromhex(shown["state"])) == plan().empty().update("t", rows)
     assert shown["rows"] == 5000
 

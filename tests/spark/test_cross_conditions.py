@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.data.cross_conditions import QUERIES, plan_of, tables
-from tests.oracles.grouped import told_groups
+from tests.oracles.grouped import values_by_group
 
 pytestmark = pytest.mark.spark
 SOME = (
@@ -36,7 +36,7 @@ def test_they_are_those_of_spark_and_of_the_arrow_path(spark):
         }
         shown = {
             group: [each for each in values if each is not None]
-            for group, values in told_groups(found).items()
+            for group, values in values_by_group(found).items()
         }
         assert shown.keys() == truth.keys()
         for group, values in truth.items():

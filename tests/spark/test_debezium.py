@@ -78,7 +78,7 @@ BAD = {
     "unknown op": (record("t", None, None), "op is not"),
     "update without before": (record("u", None, row(5)), "REPLICA IDENTITY FULL"),
     "delete with the key alone": (record("d", {"id": 5}, None), "REPLICA IDENTITY FULL"),
-    "delete with NULLs beside the key": (
+    "delete with NULLs next to the key": (
         record("d", row(5, None, None, None) | {"undeclared": None}, None),
         "only the key",
     ),
@@ -168,7 +168,7 @@ def test_text_of_times_means_what_a_cast_in_the_sessions_zone_means(spark):
 
 
 def test_rows_of_full_images_may_be_null_beside_their_key(spark):
-    bad, _ = BAD["delete with NULLs beside the key"]
+    bad, _ = BAD["delete with NULLs next to the key"]
     insert = record("c", None, row(5, None, None, None))
     state = plan("debezium:full").sketch(spark, {"s": kafka(spark, [insert, bad])})
     assert state == plan("debezium:full").empty()

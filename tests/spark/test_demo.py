@@ -1,4 +1,4 @@
-"""`eddyline demo --live`: a real run, its page in a real browser, estimates beside the exact answers.
+"""`eddyline demo --live`: a real run, its page in a real browser, estimates next to the exact answers.
 
 EDDYLINE_SCREENSHOT=docs/images/live-page.png writes the picture that the README shows.
 """

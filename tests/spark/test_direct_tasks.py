@@ -221,7 +221,7 @@ def truncate(path):
 
 
 def damage(path):
-    """Turn over bits in the pages, which checksums tell."""
+    """Turn over bits in the pages, which checksums detect."""
     data = bytearray(path.read_bytes())
     for i in range(60, 90):
         data[i] ^= 0xFF

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.data.groups import QUERIES, items, orders, plan_of, skus
-from tests.oracles.grouped import told_groups
+from tests.oracles.grouped import values_by_group
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ def test_groups_are_those_of_spark_and_of_the_arrow_path(spark):
             tuple(row)[:columns]: [None if each is None else float(each) for each in tuple(row)[columns:]]
             for row in spark.sql(text).collect()
         }
-        shown = told_groups(groups)
+        shown = values_by_group(groups)
         if name == "times":  # Spark collects local times
             shown, truth = sorted(map(tuple, shown.values())), sorted(map(tuple, truth.values()))
             assert shown == truth

@@ -1,4 +1,4 @@
-"""What a topic is read with, and what is told of records that are gone: without a broker, for machines that have none."""
+"""What a topic is read with, and what is reported about records that are gone: without a broker, for machines that have none."""
 
 import pytest
 

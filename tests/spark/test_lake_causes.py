@@ -1,4 +1,4 @@
-"""What errors of Delta and Iceberg are told as: their own texts, for machines without their connectors."""
+"""How errors of Delta and Iceberg are reported: their own texts, for machines without their connectors."""
 
 import pytest
 

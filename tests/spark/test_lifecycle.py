@@ -54,7 +54,7 @@ class Project:
         self.written = 0
 
     def add(self, rows, stream="s", days=0.0):
-        """Write a file, dated so many days from now."""
+        """Write a file, dated a number of days from now."""
         self.rows[stream] += rows
         self.written += 1
         folder = self.root / "data" / stream

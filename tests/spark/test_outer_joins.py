@@ -6,7 +6,7 @@ import pytest
 import eddyline as el
 from tests.data import outer_joins
 from tests.data.outer_joins import STREAMS, made_table
-from tests.oracles.grouped import told_groups
+from tests.oracles.grouped import values_by_group
 
 pytestmark = pytest.mark.spark
 QUERIES, GROUPED = outer_joins.QUERIES[::3], outer_joins.GROUPED[::3]
@@ -39,7 +39,7 @@ def test_answers_are_those_of_spark_and_of_the_arrow_path(spark):
             tuple(row)[:columns]: [None if each is None else float(each) for each in tuple(row)[columns:]]
             for row in spark.sql(text).collect()
         }
-        shown = told_groups(groups)
+        shown = values_by_group(groups)
         assert shown.keys() == truth.keys(), text
         for group, values in truth.items():
             assert list(shown[group]) == pytest.approx(values), text

@@ -68,7 +68,7 @@ def test_nan_is_a_number_of_floats(kind):
         (t.BinaryType(), "no hex"), (t.ArrayType(t.IntegerType()), "{1,2}"),
     ],
 )  # fmt: skip
-def test_what_is_no_such_value_is_told(kind, text):
+def test_what_is_no_such_value_is_reported(kind, text):
     with pytest.raises(
         PipelineError, match=r"column 'v' of public.t holds .*, which is no .*: declare it"
     ) as shown:

@@ -267,7 +267,7 @@ def test_a_table_whose_deletes_are_bare_is_refused(dsn, table):
         reader(dsn, table).initialOffset()
 
 
-def test_a_slot_that_was_dropped_is_told(dsn, table):
+def test_a_slot_that_was_dropped_is_reported(dsn, table):
     source = reader(dsn, table)
     start = source.initialOffset()
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -278,7 +278,7 @@ def test_a_slot_that_was_dropped_is_told(dsn, table):
 
 @given(st.integers(3, 2**40), st.lists(st.integers(0, 60), max_size=8), st.integers(-80, 80))
 def test_a_moment_sees_what_ended_before_it(highest, opened, offset):
-    """Numbers are told by their lower half, and stand near the moment's own."""
+    """Numbers are known by their lower half, and are near the moment's own."""
     between = frozenset(highest - 1 - each for each in opened if highest - 1 - each >= 3)
     lowest = min(between, default=highest)
     number = max(3, highest + offset)

@@ -1,4 +1,4 @@
-"""What a stream of a PostgreSQL table cannot go on from: each is told in one sentence, with the way on."""
+"""Why a stream of a PostgreSQL table cannot continue: each reason is one sentence that says what to do."""
 
 import pathlib
 import time
@@ -38,7 +38,7 @@ def dsn(tmp_path_factory):
         ("SELECT pg_drop_replication_slot('eddyline_public_a')", f"slot eddyline_public_a is gone, or .*{START_AGAIN}"),
     ],
 )  # fmt: skip
-def test_what_was_done_to_a_table_is_told(dsn, done, sentence):
+def test_what_was_done_to_a_table_is_reported(dsn, done, sentence):
     with tables(dsn, "a") as connection:
         connection.execute("INSERT INTO a VALUES (1, 1)")
         stream = Stream(dsn, "a").all()
@@ -49,7 +49,7 @@ def test_what_was_done_to_a_table_is_told(dsn, done, sentence):
             stream.restart()
 
 
-def test_a_table_that_was_made_again_is_told(dsn):
+def test_a_table_that_was_made_again_is_reported(dsn):
     with tables(dsn, "a") as connection:
         connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
         stream = Stream(dsn, "a", publication="everything").all()

@@ -108,13 +108,13 @@ def test_a_wrong_password_is_told_and_not_shown(given, way):
     assert "\n" not in str(shown.value)
 
 
-def test_no_password_at_all_is_told(given):
+def test_no_password_at_all_is_reported(given):
     dsn, certificate, _ = given
     with pytest.raises(PipelineError, match=r"cannot be reached: .*no password supplied"):
         Stream(encrypted(dsn, certificate), "a")
 
 
-def test_a_certificate_that_does_not_fit_is_told(given, tmp_path):
+def test_a_certificate_that_does_not_fit_is_reported(given, tmp_path):
     dsn, certificate, give_password = given
     give_password("PGPASSWORD")
     other = tmp_path / "other.pem"

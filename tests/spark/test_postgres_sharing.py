@@ -118,7 +118,7 @@ def test_a_slot_that_is_created_again_forgets_who_shared_it(dsn):
         assert noted == [("public.b",)]
 
 
-def test_a_slot_that_another_process_uses_is_waited_for_and_told(dsn, monkeypatch, tmp_path):
+def test_a_slot_that_another_process_uses_is_waited_for_and_reported(dsn, monkeypatch, tmp_path):
     with tables(dsn, "a") as connection, psycopg.connect(dsn, autocommit=True) as other:
         stream = Stream(dsn, "a", slot="both").all()
         connection.execute("INSERT INTO a VALUES (1, 1)")

@@ -1,4 +1,4 @@
-"""scripts/run-and-serve, with which the container image starts: a run and a server, told to end and failing together."""
+"""scripts/run-and-serve, with which the container image starts: a run and a server, which end and fail together."""
 
 import json
 import os

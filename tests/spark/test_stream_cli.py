@@ -1,4 +1,4 @@
-"""`eddyline run`, `ask` and `verify`: a store kept current, asked beside it, changed, refreshed and refused."""
+"""`eddyline run`, `ask` and `verify`: a store kept current, asked meanwhile, changed, refreshed and refused."""
 
 import json
 import re

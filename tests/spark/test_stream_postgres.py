@@ -115,7 +115,7 @@ def check(run, connection):
 
 
 def check_progress(run, capsys):
-    """How far each stream is behind the log is told, and the warning of it once."""
+    """How far each stream is behind the log is reported, and the warning is printed once."""
     if not hasattr(
         DataSourceStreamReader, "reportLatestOffset"
     ):  # such a Spark does not ask how far the log is

@@ -1,4 +1,4 @@
-"""examples/submit/job.py: by spark-submit to executors that have no eddyline, and as a process that is told to end."""
+"""examples/submit/job.py: by spark-submit to executors that have no eddyline, and as a process that gets a signal."""
 
 import os
 import pathlib
@@ -126,7 +126,7 @@ def test_executors_get_the_package_by_py_files(pipeline, stranger, package, tmp_
 
 
 @pytest.mark.slow
-def test_it_takes_the_cluster_from_spark_defaults_and_ends_when_it_is_told(pipeline, tmp_path):
+def test_it_takes_the_cluster_from_spark_defaults_and_ends_when_it_is_reported(pipeline, tmp_path):
     path, truth = pipeline
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.master local[2]\nspark.ui.enabled false\nspark.driver.host 127.0.0.1\n"

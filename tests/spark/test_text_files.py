@@ -43,7 +43,7 @@ def test_lines_are_not_dropped_in_silence(spark, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_a_decimal_that_its_column_would_round_is_told(spark, tmp_path, form):
+def test_a_decimal_that_its_column_would_round_is_reported(spark, tmp_path, form):
     texts = ["1.2", "-9999.9", "1.20", "7", "1.25", "99999.95", "-0.01"]
     lines = [f'{{"d": {text}, "k": 1}}' if form == "json" else f"{text},1" for text in texts]
     (tmp_path / f"1.{form}").write_text("\n".join(lines))

@@ -508,7 +508,7 @@ class SparkSchedule(Schedule):
         super()._live()
 
     def _restore_some(self) -> None:
-        """Go back to some epoch, as a person does; what came since is to be read again."""
+        """Go back to some epoch, as a person does; the rows since then are to be read again."""
         if Store.exists(self.files):
             epoch = self.rng.choice(Reader(self.files).epochs())
             state = Store.restore(self.files, epoch, "restore", options=Options(break_lock=True)).sections[

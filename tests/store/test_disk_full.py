@@ -57,7 +57,7 @@ def test_the_sentence_of_a_full_disk(tmp_path):
             deliver(store, 2)
     assert str(caught.value) == (
         "batch 2 of stream orders is not confirmed, and epoch 2 stays readable: "
-        f"the disk is full at {tmp_path}; make room and run again."
+        f"the disk is full at {tmp_path}; free some space and run again."
     )
 
 

@@ -60,7 +60,7 @@ def test_an_unknown_filesystem_is_told_without_keys(uri):
     assert caught.value.__cause__ is None
 
 
-def test_a_file_in_the_way_is_told(tmp_path):
+def test_a_file_in_the_way_is_reported(tmp_path):
     (tmp_path / "state").write_text("not a directory")
     with pytest.raises(StoreError, match="the store was not created"):
         Store.create(tmp_path / "state", PLAN, "run-1", EMPTY)

@@ -1,6 +1,6 @@
 """Bytes of state that were changed and whose checksum was computed again: refused, or read as a state that answers.
 
-A forger knows the checksum, so that it protects nobody: what is decoded has to be sound by itself. Each case runs in a
+A forger knows the checksum, so it does not protect: what is decoded has to be sound by itself. Each case runs in a
 process of its own, because an offset that is believed ends it by a signal and not by an exception.
 """
 
@@ -161,7 +161,7 @@ def outcome(data: bytes) -> str:
 
 
 def work(folder: str, name: str, seed: int, edits: int) -> None:
-    """Read edited states until one of them ends this process or raises what is none of ours."""
+    """Read edited states until one of them ends this process or raises an error that is not ours."""
     data = (Path(folder) / name).read_bytes()
     outcome(data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -176,8 +176,8 @@ def axis_of(spans: Iterable[Span], *, zero: bool = False) -> Axis:
     low, high = min(places), max(places)
     if zero:
         return low, high if high > low else low + 1.0
-    room = (high - low) * 0.15 or abs(low) * 0.01 or 1.0
-    return low - room, high + room
+    margin = (high - low) * 0.15 or abs(low) * 0.01 or 1.0
+    return low - margin, high + margin
 
 
 def draw_answer(value: object, low: object, high: object, label: str) -> Markup:

@@ -105,7 +105,7 @@ class Run:
         self._ways: dict[str, str] = {}
         self._turn = threading.Lock()
         self._read: tuple[int, Snapshot] | None = None
-        self._told: dict[str, deque[Estimate]] = {}
+        self._answered: dict[str, deque[Estimate]] = {}
         self._ended = False
 
     def feed(
@@ -177,7 +177,7 @@ class Run:
         """Return the answer of a query from the last commit; `settings` are those of `State.answer`."""
         estimate, error = self.state().answer(query, **settings), self.error()
         if isinstance(estimate, Estimate) and not settings and query in self._layout.query_names:
-            self._told.setdefault(query, deque(maxlen=TRACK)).append(estimate)
+            self._answered.setdefault(query, deque(maxlen=TRACK)).append(estimate)
         if error is None:
             return estimate
         return replace(estimate, notes=(*estimate.notes, notes.failed_run(error)))
@@ -192,11 +192,11 @@ class Run:
         For a planned query without groups it shows how its answers changed: every result of `answer` so far, and
         that of this call. Only queries that were asked are recorded.
         """
-        if query is None or isinstance(self.answer(query), Groups) or query not in self._told:
+        if query is None or isinstance(self.answer(query), Groups) or query not in self._answered:
             return self.state().plot(query, aggregate=aggregate, top=top)
         from eddyline.api.plots import plot_track  # noqa: PLC0415 - matplotlib only where it is used
 
-        return plot_track(tuple(self._told[query]))
+        return plot_track(tuple(self._answered[query]))
 
     def progress(self) -> dict[str, StreamProgress]:
         """Return how each stream is doing."""

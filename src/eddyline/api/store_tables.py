@@ -130,7 +130,7 @@ class Sighting:
     """What was seen of a store: the newest state that could be read, None before the first.
 
     stamp: distinguishes this epoch from that of another store at the same place. store: the number of stores seen
-    there before this one. writer: who writes to it, None if nobody does as far as a reader can know.
+    there before this one. writer: who writes to it, None if a reader knows of no writer.
     problem: why the store could not be read just now; the state is then the last one that could be read.
     """
 

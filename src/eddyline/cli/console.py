@@ -211,23 +211,21 @@ class LogFormat(StrEnum):
 
 
 class Progress:
-    """Tells the progress of a run, at most as often as someone may want to read it."""
+    """Prints the progress of a run, at most every few seconds."""
 
     def __init__(self, run: Run, form: LogFormat, status: Status | None) -> None:
         self._run = run
         self._form = form
         self._status = status
-        self._told = 0.0
+        self._last_report = 0.0
         self._noted: set[str] = set()
 
     def note(self) -> None:
-        """Tell what the input check finds striking about rows, and what a stream warns of, each thing once."""
+        """Print notes of the input check and warnings of streams, each one once."""
         for each in self._run.progress().values():
             found = {note: note for note in each.notes}
             if each.warning is not None:
-                found[each.stream] = (
-                    f"stream {each.stream!r}: {each.warning}"  # its numbers change all the time
-                )
+                found[each.stream] = f"stream {each.stream!r}: {each.warning}"  # its numbers keep changing
             for about, shown in found.items():
                 if about not in self._noted:
                     said = f"note: {shown}" if self._form is LogFormat.text else json.dumps({"note": shown})
@@ -235,12 +233,12 @@ class Progress:
                 self._noted.add(about)
 
     def report(self) -> None:
-        """Tell how the run is doing, if it is time to."""
+        """Print how the run is doing, if it is time to."""
         self.note()
         if self._status is not None:
             self._status.update(f"running: {self.text()}")
-        elif time.monotonic() - self._told >= _EVERY:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._last_report >= _EVERY:
+            self._last_report = time.monotonic()
             shown = self.text() if self._form is LogFormat.text else json.dumps(self.numbers())
             err.print(shown, markup=False, highlight=False, soft_wrap=True)
 

@@ -213,7 +213,7 @@ def restore(
 ) -> None:
     """Make an older epoch of a store its current one: after damage, or to undo batches.
 
-    The next run reads again, from the epoch's positions, what came since.
+    The next run reads the rows after the epoch's positions again.
     """
     wanted = Reader(store).newest_readable() if epoch is None else epoch
     if wanted is None:

@@ -22,7 +22,7 @@ from eddyline.errors import CorruptState, EddylineError, FormatVersion, StoreErr
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
-from eddyline.serve.requests import HowToTell, Refused, boolean, parameters
+from eddyline.serve.requests import AnswerSettings, Refused, boolean, parameters
 from eddyline.serve.view import View, answer_or_table, answered, content_of, streams_of
 from eddyline.serve.watcher import Events, Watcher
 
@@ -215,19 +215,21 @@ class Api:
     async def answers(self, request: Request) -> Response:
         """Answer all queries."""
         given = parameters(request, "confidence", "limit", "as_of", "since")
-        how = HowToTell.read(given)
+        how = AnswerSettings.read(given)
         view = self._view()
         if "as_of" in given or "since" in given:
             state, names = self._state(), list(view.answers)
             return await self._asked(request, lambda: [_at_moment(state, name, given, how) for name in names])
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.all_contents(how.limit))
-        return await self._asked(request, lambda: [self._told(view, query, how) for query in view.answers])
+        return await self._asked(
+            request, lambda: [self._answer_of(view, query, how) for query in view.answers]
+        )
 
     async def answer_by_name(self, request: Request) -> Response:
         """Answer one query of the plan."""
         given = parameters(request, "confidence", "limit", "as_of", "since")
-        how = HowToTell.read(given)
+        how = AnswerSettings.read(given)
         view, query = self._view(), request.path_params["query"]
         self._check_name(view, query)
         if "as_of" in given or "since" in given:
@@ -235,9 +237,9 @@ class Api:
             return await self._asked(request, lambda: _at_moment(state, query, given, how))
         if how.confidence is None and view.cells(how.limit) < _MANY_CELLS:
             return _json(view.content(query, how.limit))
-        return await self._asked(request, lambda: self._told(view, query, how))
+        return await self._asked(request, lambda: self._answer_of(view, query, how))
 
-    def _told(self, view: View, query: str, how: HowToTell) -> dict[str, object]:
+    def _answer_of(self, view: View, query: str, how: AnswerSettings) -> dict[str, object]:
         """Return the answer of a planned query, at another confidence than the plan's if one is asked for."""
         if how.confidence is None or view.state is None or isinstance(view.answers[query], EddylineError):
             return view.content(query, how.limit)
@@ -248,7 +250,7 @@ class Api:
         given = parameters(
             request, "sql", "confidence", "limit", "window", "slide", "simultaneous", "as_of", "since"
         )
-        how, together = HowToTell.read(given), boolean(given, "simultaneous")
+        how, together = AnswerSettings.read(given), boolean(given, "simultaneous")
         if not given.get("sql", "").strip():
             raise Refused(
                 400, "RequestError", "say what to answer: /api/v1/answer?sql=SELECT ..., or a query's name."
@@ -275,7 +277,7 @@ class Api:
     async def history(self, request: Request) -> Response:
         """Return the history of the estimates, or as a file the answers of all epochs that the store keeps."""
         given = parameters(request, "form", "sql", "since", "until", "confidence")
-        how, form = HowToTell.read(given), given.get("form", "json")
+        how, form = AnswerSettings.read(given), given.get("form", "json")
         if form == "json":
             if len(given) > ("form" in given):
                 raise Refused(
@@ -370,7 +372,7 @@ def _moment_of(state: State, as_of: str | None) -> State:
 
 
 def _at_moment(
-    state: State, query: str, given: Mapping[str, str], how: HowToTell, *, refuse: bool = False
+    state: State, query: str, given: Mapping[str, str], how: AnswerSettings, *, refuse: bool = False
 ) -> dict[str, object]:
     """Return an answer as of a moment, or how much it changed since one; or why it cannot be answered."""
     try:

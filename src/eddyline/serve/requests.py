@@ -105,14 +105,14 @@ def parameters(request: Request, *allowed: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class HowToTell:
+class AnswerSettings:
     """The confidence of answers, None for the plan's own, and how many groups to show."""
 
     confidence: float | None
     limit: int
 
     @classmethod
-    def read(cls, given: dict[str, str]) -> "HowToTell":
+    def read(cls, given: dict[str, str]) -> "AnswerSettings":
         """Return the values of the parameters `confidence` and `limit`."""
         return cls(_confidence(given.get("confidence")), _limit(given.get("limit")))
 

@@ -130,7 +130,7 @@ def _check_source(stream: str, source: object) -> None:
         kind = type(source).__name__
         raise PipelineError(
             f"stream {stream!r} is given as {kind}: give a Spark DataFrame, or the path of Parquet files; a pandas or "
-            "Arrow table goes to plan.empty().update(stream, table), a grouped frame is none before its aggregate."
+            "Arrow table goes to plan.empty().update(stream, table), a grouped frame needs its .agg() first."
         )
     if source.isStreaming:
         raise PipelineError(

@@ -189,7 +189,7 @@ def _other_checkpoint(
             f"store does not hold; put the right checkpoint back, or {REFRESH}."
         )
     return WrongRun(
-        f"{held}, and its checkpoint was lost: there is none of that query at {checkpoint.where}, and a new one would "
+        f"{held}, and its checkpoint was lost: that query has none at {checkpoint.where}, and a new one would "
         f"read rows again that the store holds; put it back, {REFRESH}, or say that the source has only new rows "
         "(eddyline run --adopt)."
     )

@@ -57,7 +57,7 @@ class Reader:
 
     def names(self) -> list[str]:
         """Return the names of all files in the directory."""
-        with self._told():
+        with self._store_errors():
             return self.files.names()
 
     def exists(self) -> bool:
@@ -93,7 +93,7 @@ class Reader:
         for pause in self.pauses:
             if pause:  # even sleep(0) yields the processor, for milliseconds when others want it
                 time.sleep(pause)
-            with self._told(), contextlib.suppress(CorruptState, FileNotFoundError):
+            with self._store_errors(), contextlib.suppress(CorruptState, FileNotFoundError):
                 return decode_pointer(self.files.read(CURRENT, at_most(POINTER_LENGTH)))
             if not self.exists():
                 raise StoreError(f"there is no store at {self.where}: check the path, or start a run there.")
@@ -107,7 +107,7 @@ class Reader:
             if pause:  # even sleep(0) yields the processor, for milliseconds when others want it
                 time.sleep(pause)
             number = self.current()
-            with self._told(), contextlib.suppress(FileNotFoundError):
+            with self._store_errors(), contextlib.suppress(FileNotFoundError):
                 return number, self.files.stamp(epoch_name(number))
         raise self._damaged(number, FileNotFoundError())
 
@@ -156,7 +156,7 @@ class Reader:
 
     def file_stamp(self, number: int) -> str:
         """Return what distinguishes the file of an epoch from one of another store, empty if it is not there."""
-        with self._told(), contextlib.suppress(FileNotFoundError):
+        with self._store_errors(), contextlib.suppress(FileNotFoundError):
             return self.files.stamp(epoch_name(number))
         return ""
 
@@ -194,14 +194,14 @@ class Reader:
         return None
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         """Turn an error of the filesystem into a StoreError; the caller handles a missing file."""
         try:
             yield
         except FileNotFoundError:
             raise
         except NotADirectoryError as error:
-            raise StoreError(f"{self.where} is a file and no store: name the store's directory.") from error
+            raise StoreError(f"{self.where} is a file, not a store: name the store's directory.") from error
         except OSError as error:
             raise StoreError(f"the store {self.where} cannot be read: {error}") from error
 

@@ -62,7 +62,7 @@ def sentence(where: str, consequence: str) -> Iterator[None]:
         yield
     except OSError as error:
         full = _FULL.get(error.errno or 0)
-        reason = f"{full} at {where}; make room and run again" if full else f"{error} ({where})"
+        reason = f"{full} at {where}; free some space and run again" if full else f"{error} ({where})"
         raise StoreError(f"{consequence}: {reason}.") from error
 
 

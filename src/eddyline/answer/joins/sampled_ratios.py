@@ -110,11 +110,13 @@ def margin_for_tails(
     rates, rows, sizes = count.values.probabilities[held], rows[held], sizes[held]
     average = float(rows.sum() / (1.0 / rates).sum())
 
-    def room(parts: FloatArray) -> float:
+    def allowance(parts: FloatArray) -> float:
         tail = Tail.of(parts, rates, count.values.base)
         return 0.0 if tail is None else tail.more_unseen(caution, confidence)
 
-    below, above = (min(room(s * sizes * rates), room(s * average * sizes / rows)) for s in (-1.0, 1.0))
+    below, above = (
+        min(allowance(s * sizes * rates), allowance(s * average * sizes / rows)) for s in (-1.0, 1.0)
+    )
     return below, above
 
 

@@ -133,13 +133,13 @@ def could_not_share(layout: Layout) -> tuple[Apart, ...]:
         for one, other in combinations(group, 2):
             why = conflict(graph, one, other)
             if why is not None:
-                found.append(Apart((ids[one], ids[other]), _told(why, layout)))
+                found.append(Apart((ids[one], ids[other]), _why_apart(why, layout)))
     return tuple(found)
 
 
-def _told(why: Conflict | DifferentRoles, layout: Layout) -> str:
+def _why_apart(why: Conflict | DifferentRoles, layout: Layout) -> str:
     if isinstance(why, DifferentRoles):
-        return "they stand at different places of a link of three relations or more"
+        return "they are at different places of a link of three relations or more"
     query = next(each.query for each in layout.queries if each.name == why.query)
     one, other = (spelled(query.links[int(link)]) for link in sorted(why.links))
     return f"query {why.query} would hash its joins on {one} and on {other} alike, and count rows that do not join"

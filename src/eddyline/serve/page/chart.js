@@ -40,13 +40,13 @@ function runs(points, cells) {
   return found.filter((run) => run.length);
 }
 
-// The least and the largest number to draw, with some room.
+// The least and the largest number to draw, with some margin.
 function bounds(points) {
   const values = points.flatMap((point) => point.slice(2)).filter((value) => typeof value === "number");
   const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
   const size = Math.max(Math.abs(low), Math.abs(high));
-  const room = high - low > size * 1e-9 ? (high - low) * 0.08 : size * 0.05 || 1;
-  return [low - room, high + room];
+  const margin = high - low > size * 1e-9 ? (high - low) * 0.08 : size * 0.05 || 1;
+  return [low - margin, high + margin];
 }
 
 function scale(points, low, high, width, height, left) {

@@ -125,11 +125,11 @@ def scan_here(spec: StreamSpec, scan: Scan) -> StreamPass:
 def _scan(scan: Scan, pieces: Iterable[Piece], added: StreamPass) -> None:
     filesystem = place_of(scan.where).filesystem
     for piece in pieces:
-        for rows in _told(piece, _projected(scan, added, filesystem, piece)):
+        for rows in _or_doubt(piece, _projected(scan, added, filesystem, piece)):
             added.feed(rows)
 
 
-def _told(piece: Piece, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _or_doubt(piece: Piece, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Yield tables; an error in one becomes a Doubt that names the file."""
     try:
         yield from tables
