@@ -98,6 +98,51 @@ def test_a_question_is_answered_from_the_keyboard_and_a_refusal_says_why(chromiu
     assert page.is_clean(), (page.errors, page.elsewhere)
 
 
+def test_an_earlier_moment_is_compared_with_and_asked(chromium, tmp_path):
+    store = MovingStore(tmp_path / "state")
+    store.move()
+    store.move()
+    state = el.open(store.where)
+    newest = state.origin.freshness.epoch
+    then = el.open(store.where, as_of=newest - 1)
+    with serving(store.where) as client:
+        page = opened(chromium, str(client.base_url))
+        since = page.page.get_by_label("Compare with")
+        since.fill(str(newest - 1))
+        since.press("Enter")
+        page.until("() => document.querySelectorAll('#queries .change').length === 4")
+        for query in ("orders_kept", "visits_by_buyers", "money", "buyers"):
+            change = state.change(query, then)
+            line = page.card(query).locator(".change")
+            assert line.get_attribute("title") == change.shown[0]
+            assert line.inner_text().endswith(f"since epoch {newest - 1}")
+            assert ("[" in line.inner_text()) == (not change.exact)
+        asked = page.page.get_by_label("As of")
+        asked.fill(str(newest - 1))
+        box = page.page.get_by_label("SQL, or a query's name")
+        box.fill("orders_kept")
+        box.press("Control+Enter")
+        page.page.locator("#asked .value").wait_for()
+        assert page.page.locator("#asked .value").inner_text() == str(then.answer("orders_kept").shown[0])
+        since.fill("30 days ago")
+        since.press("Enter")
+        page.until("() => !document.querySelector('#compared').hidden")
+        assert "keeps no epoch from" in page.page.locator("#compared").inner_text()
+        assert page.page.locator("#queries .change").count() == 0
+        store.move()
+        since.fill(str(newest))
+        since.press("Enter")
+        page.until("() => document.querySelectorAll('#queries .change').length === 4")
+        since.fill("")
+        since.press("Enter")
+        page.until("() => document.querySelectorAll('#queries .change').length === 0")
+        page.errors = [
+            error for error in page.errors if "the server responded with a status of 4" not in error
+        ]
+        assert page.is_clean(), (page.errors, page.elsewhere)
+    store.close()
+
+
 def test_a_card_unfolds_how_its_query_is_answered(chromium, moving, address):
     page = opened(chromium, address)
     card = page.page.locator("article.card", has=page.page.locator("h3", has_text="money"))

@@ -9,6 +9,8 @@ const history = new Map();  // a query's points: [epoch, time, value, low, high,
 const cards = new Map();    // a query's elements
 const wanted = new Map();   // how many groups of a query to show, where these are more than a view has
 const fuller = new Map();   // a query's answer with these groups: { epoch, answer }
+const COMPARED_EVERY = 5000;  // milliseconds between two comparisons with an earlier moment while epochs move on
+let compared = { changes: new Map(), epoch: null, since: "", time: 0 };  // by query, how much it changed since a moment
 let texts = new Map();      // a query's SQL
 let plan = null;            // which plan is shown
 let store = null;           // which store at the place is shown, of those that took each other's place
@@ -107,6 +109,48 @@ function truthLine(answer) {
   return make("div", { class: "truth" }, `exact answer ${answer.exact_answer.toLocaleString(undefined, { maximumFractionDigits: 4 })}, ${inside ? "inside" : "outside"} the interval`);
 }
 
+// The time that "7 days ago" means, counted from the last batch; a time or the number of an epoch stays as it is.
+function moment(text) {
+  const [, number, unit] = /^(\d+) *(second|minute|hour|day|week)s? ago$/i.exec(text.trim()) ?? [];
+  if (number === undefined) return text.trim();
+  const times = (latest?.freshness?.streams ?? []).map((stream) => stream.last_batch_time && Date.parse(stream.last_batch_time)).filter(Boolean);
+  const seconds = { second: 1, minute: 60, hour: 3600, day: 86400, week: 604800 }[unit.toLowerCase()];
+  return new Date((times.length ? Math.max(...times) : Date.now()) - 1000 * number * seconds).toISOString();
+}
+
+// How much each number changed since the moment that was asked for, at most every few seconds.
+async function compare() {
+  const since = at("since").value.trim(), epoch = latest?.freshness?.epoch ?? null;
+  if (!since) {
+    compared = { changes: new Map(), epoch, since, time: 0 };
+    at("compared").hidden = true;
+    return;
+  }
+  if (epoch === null || (since === compared.since && (epoch === compared.epoch || Date.now() - compared.time < COMPARED_EVERY))) return;
+  compared = { changes: since === compared.since ? compared.changes : new Map(), epoch, since, time: Date.now() };
+  try {
+    const found = await get(`answers?${new URLSearchParams({ since: moment(since), limit: 1 })}`);
+    if (since !== compared.since) return;
+    compared.changes = new Map(found.map((change) => [change.query, change]));
+    at("compared").hidden = true;
+  } catch (error) {
+    compared.changes = new Map();
+    at("compared").textContent = error.message;
+    at("compared").hidden = false;
+  }
+  show(latest);
+}
+
+function changeLine(answer) {
+  const change = compared.changes.get(answer.query), since = ` since ${compared.since.replace(/^\d+$/, "epoch $&")}`;
+  if (change === undefined || answer.groups !== undefined) return null;
+  if (change.refused !== undefined) return make("div", { class: "change quiet" }, change.refused);
+  if (change.value === null) return make("div", { class: "change quiet" }, `change${since} not known`);
+  const { value, interval } = supported(change), sign = Number(change.value) > 0 ? "+" : "";
+  const ends = change.exact || interval === null ? "" : ` [${interval}]`;
+  return make("div", { class: "change", title: change.shown }, `${sign}${value}${ends}${since}`);
+}
+
 function groupTable(answer, more) {
   const selective = answer.groups.some((row) => row.selected !== undefined);
   const head = make("tr", {}, ...answer.group_columns.map((name) => make("th", { scope: "col" }, name)),
@@ -171,7 +215,7 @@ function fill(body, answer, more) {
     const certain = make("span", { class: answer.exact ? "chip exact" : "chip" }, answer.exact ? "exact" : "with estimates");
     body.replaceChildren(...[certain, rowTable(answer), notesOf(answer)].filter(Boolean));
   } else {
-    body.replaceChildren(...[make("div", { class: "value", title: answer.shown }, supported(answer).value), intervalLine(answer), truthLine(answer), notesOf(answer)].filter(Boolean));
+    body.replaceChildren(...[make("div", { class: "value", title: answer.shown }, supported(answer).value), intervalLine(answer), more ? changeLine(answer) : null, truthLine(answer), notesOf(answer)].filter(Boolean));
   }
 }
 
@@ -252,6 +296,7 @@ function show(view) {
   tellStatus(view);
   tellFreshness();
   remember(view);
+  compare();
   const names = new Set(view.answers.map((answer) => answer.query));
   for (const [name, { card, resized }] of cards) if (!names.has(name)) { resized.disconnect(); card.remove(); cards.delete(name); history.delete(name); }
   at("no-queries").hidden = view.answers.length > 0 || !view.plan;
@@ -326,7 +371,8 @@ async function ask(event) {
   button.disabled = true;
   try {
     const confidence = at("confidence").value;
-    const answer = await get(`answer?${new URLSearchParams({ sql, limit: 200, ...(confidence ? { confidence } : {}) })}`);
+    const then = at("as-of").value.trim();
+    const answer = await get(`answer?${new URLSearchParams({ sql, limit: 200, ...(confidence ? { confidence } : {}), ...(then ? { as_of: moment(then) } : {}) })}`);
     const body = make("div");
     fill(body, answer);
     asked.replaceChildren(make("article", { class: "card", "aria-label": "The answer" }, make("code", { class: "sql" }, sql), body));
@@ -366,5 +412,6 @@ function follow() {
 at("ask").addEventListener("submit", ask);
 at("sql").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) at("ask").requestSubmit(); });
 for (const id of ["span", "scale"]) at(id).addEventListener("change", () => { for (const query of cards.keys()) drawChart(query); });
-setInterval(tellFreshness, 1000);
+at("since").addEventListener("change", () => { compare(); if (latest) show(latest); });
+setInterval(() => { tellFreshness(); compare(); }, 1000);
 follow();
