@@ -26,7 +26,7 @@ def kind_of(query: AnyQuery) -> str:
 
 def relations_of(query: AnyQuery) -> int:
     """Return how many relations a query reads."""
-    return len(query.relations) if isinstance(query, Query | JoinDistinctQuery) else len(query.members)
+    return len(query.relations)
 
 
 def keys_of(data: Data, stream: str) -> list[Key]:
@@ -51,7 +51,7 @@ def predicates_of(data: Data, stream: str) -> list[str]:
         {
             text
             for query in parsed(data).values()
-            for of in (query.relations if isinstance(query, Query | JoinDistinctQuery) else query.members)
+            for of in query.relations
             if of.stream == stream
             for text in of.predicates
         }

@@ -19,17 +19,17 @@ SMALL, LARGE = st.integers(-(10**6), 10**6), st.integers(-(2**80), 2**80)
 
 
 def single(function, kind):
-    """The query of an aggregate of a column."""
+    """An aggregate of a column."""
     w = Workload(budget="1 MB").stream("e", f"g INT, x {kind}")
     layout = w.query("q", f"SELECT g, {function}(x) AS a FROM e GROUP BY g").plan().layout
     (planned,) = layout.queries
-    return planned.query.single(planned.query.aggregates[0].aggregate)
+    return planned.query.aggregates[0].aggregate
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("kind", ["BIGINT", "DECIMAL(12,2)", "DOUBLE"])
 def test_exact_columns_are_those_of_single_groups(function, kind):
-    query = single(function, kind)
+    aggregate = single(function, kind)
 
     @given(st.lists(st.tuples(st.integers(-2, 9), SMALL | LARGE, SMALL | LARGE), max_size=5))
     def check(rows):
@@ -38,8 +38,8 @@ def test_exact_columns_are_those_of_single_groups(function, kind):
             name: np.array([row[i] for row in rows], dtype=np.int64 if fits else np.object_)
             for i, name in enumerate(("count", "sum", "squares"))
         }
-        found = exact_column(query, totals)[0].to_pylist()
-        truth = [_as_column(aggregate_value(query, dict(zip(totals, row, strict=True)))) for row in rows]
+        found = exact_column(aggregate, totals)[0].to_pylist()
+        truth = [_as_column(aggregate_value(aggregate, dict(zip(totals, row, strict=True)))) for row in rows]
         assert list(map(repr, found)) == list(map(repr, truth)) or _same(found, truth)
 
     check()

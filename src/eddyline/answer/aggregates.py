@@ -18,49 +18,49 @@ from eddyline.answer.interval import Interval
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, Measure, PlannedQuery
 from eddyline.sql.query import (
+    Aggregate,
     AnyQuery,
     JoinDistinctQuery,
-    Query,
     SetExpression,
     SetLeaf,
     SetQuery,
 )
 
 
-def whole_units(query: Query) -> Units:
-    """Return the unit of the exact sum of each argument of a query's aggregate; squares have the squared unit."""
+def whole_units(aggregate: Aggregate) -> Units:
+    """Return the unit of the exact sum of each argument of an aggregate; squares have the squared unit."""
     return tuple(
         prod((Measure(factor.expression, 1).unit for factor in factors), start=Fraction(1))
-        for factors in query.aggregate.arguments
+        for factors in aggregate.arguments
     )
 
 
-def _weighed_units(query: Query) -> Units:
+def _weighed_units(aggregate: Aggregate) -> Units:
     """Return the units as joins weigh rows: there, FLOAT and DOUBLE keep their own numbers."""
     return tuple(
         prod(
             (Measure(f.expression, 1).unit for f in factors if not f.expression.type.is_float),
             start=Fraction(1),
         )
-        for factors in query.aggregate.arguments
+        for factors in aggregate.arguments
     )
 
 
-def weighed_unit(query: Query, quantity: str) -> float:
+def weighed_unit(aggregate: Aggregate, quantity: str) -> float:
     """Return the unit of a quantity as joins weigh rows."""
-    powers = query.aggregate.moment.sums[quantity]
-    units = zip(_weighed_units(query), powers, strict=True)
+    powers = aggregate.moment.sums[quantity]
+    units = zip(_weighed_units(aggregate), powers, strict=True)
     return float(prod((unit**power for unit, power in units), start=Fraction(1)))
 
 
-def _is_decimal(query: Query) -> bool:
-    """Return whether a query's measure is made of decimals and integers alone."""
-    return not any(factor.expression.type.is_float for factor in query.aggregate.factors)
+def _is_decimal(aggregate: Aggregate) -> bool:
+    """Return whether a measure is made of decimals and integers alone."""
+    return not any(factor.expression.type.is_float for factor in aggregate.factors)
 
 
-def unit_of(query: Query) -> float:
+def unit_of(aggregate: Aggregate) -> float:
     """Return the unit of an aggregate as joins weigh rows."""
-    return float(query.aggregate.moment.unit(_weighed_units(query)))
+    return float(aggregate.moment.unit(_weighed_units(aggregate)))
 
 
 def exact_number(value: Fraction) -> int | float | Decimal:
@@ -71,27 +71,27 @@ def exact_number(value: Fraction) -> int | float | Decimal:
     return near if Decimal(repr(near)) == whole else whole
 
 
-def aggregate_value(query: Query, totals: Mapping[str, int]) -> int | float | Decimal | None:
+def aggregate_value(aggregate: Aggregate, totals: Mapping[str, int]) -> int | float | Decimal | None:
     """Return an aggregate from its exact totals, None (NULL) where there is nothing to aggregate.
 
     Everything is computed in integers, and rounded to a float once, at the end.
     """
-    moment, value = query.aggregate.moment, unrounded_value(query, totals)
+    moment, value = aggregate.moment, unrounded_value(aggregate, totals)
     if value is None:
         return None
-    if moment.is_sum and moment.unit(whole_units(query)) == 1:
+    if moment.is_sum and moment.unit(whole_units(aggregate)) == 1:
         return int(value)
-    return exact_number(value) if moment.is_sum and _is_decimal(query) else float(value)
+    return exact_number(value) if moment.is_sum and _is_decimal(aggregate) else float(value)
 
 
-def unrounded_value(query: Query, totals: Mapping[str, int]) -> Fraction | None:
+def unrounded_value(aggregate: Aggregate, totals: Mapping[str, int]) -> Fraction | None:
     """Return an aggregate from its exact totals before rounding to a float; deviations have a rounded root."""
-    return query.aggregate.moment.exact(totals, whole_units(query))
+    return aggregate.moment.exact(totals, whole_units(aggregate))
 
 
 def exact_estimate(
     name: str,
-    query: Query,
+    aggregate: Aggregate,
     totals: Mapping[str, int],
     confidence: float,
     about: Sequence[str] = (),
@@ -99,15 +99,15 @@ def exact_estimate(
     rounded: bool,
 ) -> Estimate:
     """Return an aggregate from its exact totals; rounded: some numbers have smaller digits than those held."""
-    value = aggregate_value(query, totals)
-    one_row = query.aggregate.moment.of_one_row
+    value = aggregate_value(aggregate, totals)
+    one_row = aggregate.moment.of_one_row
     if value is None and totals["count"] == 1 and one_row is not None:
         about = [*about, one_row]
     if value is None or not rounded:
         return Estimate.exactly(name, value, confidence, about)
     middle = float(value)
-    interval = open_ends(query, Interval(middle, middle, middle))
-    _, low, high = widened(query, interval, totals["count"])
+    interval = open_ends(aggregate, Interval(middle, middle, middle))
+    _, low, high = widened(aggregate, interval, totals["count"])
     return Estimate(name, value, low, high, confidence, ROUNDED, notes=(*about, notes.TINY_VALUES))
 
 
@@ -116,11 +116,16 @@ ROUNDED = "rounded"
 
 
 def estimate_of(
-    planned: PlannedQuery, query: Query, interval: Interval, confidence: float, method: str, about: list[str]
+    planned: PlannedQuery,
+    aggregate: Aggregate,
+    interval: Interval,
+    confidence: float,
+    method: str,
+    about: list[str],
 ) -> Estimate:
     """Return the estimate of an aggregate from its interval, within what the row counts allow."""
     value, low, high = interval
-    moment = query.aggregate.moment
+    moment = aggregate.moment
     if isnan(value):
         about = [*about, moment.of_too_few or notes.NO_ROWS_SEEN]
         return Estimate.unknown(planned.name, confidence, method, about)
@@ -179,9 +184,9 @@ def _most_values(expression: SetExpression, rows: list[float]) -> float:
     return {"union": left + right, "intersect": min(left, right), "except": left}[expression.operator]
 
 
-def within_rows(query: AnyQuery, estimate: Estimate, most: float) -> Estimate:
-    """Return an estimate limited to `most` if it counts rows or values; most: as `row_bound` returns it."""
-    if not query.is_count or estimate.exact or not isinstance(estimate.value, Number):
+def within_rows(estimate: Estimate, most: float) -> Estimate:
+    """Return a number of rows or values limited to `most`, as `row_bound` returns it."""
+    if estimate.exact or not isinstance(estimate.value, Number):
         return estimate
     if not isinstance(estimate.high, Number) or estimate.high <= most:
         return estimate

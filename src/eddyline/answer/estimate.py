@@ -15,7 +15,7 @@ from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.kernels.doubles import LOWEST
 from eddyline.plan.layout import Demand
-from eddyline.sql.query import Query
+from eddyline.sql.query import Aggregate, AnyQuery
 
 Number = int | float
 Scalar = Number | Decimal | date | timedelta | str | bytes
@@ -277,47 +277,47 @@ _LARGEST_FACTOR = 2.0**63
 """No measure is larger, whatever its type."""
 
 
-def widened(query: Query, interval: Interval, rows: float) -> Interval:
+def widened(aggregate: Aggregate, interval: Interval, rows: float) -> Interval:
     """Return an interval of an aggregate that allows for digits cut off; rows: at most this many are aggregated."""
-    if not may_be_cut_off(query):
+    if not may_be_cut_off(aggregate):
         return interval
-    low, high = widened_ends(query, np.array([interval.low]), np.array([interval.high]), np.array([rows]))
+    low, high = widened_ends(aggregate, np.array([interval.low]), np.array([interval.high]), np.array([rows]))
     return Interval(interval.value, float(low[0]), float(high[0]))
 
 
 def widened_ends(
-    query: Query, lows: FloatArray, highs: FloatArray, rows: FloatArray
+    aggregate: Aggregate, lows: FloatArray, highs: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of an aggregate for many groups, allowing for digits cut off."""
-    moment = query.aggregate.moment
-    half = moment.cut_off(_cut_off(query), highs, rows)
+    moment = aggregate.moment
+    half = moment.cut_off(_cut_off(aggregate), highs, rows)
     if half is None:
         return lows, highs
     lows, highs = np.nextafter(lows - half, -np.inf), np.nextafter(highs + half, np.inf)
     return np.maximum(lows, moment.least), np.minimum(highs, moment.most)
 
 
-def may_be_cut_off(query: Query) -> bool:
+def may_be_cut_off(aggregate: Aggregate) -> bool:
     """Return whether an aggregate adds up FLOAT or DOUBLE."""
-    return not query.aggregate.moment.is_count and _cut_off(query) > 0.0
+    return not aggregate.moment.is_count and _cut_off(aggregate) > 0.0
 
 
-def open_ends(query: Query, interval: Interval) -> Interval:
+def open_ends(aggregate: Aggregate, interval: Interval) -> Interval:
     """Return an interval without bounds where digits cut off may move an aggregate by any amount."""
-    moment, nothing = query.aggregate.moment, np.empty(0)
+    moment, nothing = aggregate.moment, np.empty(0)
     if moment.cut_off(0.0, nothing, nothing) is not None:
         return interval
     return Interval(interval.value, moment.least, moment.most)
 
 
-def _cut_off(query: Query) -> float:
+def _cut_off(aggregate: Aggregate) -> float:
     """Return the most that is cut off a joined row's measure: the error of each FLOAT factor, times the others."""
-    factors = query.aggregate.factors
+    factors = aggregate.factors
     wide = sum(factor.expression.type.is_float for factor in factors)
     return float(wide * 2.0**LOWEST * _LARGEST_FACTOR ** (len(factors) - 1))
 
 
-def most_rows(snapshot: Snapshot, query: Query) -> float:
+def most_rows(snapshot: Snapshot, query: AnyQuery) -> float:
     """Return how many rows a join has at most, by the exact numbers of rows of its streams."""
     by_demand = {kept.demand: kept.id for kept in snapshot.layout.kept}
     names = [by_demand[Demand(relation.stream, "total")] for relation in query.relations]

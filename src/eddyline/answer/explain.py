@@ -269,7 +269,7 @@ def _synopses(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> d
     if isinstance(query, Query) and len(query.relations) == 2:
         parts = read_sub_joins(snapshot, query, planned.quantities, planned.method)
         return {
-            f"sketches of {name}": [_sub_joins(each, weighed_unit(query, name)) for each in made]
+            f"sketches of {name}": [_sub_joins(each, weighed_unit(query.aggregate, name)) for each in made]
             for name, made in parts.items()
         }
     if isinstance(query, SetQuery) and planned.method != DEFAULT_METHOD:

@@ -25,7 +25,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.sql.clauses import double_quoted_columns, quoted_column_note
-from eddyline.sql.query import GroupQuery, JoinDistinctQuery, Query, SetQuery
+from eddyline.sql.query import JoinDistinctQuery, Query, SetQuery
 
 # Each kind of query has a folder next to this file.
 
@@ -37,13 +37,14 @@ def answer(
     about = [*_double_quotes(snapshot, planned), *_unseen_deletes(snapshot, planned)]
     if isinstance(planned, AdHocQuery):
         about = [notes.NOT_PLANNED, *about]
-    if isinstance(planned.query, GroupQuery):
-        groups = answer_groups(snapshot, planned, planned.query, confidence, about, simultaneous=simultaneous)
-        single = not planned.query.groups and len(planned.query.selected) == 1
+    query = planned.query
+    if isinstance(query, Query) and query.is_table:
+        groups = answer_groups(snapshot, planned, query, confidence, about, simultaneous=simultaneous)
+        single = not query.groups and len(query.selected) == 1
         return groups.only_estimate() if single else groups
     estimate = _estimate(with_derived(snapshot, planned), planned, confidence, about)
-    if not estimate.exact:
-        estimate = within_rows(planned.query, estimate, row_bound(snapshot, planned.query))
+    if query.is_count and not estimate.exact:
+        estimate = within_rows(estimate, row_bound(snapshot, query))
     if isinstance(planned, AdHocQuery) and _is_sampled_variance(planned, estimate):
         estimate = replace(estimate, notes=(*estimate.notes, notes.FEW_LARGE_VALUES))
     wanted = snapshot.layout.error
@@ -64,7 +65,6 @@ def _is_sampled_variance(planned: PlannedQuery, estimate: Estimate) -> bool:
 
 def _estimate(snapshot: Snapshot, planned: PlannedQuery, confidence: float, about: list[str]) -> Estimate:
     query = planned.query
-    assert not isinstance(query, GroupQuery)
     if planned.sample is None:
         snapshot = _with_sketches(snapshot, planned)
     if isinstance(query, SetQuery):
@@ -91,7 +91,7 @@ def _one_stream(
     ids = {name: quantity.sketches[0][0] for name, quantity in planned.quantities.items()}
     totals = {name: snapshot.total(each) for name, each in ids.items()}
     rounded = any(map(snapshot.is_rounded, ids.values()))
-    return exact_estimate(planned.name, query, totals, confidence, about, rounded=rounded)
+    return exact_estimate(planned.name, query.aggregate, totals, confidence, about, rounded=rounded)
 
 
 def _double_quotes(snapshot: Snapshot, planned: PlannedQuery) -> list[str]:

@@ -24,7 +24,6 @@ from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.query import Query
 
 BUCKETS = 100
 
@@ -84,7 +83,6 @@ def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
 def _sizes(snapshot: Snapshot, planned: PlannedQuery) -> Iterator[tuple[str, float]]:
     """Yield the size of each quantity of a join, as its sketches estimate it; nothing where it is noise."""
     query = planned.query
-    assert isinstance(query, Query)
     if planned.sample is not None and planned.shape is not None:
         join = Join(snapshot.samples[planned.sample], planned.shape)
         for name, quantity in planned.shape.quantities.items():

@@ -20,7 +20,6 @@ from eddyline.sql.query import (
     Aggregate,
     AnyQuery,
     Expression,
-    GroupQuery,
     JoinDistinctQuery,
     Key,
     Query,
@@ -82,11 +81,9 @@ class WorkloadQuery(msgspec.Struct, frozen=True, dict=True):
     @property
     def details(self) -> tuple["WorkloadQuery", ...]:
         """The queries of groups that its aggregates of single values read."""
-        if not isinstance(self.query, GroupQuery):
-            return ()
         return tuple(
-            WorkloadQuery(f"{self.name}/{number}", self.query.part(detail), self.method, self.weight)
-            for number, detail in enumerate(self.query.details)
+            WorkloadQuery(f"{self.name}/{number}", part, self.method, self.weight)
+            for number, part in enumerate(self.query.parts)
         )
 
     @cached_property
@@ -131,7 +128,7 @@ def quantities_of(query: AnyQuery, method: Method, decision: Decision) -> Quanti
     if isinstance(query, JoinDistinctQuery):
         sides = document_pairs(query) if method in _SYNOPSES else pair_demands(query)
         return {"pairs": QuantityDemands(sides, (sides,))}
-    if isinstance(query, GroupQuery) or query.needs_sample:
+    if query.needs_sample:
         return {}
     sums = query.aggregate.moment.sketched_sums(joined=bool(query.links))
     return {name: _quantity(query, method, powers, decision) for name, powers in sums.items()}

@@ -17,7 +17,7 @@ from eddyline.kernels import doubles
 from eddyline.sample.spec import DictionarySpec, SampleSpec, Shape
 from eddyline.sketch.candidates import CandidateSpec
 from eddyline.sketch.synopsis import Spec
-from eddyline.sql.query import AnyQuery, Expression, Key
+from eddyline.sql.query import AnyQuery, Expression, Key, WrittenQuery, read_back, written
 from eddyline.types import Column, DerivedColumn
 
 SKETCHED_DIGITS = 3
@@ -368,7 +368,7 @@ class Guaranteed(msgspec.Struct, frozen=True):
     calibrated: int
 
 
-class PlannedQuery(msgspec.Struct, frozen=True):
+class PlannedQuery(msgspec.Struct, frozen=True, dict=True):
     """A query, the method that answers it, what it reads, and the decision for it.
 
     quantities: the sketches that it reads; none if its stream sample (`sample`) alone answers it. totals: for each
@@ -383,7 +383,7 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     """
 
     name: str
-    query: AnyQuery
+    written: WrittenQuery = msgspec.field(name="query")
     method: str
     quantities: dict[str, SketchedQuantity]
     sample: str | None = None
@@ -396,6 +396,15 @@ class PlannedQuery(msgspec.Struct, frozen=True):
     rest_sketches: dict[str, str] = {}
     guarantee: Guaranteed | None = None
     sketch_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        """Take a query in either form."""
+        msgspec.structs.force_setattr(self, "written", written(self.written))
+
+    @cached_property
+    def query(self) -> AnyQuery:
+        """The query."""
+        return read_back(self.written)
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from eddyline.api.state import State
 from eddyline.api.store_tables import Sighting
 from eddyline.errors import EddylineError, SqlError
 from eddyline.plan.layout import Layout
-from eddyline.sql.query import GroupQuery
+from eddyline.sql.query import Query
 
 # The history of estimates: a bounded series of points for each query, which survives a restart of the server.
 #
@@ -324,17 +324,17 @@ def streams_of(layout: Layout) -> list[dict[str, object]]:
     ]
 
 
-def _unordered(layout: Layout) -> dict[str, GroupQuery]:
+def _unordered(layout: Layout) -> dict[str, Query]:
     """Return the queries whose groups have no order of their own, by name."""
     planned = [*layout.queries, *(each for group in layout.windows for each in group.layout.queries)]
     return {
         each.name: each.query
         for each in planned
-        if isinstance(each.query, GroupQuery) and not each.query.order
+        if isinstance(each.query, Query) and each.query.is_table and not each.query.order
     }
 
 
-def _time_columns(query: GroupQuery, answer: Groups) -> list[str]:
+def _time_columns(query: Query, answer: Groups) -> list[str]:
     """Return the group columns that hold a time: dates, times, strings that begin like dates, years, year parts."""
     found: list[str] = []
     for column in query.groups:

@@ -34,12 +34,12 @@ from eddyline.sql.query import (
     FormulaNumber,
     FormulaPart,
     GroupColumn,
-    GroupQuery,
     HavingTest,
     Link,
     NamedAggregate,
     NamedFormula,
     Ordering,
+    Query,
 )
 from eddyline.sql.typing import literal_number
 from eddyline.types import Column
@@ -249,9 +249,7 @@ def _joins_otherwise(select: exp.Select) -> bool:
     return len(joins) > 1 or outer or bool(denied)
 
 
-def read_group_query(
-    written: str, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]
-) -> GroupQuery:
+def read_group_query(written: str, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> Query:
     """Return the grouped query of a SELECT, or raise SqlError or UnsupportedQuery."""
     check_clauses(select, _CLAUSES)
     select = _with_having_of_rows(select, streams)
@@ -270,7 +268,7 @@ def read_group_query(
     having = tuple(outputs.having(part) for part in _conditions(select))
     order = tuple(_ordering(part, outputs, items) for part in _ordered(select))
     _check_names([group.name for group in groups], outputs.measures, selected)
-    return GroupQuery(
+    return Query(
         written,
         tuple(groups),
         tuple(outputs.aggregates),

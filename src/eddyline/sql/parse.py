@@ -177,7 +177,7 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     if conditions:  # they are read like groups; without groups the answer is one row
         return read_group_query(text, select, streams)
     aggregate = read_aggregate(select.expressions[0], sources)
-    return Query(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
+    return Query.scalar(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
 
 
 def _check_aggregated(select: exp.Select) -> None:

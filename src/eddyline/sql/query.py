@@ -108,6 +108,10 @@ class Aggregate(msgspec.Struct, frozen=True):
         return moment_named(self.function)
 
 
+Kind = Literal["join", "ratio", "set", "pairs"]
+"""How stream samples read a query: see `sample.spec.Shape`."""
+
+
 class BaseQuery(msgspec.Struct, frozen=True):
     """A query of any kind, and what the rest of the package asks of it. Properties are those of a distinct count."""
 
@@ -149,6 +153,11 @@ class BaseQuery(msgspec.Struct, frozen=True):
         return ()
 
     @property
+    def parts(self) -> "tuple[Query, ...]":
+        """For each detail the query of the single values that it needs."""
+        return ()
+
+    @property
     def conditions(self) -> "tuple[CrossCondition, ...]":
         """The conditions on joined rows besides the links."""
         return ()
@@ -164,7 +173,7 @@ class BaseQuery(msgspec.Struct, frozen=True):
         return ()
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """How stream samples read it: see `sample.spec.Shape`."""
         raise NotImplementedError
 
@@ -204,46 +213,6 @@ class BaseQuery(msgspec.Struct, frozen=True):
         return bool(self.groups or self.conditions)
 
 
-class Query(BaseQuery, frozen=True, tag="join"):
-    """An aggregate over an acyclic equi-join, or over one relation."""
-
-    aggregate: Aggregate
-    relations: tuple[Relation, ...]
-    links: tuple[Link, ...] = ()
-
-    @property
-    def aggregates(self) -> "tuple[NamedAggregate, ...]":
-        """Its aggregate, which has no name."""
-        return (NamedAggregate("", self.aggregate),)
-
-    @property
-    def kind(self) -> str:
-        """How stream samples read it."""
-        return "join" if self.aggregate.moment.is_sum else "ratio"
-
-    @property
-    def is_scalar(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def is_distinct(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it counts rows."""
-        return self.aggregate.moment.is_count
-
-    @property
-    def needs_sample(self) -> bool:
-        """Whether no sketch answers it: outer, semi and anti joins, and joins whose sums no sketch provides."""
-        if self.links and not self.aggregate.moment.is_sketched:
-            return True
-        return any(member.role != "inner" for link in self.links for member in link.members)
-
-
 class SetMember(msgspec.Struct, frozen=True):
     """A SELECT of a set expression: the distinct keys of a stream's rows that satisfy its predicates."""
 
@@ -281,7 +250,7 @@ class SetQuery(BaseQuery, frozen=True, tag="set"):
         return self.members
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """How stream samples read it."""
         return "set"
 
@@ -307,7 +276,7 @@ class JoinDistinctQuery(BaseQuery, frozen=True, tag="join-distinct"):
         return (Link((Member(0, self.join.left_key), Member(1, self.join.right_key))),)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """How stream samples read it."""
         return "pairs"
 
@@ -477,7 +446,7 @@ class Ordering(msgspec.Struct, frozen=True):
     nulls_first: bool = True
 
 
-class GroupQuery(BaseQuery, frozen=True, tag="groups"):
+class Query(BaseQuery, frozen=True, tag="groups"):
     """Aggregates over an acyclic equi-join, or over one relation, for each combination of its group columns.
 
     Without group columns it has one row. selected: the names of the answer's columns; an aggregate that only HAVING
@@ -498,6 +467,61 @@ class GroupQuery(BaseQuery, frozen=True, tag="groups"):
     conditions: tuple[CrossCondition, ...] = ()
     formulas: tuple[NamedFormula, ...] = ()
 
+    @classmethod
+    def scalar(
+        cls, text: str, aggregate: Aggregate, relations: tuple[Relation, ...], links: tuple[Link, ...] = ()
+    ) -> "Query":
+        """Return the query of one aggregate, which has no name, because its answer is not a table."""
+        return cls(text, (), (NamedAggregate("", aggregate),), relations, links)
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The aggregate of a scalar query."""
+        (only,) = self.aggregates
+        return only.aggregate
+
+    @property
+    def kind(self) -> Kind:
+        """How stream samples read it."""
+        return "ratio" if self.is_scalar and not self.aggregate.moment.is_sum else "join"
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one aggregate, whose answer is one estimate."""
+        return bool(self.aggregates) and not self.selected
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its answer is a table, or a cell of one."""
+        return not self.is_scalar
+
+    @property
+    def is_distinct(self) -> bool:
+        """Never: COUNT(DISTINCT) is one of its details."""
+        return False
+
+    @property
+    def is_count(self) -> bool:
+        """Whether its answer is one number of rows."""
+        return self.is_scalar and self.aggregate.moment.is_count
+
+    @property
+    def needs_sample(self) -> bool:
+        """Whether no sketch answers it: tables, outer, semi and anti joins, and joins of sums that none provides."""
+        if self.is_table or (self.links and not self.aggregate.moment.is_sketched):
+            return True
+        return any(member.role != "inner" for link in self.links for member in link.members)
+
+    @property
+    def parts(self) -> "tuple[Query, ...]":
+        """For each detail the query whose groups are the single values that it needs, with their numbers of rows."""
+        return tuple(self.part(detail) for detail in self.details)
+
+    def part(self, detail: Detail) -> "Query":
+        """Return the query whose groups are the single values that a detail needs, with their numbers of rows."""
+        columns = _each_once((*self.groups, *detail.columns))
+        return Query(self.text, columns, (), self.relations, self.links, conditions=self.conditions)
+
     @property
     def held(self) -> tuple[GroupColumn, ...]:
         """The columns whose values elements hold: group columns, then others that conditions read, each once."""
@@ -517,35 +541,6 @@ class GroupQuery(BaseQuery, frozen=True, tag="groups"):
             dict.fromkeys(part for each in self.formulas for part in each.parts if part.over is not None)
         )
 
-    @property
-    def kind(self) -> str:
-        """How stream samples read it."""
-        return "join"
-
-    @property
-    def is_table(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def is_distinct(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def needs_sample(self) -> bool:
-        """Always."""
-        return True
-
-    def part(self, detail: Detail) -> "GroupQuery":
-        """Return the query whose groups are the single values that a detail needs, with their numbers of rows."""
-        columns = _each_once((*self.groups, *detail.columns))
-        return GroupQuery(self.text, columns, (), self.relations, self.links, conditions=self.conditions)
-
-    def single(self, aggregate: Aggregate) -> Query:
-        """Return the query of one aggregate over all groups together."""
-        return Query(self.text, aggregate, self.relations, self.links)
-
 
 def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
     """Return columns without duplicates under other names."""
@@ -555,4 +550,34 @@ def _each_once(columns: tuple[GroupColumn, ...]) -> tuple[GroupColumn, ...]:
     return tuple(found.values())
 
 
-AnyQuery = Query | SetQuery | JoinDistinctQuery | GroupQuery
+AnyQuery = Query | SetQuery | JoinDistinctQuery
+
+
+# Queries as plans have them on disk. There, a scalar query has a form of its own: it was a type of its own when the
+# first stores were written, and the digest of a plan is that of its text.
+
+
+class ScalarForm(msgspec.Struct, frozen=True, tag="join"):
+    """A scalar query as plans have it on disk."""
+
+    text: str
+    aggregate: Aggregate
+    relations: tuple[Relation, ...]
+    links: tuple[Link, ...] = ()
+
+
+WrittenQuery = ScalarForm | Query | SetQuery | JoinDistinctQuery
+
+
+def written(query: WrittenQuery) -> WrittenQuery:
+    """Return a query as plans have it on disk."""
+    if isinstance(query, Query) and query.is_scalar:
+        return ScalarForm(query.text, query.aggregate, query.relations, query.links)
+    return query
+
+
+def read_back(query: WrittenQuery) -> AnyQuery:
+    """Return a query from the form that it has on disk."""
+    if isinstance(query, ScalarForm):
+        return Query.scalar(query.text, query.aggregate, query.relations, query.links)
+    return query

@@ -15,7 +15,7 @@ from eddyline.sql.expressions import Source, check_allowed, fragment, relations_
 from eddyline.sql.join_tree import check_missing_is_null, sides_of
 from eddyline.sql.joins import read_from
 from eddyline.sql.links import value_column
-from eddyline.sql.query import GroupColumn, GroupQuery, Ordering
+from eddyline.sql.query import GroupColumn, Ordering, Query
 from eddyline.types import Column
 
 WEIGHT = "weight"
@@ -32,7 +32,7 @@ class RowSample:
     left_out: columns of a star that are not held.
     """
 
-    query: GroupQuery
+    query: Query
     share: float | None
     rows: int | None
     seed: int
@@ -84,7 +84,7 @@ def read_row_sample(
         check_missing_is_null(sides_of(links), columns[-1].relation, columns[-1].expression, "the column")
     share, rows, seed = _size(sampling)
     most = None if limit is None else _whole(limit, limit.expression)
-    query = GroupQuery(written, tuple(columns), (), relations, links, conditions=conditions)
+    query = Query(written, tuple(columns), (), relations, links, conditions=conditions)
     return RowSample(
         query,
         share,

@@ -22,12 +22,12 @@ from eddyline.sql.joins import read_from, with_semi_joins_as_joins
 from eddyline.sql.links import check_meet, key_column
 from eddyline.sql.query import (
     Expression,
-    GroupQuery,
     Join,
     JoinDistinctQuery,
     Key,
     Link,
     ProjectionForm,
+    Query,
     Relation,
     SetExpression,
     SetLeaf,
@@ -123,7 +123,7 @@ Streams = Mapping[str, tuple[Column, ...]]
 
 def read_set_query(
     text: str, select: exp.Select, streams: Streams
-) -> SetQuery | JoinDistinctQuery | GroupQuery | None:
+) -> SetQuery | JoinDistinctQuery | Query | None:
     """Return the set query of a SELECT, or None for any other SELECT."""
     aggregate = select.expressions[0] if len(select.expressions) == 1 else None
     aggregate = unparenthesised(
@@ -152,9 +152,7 @@ def read_set_query(
     return SetQuery(text, tuple(members), expression)
 
 
-def _distinct_count(
-    text: str, select: exp.Select, streams: Streams
-) -> SetQuery | JoinDistinctQuery | GroupQuery:
+def _distinct_count(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery | Query:
     """Return COUNT(DISTINCT a, b): tuples without NULL; with cross conditions, as a detail in one group."""
     check_clauses(select, {"expressions", "from_", "joins", "where"})
     outer, semi = with_semi_joins_as_joins(select, streams)

@@ -18,7 +18,7 @@ from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_values import python_values, to_arrow
-from eddyline.sql.query import Expression, FormulaPart, GroupColumn, GroupQuery, Query
+from eddyline.sql.query import Aggregate, Expression, FormulaPart, GroupColumn, Query
 from eddyline.sql.times import TIMES
 from eddyline.types import SqlType
 
@@ -66,37 +66,37 @@ def column_of_numbers(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
-def exact_column(query: Query, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
+def exact_column(aggregate: Aggregate, totals: Mapping[str, np.ndarray], *, rounded: bool = False) -> Column:
     """Return an aggregate of every group from its exact totals, as `exact_estimate` returns it for one."""
-    values = _exact_values(query, totals)
+    values = _exact_values(aggregate, totals)
     column = values, values, values
     if not rounded:
         return column
-    _, low, high = open_ends(query, Interval(0.0, 0.0, 0.0))
+    _, low, high = open_ends(aggregate, Interval(0.0, 0.0, 0.0))
     if low < high:
         kept = np.asarray(values.is_null())
         return values, *(pa.array(np.full(len(values), end), mask=kept) for end in (low, high))
-    return widened_column(query, column, totals["count"].astype(np.float64))
+    return widened_column(aggregate, column, totals["count"].astype(np.float64))
 
 
-def widened_column(query: Query, column: Column, rows: FloatArray) -> Column:
+def widened_column(aggregate: Aggregate, column: Column, rows: FloatArray) -> Column:
     """Return an aggregate of every group with ends that allow for digits cut off; rows: the most of each group."""
-    if not may_be_cut_off(query):
+    if not may_be_cut_off(aggregate):
         return column
     nothing = np.asarray(column[1].is_null())
     low, high = (each.fill_null(0.0).to_numpy(zero_copy_only=False) for each in column[1:])
-    low, high = widened_ends(query, low, high, rows)
+    low, high = widened_ends(aggregate, low, high, rows)
     return column[0], pa.array(low, mask=nothing), pa.array(high, mask=nothing)
 
 
-def unrounded_values(query: Query, totals: Mapping[str, np.ndarray]) -> list[Fraction | None]:
+def unrounded_values(aggregate: Aggregate, totals: Mapping[str, np.ndarray]) -> list[Fraction | None]:
     """Return an aggregate of every group from its exact totals, before it is rounded to a float."""
     groups = zip(*(each.tolist() for each in totals.values()), strict=True)
-    return [unrounded_value(query, dict(zip(totals, group, strict=True))) for group in groups]
+    return [unrounded_value(aggregate, dict(zip(totals, group, strict=True))) for group in groups]
 
 
-def _exact_values(query: Query, totals: Mapping[str, np.ndarray]) -> pa.Array:
-    moment, units = query.aggregate.moment, whole_units(query)
+def _exact_values(aggregate: Aggregate, totals: Mapping[str, np.ndarray]) -> pa.Array:
+    moment, units = aggregate.moment, whole_units(aggregate)
     nothing = np.asarray(moment.is_null(totals), dtype=np.bool_)
     if moment.is_sum and moment.unit(units) == 1:
         return _integers(totals[moment.name], None if moment.is_count else nothing)
@@ -177,7 +177,7 @@ Places = Mapping[tuple[int, Expression], int]
 """The position of each column that elements hold for a query among its relation's, by (relation, expression)."""
 
 
-def places_of(query: GroupQuery) -> Places:
+def places_of(query: Query) -> Places:
     """Return the positions of the columns of a query among the group columns of their relations."""
     found: dict[tuple[int, Expression], int] = {}
     for column in query.held:
@@ -185,7 +185,7 @@ def places_of(query: GroupQuery) -> Places:
     return found
 
 
-def labels_of(grouped: GroupedJoin, query: GroupQuery, groups: IntArray) -> dict[GroupColumn, pa.Array]:
+def labels_of(grouped: GroupedJoin, query: Query, groups: IntArray) -> dict[GroupColumn, pa.Array]:
     """Return the values of each group column of a query in some groups, in its own type."""
     places = places_of(query)
     return {

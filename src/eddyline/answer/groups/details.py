@@ -27,7 +27,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.packing import IntArray
-from eddyline.sql.query import Detail, GroupQuery
+from eddyline.sql.query import Detail, Query
 from eddyline.sql.times import TIMES
 from eddyline.types import SqlType
 
@@ -352,7 +352,7 @@ class DetailColumn:
 def read_details(
     snapshot: Snapshot,
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     labels: Labels,
     confidence: float,
     *,

@@ -24,14 +24,14 @@ from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sketch.keys import values_of_keys
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.query import Expression, GroupColumn, GroupQuery
+from eddyline.sql.query import Expression, GroupColumn, Query
 
 
 def with_heavy_groups(
     made: Answered,
     snapshot: Snapshot,
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     left: Mapping[str, int],
     confidence: float,
 ) -> Answered:
@@ -71,7 +71,7 @@ def with_heavy_groups(
 
 
 def _values_of_groups(
-    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, keys: IntArray
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, keys: IntArray
 ) -> tuple[dict[GroupColumn, pa.Array], BoolArray]:
     """Return (the group columns of the keys with known values, which keys these are)."""
     kept = snapshot.layout.by_id[planned.rest_sketches[ROWS]]
@@ -137,10 +137,10 @@ class _Heavy:
             np.where(few, inf, values + half),
         )
 
-    def column(self, query: GroupQuery, place: int, rows: GroupIntervals) -> Column:
+    def column(self, query: Query, place: int, rows: GroupIntervals) -> Column:
         """Return an aggregate of each group."""
         aggregate = query.aggregates[place].aggregate
-        moment, single = aggregate.moment, query.single(aggregate)
+        moment = aggregate.moment
         number = len(rows.values)
         none = np.zeros(number, dtype=np.bool_)
         sketched = all(quantity_of_group(place, name) in self._sketches for name in moment.sums)
@@ -157,10 +157,10 @@ class _Heavy:
             ends = (np.full(number, each) for each in (np.nan, moment.least, moment.most))
             read = GroupIntervals(*ends)
         shown = np.ones(number, dtype=np.bool_)
-        column = sampled_column(read, moment, unit_of(single), shown, none)
-        return widened_column(single, column, rows.highs)
+        column = sampled_column(read, moment, unit_of(aggregate), shown, none)
+        return widened_column(aggregate, column, rows.highs)
 
-    def rest(self, query: GroupQuery, place: int, before: Estimate) -> Estimate:
+    def rest(self, query: Query, place: int, before: Estimate) -> Estimate:
         """Return an aggregate over the groups still not shown, given the one over all unfollowed groups."""
         aggregate = query.aggregates[place].aggregate
         function, (value, low, high) = aggregate.function, (before.value, before.low, before.high)
@@ -171,7 +171,7 @@ class _Heavy:
             or not isinstance(high, Number)
         ):
             return Estimate.unknown(before.query, self._confidence, "sample", [notes.UNSEEN_AVERAGE])
-        read, unit = self._read(quantity_of_group(place, function)), unit_of(query.single(aggregate))
+        read, unit = self._read(quantity_of_group(place, function)), unit_of(aggregate)
         shown, least, most = (unit * each for each in read.sum(self._confidence))
         ends = Interval(value - shown, low - most, high - least)
         most = max(float(high), 0.0) if aggregate.moment.is_count else inf

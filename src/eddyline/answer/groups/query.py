@@ -53,7 +53,7 @@ from eddyline.plan.decide.shapes import is_answered_whole_only
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.packing import BoolArray, IntArray
-from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, GroupQuery, NamedFormula, Query
+from eddyline.sql.query import ENDS, Aggregate, FormulaPart, GroupColumn, NamedFormula, Query
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Groups:
 def answer_groups(
     snapshot: Snapshot,
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     confidence: float,
     about: Sequence[str],
     *,
@@ -149,7 +149,7 @@ def _rest_of_formula(
 
 
 def _read_groups(
-    snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float, *, simultaneous: bool
+    snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float, *, simultaneous: bool
 ) -> _Groups:
     """Return the groups of a query with all their aggregates and details, before formulas, HAVING and LIMIT."""
     assert planned.shape is not None
@@ -199,7 +199,7 @@ def _read_groups(
 
 
 def _table(
-    query: GroupQuery,
+    query: Query,
     labels: Mapping[GroupColumn, pa.Array],
     columns: Mapping[str, Column],
     exact: BoolArray,
@@ -215,7 +215,7 @@ def _table(
 
 
 def _exact_rows(
-    grouped: GroupedJoin, names: Sequence[str], query: GroupQuery
+    grouped: GroupedJoin, names: Sequence[str], query: Query
 ) -> tuple[IntArray, tuple[Column, ...], dict[str, np.ndarray], int]:
     """Return (groups with rows, their aggregates, their totals by name, how many groups have a negative count)."""
     groups, sums = grouped.exact()
@@ -226,7 +226,7 @@ def _exact_rows(
     totals = {name: sums[kept, place] for place, name in enumerate(names)}
     rounded = grouped.is_rounded
     columns = tuple(
-        exact_column(query.single(each.aggregate), _own(query, i, totals), rounded=rounded)
+        exact_column(each.aggregate, _own(query, i, totals), rounded=rounded)
         for i, each in enumerate(query.aggregates)
     )
     return groups[kept], columns, totals, int((rows < 0).sum())
@@ -235,17 +235,17 @@ def _exact_rows(
 T = TypeVar("T")
 
 
-def _own(query: GroupQuery, aggregate: int, totals: Mapping[str, T]) -> dict[str, T]:
+def _own(query: Query, aggregate: int, totals: Mapping[str, T]) -> dict[str, T]:
     """Return the totals that an aggregate is made of, by their role in it."""
     sums = query.aggregates[aggregate].aggregate.moment.sums
     return {name: totals[quantity_of_group(aggregate, name)] for name in sums}
 
 
-def _unrounded(query: GroupQuery, totals: Mapping[str, np.ndarray]) -> dict[str, list[Fraction | None]]:
+def _unrounded(query: Query, totals: Mapping[str, np.ndarray]) -> dict[str, list[Fraction | None]]:
     """Return the aggregates used by formulas in every group, before they are rounded to floats."""
     parts = {name for each in query.formulas for part in each.parts for name in (part.name, part.over)}
     return {
-        each.name: unrounded_values(query.single(each.aggregate), _own(query, i, totals))
+        each.name: unrounded_values(each.aggregate, _own(query, i, totals))
         for i, each in enumerate(query.aggregates)
         if each.name in parts
     }
@@ -253,7 +253,7 @@ def _unrounded(query: GroupQuery, totals: Mapping[str, np.ndarray]) -> dict[str,
 
 def _exact_estimate(
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     aggregate: int,
     totals: Mapping[str, int],
     confidence: float,
@@ -262,13 +262,13 @@ def _exact_estimate(
 ) -> Estimate:
     """Return an aggregate from exact totals; rounded: digits of some numbers were cut off."""
     each = query.aggregates[aggregate]
-    single, own = query.single(each.aggregate), _own(query, aggregate, totals)
+    single, own = each.aggregate, _own(query, aggregate, totals)
     rounded = rounded and may_be_cut_off(single)
     return exact_estimate(f"{planned.name}.{each.name}", single, own, confidence, rounded=rounded)
 
 
 def _everything(
-    grouped: GroupedJoin, names: Sequence[str], planned: PlannedQuery, query: GroupQuery, confidence: float
+    grouped: GroupedJoin, names: Sequence[str], planned: PlannedQuery, query: Query, confidence: float
 ) -> Answered:
     """Return the groups while everything is held."""
     groups, columns, totals, negative = _exact_rows(grouped, names, query)
@@ -280,7 +280,7 @@ def _everything(
     return Answered(groups, columns, True, True, rest, "exact", about, unrounded=unrounded)
 
 
-def _counted(snapshot: Snapshot, planned: PlannedQuery, query: GroupQuery, confidence: float) -> Answered:
+def _counted(snapshot: Snapshot, planned: PlannedQuery, query: Query, confidence: float) -> Answered:
     """Return the aggregates of one stream without groups, which exact counters hold."""
     totals = {name: snapshot.total(ids[0]) for name, ids in planned.totals.items()}
     rounded = _is_rounded(snapshot, planned)
@@ -305,7 +305,7 @@ def _is_rounded(snapshot: Snapshot, planned: PlannedQuery) -> bool:
     return any(snapshot.is_rounded(each) for ids in planned.totals.values() for each in ids)
 
 
-def _nothing(planned: PlannedQuery, query: GroupQuery, confidence: float) -> dict[str, Estimate]:
+def _nothing(planned: PlannedQuery, query: Query, confidence: float) -> dict[str, Estimate]:
     """Return the aggregates over unshown groups where there are no such groups."""
     totals = {
         quantity_of_group(i, name): 0
@@ -323,7 +323,7 @@ def _followed(
     grouped: GroupedJoin,
     names: Sequence[str],
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     confidence: float,
 ) -> Answered:
     """Return the followed groups of one stream, each exact; the others together are the exact rest."""
@@ -357,7 +357,7 @@ def _with_sampled_null(
     left: Mapping[str, int],
     sampled: SampledGroups,
     planned: PlannedQuery,
-    query: GroupQuery,
+    query: Query,
     confidence: float,
 ) -> Answered:
     """Return the groups of one stream, where the NULL group, at `place`, is sampled row by row.
@@ -375,7 +375,7 @@ def _with_sampled_null(
     columns: list[Column] = []
     rest: dict[str, Estimate] = {}
     for i, (each, found, column) in enumerate(zip(query.aggregates, read, made.columns, strict=True)):
-        function, single = each.aggregate.function, query.single(each.aggregate)
+        function, single = each.aggregate.function, each.aggregate
         quantities, about = asked[i].quantities, f"{planned.name}.{each.name}"
         rest[each.name] = Estimate(
             about, None, None, None, confidence, "sample", notes=(notes.UNSEEN_AVERAGE,)
@@ -430,7 +430,7 @@ def _with_cell(column: pa.Array, place: int, value: pa.Scalar) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
+def _check_links(planned: PlannedQuery, query: Query) -> None:
     """Raise PlanError where a value is sampled once and occurs in two links, as what it adds is unknown then."""
     assert planned.shape is not None
     what = "groups" if query.groups else "has conditions between the relations of"
@@ -441,7 +441,7 @@ def _check_links(planned: PlannedQuery, query: GroupQuery) -> None:
         )
 
 
-def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
+def _one_row(whole_join: WholeJoin, query: Query) -> Answered:
     """Return the aggregates of a join without groups, with intervals: each is read separately."""
     confidence = whole_join.confidence
     rows = whole_join.read("count", {"count": ROWS})
@@ -452,11 +452,11 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         own = {power: quantity_of_group(place, power) for power in each.aggregate.moment.sums}
         found = whole_join.read(function, own)
         heavy_tail |= found.heavy_tail
-        single = query.single(each.aggregate)
+        single = each.aggregate
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
-        interval = widened(single, interval, most_rows(whole_join.snapshot, single))
+        interval = widened(single, interval, most_rows(whole_join.snapshot, query))
         made = estimate_of(whole_join.planned, single, interval, confidence, "sample", [])
-        made = within_rows(single, made, whole_join.most)
+        made = within_rows(made, whole_join.most) if single.moment.is_count else made
         value = (made.value, made.low, made.high) if made.known else not_known(is_number=True)
         columns.append(column_of_values([value]))
     averages = {}
@@ -465,7 +465,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
         heavy_tail |= found.heavy_tail
         single = _averaged(query, part)
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
-        interval = widened(single, interval, most_rows(whole_join.snapshot, single))
+        interval = widened(single, interval, most_rows(whole_join.snapshot, query))
         average = (interval.value, interval.low, interval.high)
         averages[part] = column_of_values([not_known(is_number=True) if isnan(average[0]) else average])
     about = notes.few_joined_values(rows.witnesses, rows.base)
@@ -479,7 +479,7 @@ def _one_row(whole_join: WholeJoin, query: GroupQuery) -> Answered:
     return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missing, averages)
 
 
-def _average_of(query: GroupQuery, part: FormulaPart) -> dict[str, str]:
+def _average_of(query: Query, part: FormulaPart) -> dict[str, str]:
     """Return the quantities that an average in a formula is made of."""
     place = {each.name: i for i, each in enumerate(query.aggregates)}
     assert part.over is not None
@@ -490,13 +490,13 @@ def _average_of(query: GroupQuery, part: FormulaPart) -> dict[str, str]:
     }
 
 
-def _averaged(query: GroupQuery, part: FormulaPart) -> Query:
-    """Return the query of an average in a formula, from which only its unit is used."""
+def _averaged(query: Query, part: FormulaPart) -> Aggregate:
+    """Return an average in a formula, of which only the unit is used."""
     over = next(each.aggregate for each in query.aggregates if each.name == part.name)
-    return query.single(Aggregate("avg", over.factors))
+    return Aggregate("avg", over.factors)
 
 
-def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simultaneous: bool) -> Answered:
+def _sampled(whole_join: WholeJoin, names: list[str], query: Query, *, simultaneous: bool) -> Answered:
     """Return the groups of a join that the sample shows, with intervals."""
     planned, confidence = whole_join.planned, whole_join.confidence
     surprises = whole_join.missed.surprises
@@ -543,12 +543,12 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     for part, quotient, found in zip(query.averages, quotients, read[len(query.aggregates) :], strict=True):
         single = _averaged(query, part)
         column = sampled_column(
-            found, single.aggregate.moment, unit_of(single), shown, sampled.sums[quotient["count"]] <= 0
+            found, single.moment, unit_of(single), shown, sampled.sums[quotient["count"]] <= 0
         )
         averages[part] = widened_column(single, column, counted.highs[shown])
     for each, (wanted, whole), found in zip(query.aggregates, asked, read, strict=False):
         function, own = wanted.function, wanted.quantities
-        single = query.single(each.aggregate)
+        single = each.aggregate
         unit, about = unit_of(single), f"{planned.name}.{each.name}"
         none = ~shown if wanted.moment.is_count else sampled.sums[own["count"]] <= 0
         column = sampled_column(found, wanted.moment, unit, shown, none)
@@ -556,7 +556,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
         rest[each.name] = Estimate.unknown(about, confidence, "sample", [notes.UNSEEN_AVERAGE])
         if whole is not None:
             unseen = rest_of_sum(sampled, own[function], found, shown, whole, confidence, missed=missed)
-            unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, single))
+            unseen = widened(single, unseen.scaled(unit), most_rows(whole_join.snapshot, query))
             rest[each.name] = rest_estimate(about, unseen, function, confidence, most)
     few = notes.few_joined_values(sampled.witnesses, sampled.base)
     few += [notes.HEAVY_VALUE_MISSED] if missed else []
@@ -586,9 +586,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: GroupQuery, *, simu
     )
 
 
-def _asked(
-    whole_join: WholeJoin, query: GroupQuery, place: int
-) -> tuple[GroupAggregate, SampleEstimate | None]:
+def _asked(whole_join: WholeJoin, query: Query, place: int) -> tuple[GroupAggregate, SampleEstimate | None]:
     """Return the request for an aggregate of the sample, and COUNT or SUM over all groups."""
     aggregate = query.aggregates[place].aggregate
     function, moment = aggregate.function, aggregate.moment

@@ -23,7 +23,7 @@ from eddyline.answer.interval import (
 from eddyline.answer.joins.sampled_ratios import CANCELLED, SampleEstimate
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_join import GroupedJoin
-from eddyline.sql.query import GroupQuery, Key
+from eddyline.sql.query import Key, Query
 
 # What each value adds to each group, and the interval of each group's aggregates.
 
@@ -246,7 +246,7 @@ class SampledGroups:
         return self.has_own_links and not np.any(self.entries.moments(Asked({}))[0].sampled > 0)
 
 
-def own_links(query: GroupQuery, grouped: GroupedJoin) -> list[bool]:
+def own_links(query: Query, grouped: GroupedJoin) -> list[bool]:
     """Return whether the value of each link is itself a group column.
 
     It is false for links that the query does not name, as in one stream whose groups are followed.

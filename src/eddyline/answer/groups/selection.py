@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate, Number
 from eddyline.answer.groups.table import EXACT, IN, SELECTED, UNDECIDED
-from eddyline.sql.query import ENDS, GroupQuery, HavingTest
+from eddyline.sql.query import ENDS, HavingTest, Query
 
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def select_groups(
-    table: pa.Table, query: GroupQuery, *, whole: bool, rest: Mapping[str, Estimate]
+    table: pa.Table, query: Query, *, whole: bool, rest: Mapping[str, Estimate]
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Return (the groups of the answer in its order, notes).
 
@@ -54,7 +54,7 @@ def select_groups(
     return table.select(shown), tuple(about)
 
 
-def _is_shown(name: str, query: GroupQuery) -> bool:
+def _is_shown(name: str, query: Query) -> bool:
     hidden = [each for each in query.measures if each not in query.selected]
     hidden += [each.name for each in query.groups if each.name not in query.selected]
     return name not in {each + suffix for each in hidden for suffix in ("", *ENDS)}
@@ -95,7 +95,7 @@ def _decided(table: pa.Table, name: str, test: HavingTest) -> tuple[BoolArray, B
     return sure & known, (may & known) | (~known & ~exact)
 
 
-def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
+def _ordered(table: pa.Table, query: Query) -> np.ndarray:
     """Return the places of the groups in the order of the query; the sort is stable."""
     places = np.arange(table.num_rows)
     for part in reversed(query.order):
@@ -111,7 +111,7 @@ def _ordered(table: pa.Table, query: GroupQuery) -> np.ndarray:
     return places
 
 
-def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.ndarray] | None:
+def _ends_of_order(table: pa.Table, query: Query) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (worst, best) sort values of the groups, the least first; None where the order is certain."""
     if not query.order or query.order[0].name not in query.measures or pc.all(table[EXACT]).as_py():
         return None
@@ -121,7 +121,7 @@ def _ends_of_order(table: pa.Table, query: GroupQuery) -> tuple[np.ndarray, np.n
     return (-low, -high) if first.descending else (high, low)
 
 
-def _first_for_sure(table: pa.Table, query: GroupQuery, unseen: np.ndarray) -> BoolArray:
+def _first_for_sure(table: pa.Table, query: Query, unseen: np.ndarray) -> BoolArray:
     """Return which groups are among the first, whatever the true values are within the intervals.
 
     unseen: how many groups outside the table may be ahead of each.
@@ -135,7 +135,7 @@ def _first_for_sure(table: pa.Table, query: GroupQuery, unseen: np.ndarray) -> B
     return np.asarray(ahead + unseen < limit)
 
 
-def _unseen_ahead(table: pa.Table, query: GroupQuery, rest: Mapping[str, Estimate]) -> np.ndarray:
+def _unseen_ahead(table: pa.Table, query: Query, rest: Mapping[str, Estimate]) -> np.ndarray:
     """Return how many groups outside the table may be ahead of each inside: any number, except for counts.
 
     The total rows of the missing groups limit how many of them can have more rows than a given group.
@@ -149,7 +149,7 @@ def _unseen_ahead(table: pa.Table, query: GroupQuery, rest: Mapping[str, Estimat
     return np.asarray(np.floor(max(float(most), 0.0) / more))
 
 
-def _could_enter(table: pa.Table, query: GroupQuery) -> BoolArray:
+def _could_enter(table: pa.Table, query: Query) -> BoolArray:
     """Return which groups may be among the first."""
     ends = _ends_of_order(table, query)
     if ends is None:

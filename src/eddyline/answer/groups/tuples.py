@@ -24,14 +24,14 @@ from eddyline.sample.join import Join
 from eddyline.sample.packing import BoolArray, IntArray, numbered
 from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.query import Computed, CrossCondition, Detail, GroupColumn, GroupQuery
+from eddyline.sql.query import Computed, CrossCondition, Detail, GroupColumn, Query
 from eddyline.sql.typing import common_type
 from eddyline.types import Column
 
 # Grouped queries over a stream sample; conditions between relations are evaluated on the values of groups.
 
 
-def grouped_join(join: Join, planned: PlannedQuery, query: GroupQuery) -> GroupedJoin:
+def grouped_join(join: Join, planned: PlannedQuery, query: Query) -> GroupedJoin:
     """Return the groups of a query over its sample, without those that do not meet its conditions."""
     assert planned.shape is not None
     quantities = list(planned.shape.quantities.values())
@@ -130,7 +130,7 @@ class _Evaluated:
 
 # Single values of groups: the tuples of a group and of the columns of a detail, with their rows.
 #
-# They are the groups of a separate query, `GroupQuery.part`, which also groups by the detail's columns. This
+# They are the groups of a separate query, `Query.part`, which also groups by the detail's columns. This
 # section finds the group of the answer to which each tuple belongs, and how sure its rows are.
 
 
@@ -164,16 +164,16 @@ class Tuples:
 
 
 def read_tuples(
-    snapshot: Snapshot, planned: PlannedQuery, owner: GroupQuery, detail: Detail, labels: Labels
+    snapshot: Snapshot, planned: PlannedQuery, owner: Query, detail: Detail, labels: Labels
 ) -> Tuples:
     """Return the tuples of a detail of a grouped query; planned: the query of its part; labels: of the groups."""
-    assert isinstance(planned.query, GroupQuery)
     assert planned.shape is not None
+    part = owner.part(detail)
     join = held_join(with_derived(snapshot, planned), planned)
-    grouped = grouped_join(join, planned, planned.query)
+    grouped = grouped_join(join, planned, part)
     if join.is_known:
         numbers, sums = grouped.exact(of_rows_there=True)
-        return _kept(grouped, planned.query, owner, detail, labels, numbers, sums[:, 0], None)
+        return _kept(grouped, part, owner, detail, labels, numbers, sums[:, 0], None)
     if planned.shape.repeats_classes:
         raise PlanError(
             f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
@@ -181,14 +181,15 @@ def read_tuples(
             "larger budget."
         )
     sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))
-    tuples = _kept(grouped, planned.query, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
-    return replace(tuples, one_value_each=all(_one_value(grouped, planned, k) for k in sampled.sampled_links))
+    tuples = _kept(grouped, part, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
+    return replace(
+        tuples, one_value_each=all(_one_value(grouped, planned, part, k) for k in sampled.sampled_links)
+    )
 
 
-def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
+def _one_value(grouped: GroupedJoin, planned: PlannedQuery, part: Query, link: int) -> bool:
     """Return whether all rows of a tuple have one value of a link, because the tuple includes its columns."""
-    assert isinstance(planned.query, GroupQuery)
-    if own_links(planned.query, grouped)[link]:
+    if own_links(part, grouped)[link]:
         return True
     for relation, node in enumerate(grouped.nodes):
         if link not in node.variables:
@@ -201,7 +202,7 @@ def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
             planned, AdHocQuery
         ):  # for a link that it does not join on, it has the key next to the column
             parts = planned.kept if grouped.join.state.grouped else planned.exact
-            own = {each.expression for each in planned.query.groups if each.relation == relation}
+            own = {each.expression for each in part.groups if each.relation == relation}
             if own >= {*parts[view.dictionary].wanted.keys[position].columns}:
                 return True
     return False
@@ -209,8 +210,8 @@ def _one_value(grouped: GroupedJoin, planned: PlannedQuery, link: int) -> bool:
 
 def _kept(
     grouped: GroupedJoin,
-    part: GroupQuery,
-    owner: GroupQuery,
+    part: Query,
+    owner: Query,
     detail: Detail,
     labels: Labels,
     numbers: IntArray,

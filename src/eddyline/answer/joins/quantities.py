@@ -38,7 +38,7 @@ from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.hash_sketch import HashSketchSpec
-from eddyline.sql.query import Query
+from eddyline.sql.query import AnyQuery
 
 WIDEST_SCAN = 1 << 20
 """The widest range of integer keys that is scanned for dense ones where the candidate table is empty."""
@@ -46,7 +46,7 @@ _BITS = 50
 
 
 def read_quantities(
-    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+    snapshot: Snapshot, query: AnyQuery, quantities: Mapping[str, SketchedQuantity], method: str
 ) -> dict[str, RowEstimates]:
     """Return the readings of all quantities of a query, row by row from the same hash functions.
 
@@ -62,7 +62,7 @@ def read_quantities(
 
 
 def read_sub_joins(
-    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+    snapshot: Snapshot, query: AnyQuery, quantities: Mapping[str, SketchedQuantity], method: str
 ) -> dict[str, list[SubJoins]]:
     """Return the four sub-joins of each part of each quantity of a two-way join; empty for atomic sketches."""
     return {
@@ -72,7 +72,7 @@ def read_sub_joins(
 
 
 def _parts_of(
-    snapshot: Snapshot, query: Query, quantities: Mapping[str, SketchedQuantity], method: str
+    snapshot: Snapshot, query: AnyQuery, quantities: Mapping[str, SketchedQuantity], method: str
 ) -> "dict[str, list[_Part]]":
     """Return the parts of each quantity, at the depth and widths at which all are read."""
     kept = {
@@ -110,7 +110,7 @@ class _Part:
     """A part of a quantity: the synopses of its relations, and the shape (width, depth) at which they are read."""
 
     snapshot: Snapshot
-    query: Query
+    query: AnyQuery
     relations: list[KeptSynopsis]
     method: str
     shape: tuple[int, int]

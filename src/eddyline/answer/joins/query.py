@@ -36,11 +36,11 @@ def answer_join(
         read = {name: each for name, each in planned.shape.quantities.items() if name != EVERY_ROW}
         totals = {name: exact_total(join, quantity) for name, quantity in read.items()}
         rounded = any(map(join.is_rounded, read.values()))
-        return exact_estimate(planned.name, query, totals, confidence, about, rounded=rounded)
+        return exact_estimate(planned.name, query.aggregate, totals, confidence, about, rounded=rounded)
     if planned.quantities and planned.method != "skimmed":
         interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
-        interval = widened(query, interval, most_rows(snapshot, query))
-        return estimate_of(planned, query, interval, confidence, planned.method, about)
+        interval = widened(query.aggregate, interval, most_rows(snapshot, query))
+        return estimate_of(planned, query.aggregate, interval, confidence, planned.method, about)
     return _by_sample(snapshot, planned, query, join, confidence, about)
 
 
@@ -52,7 +52,7 @@ def _by_sample(
     totals = {
         name: [snapshot.weighed_total(each) for each in names] for name, names in planned.totals.items()
     }
-    factor, rows = unit_of(query), most_rows(snapshot, query)
+    factor, rows = unit_of(query.aggregate), most_rows(snapshot, query)
     sample, left, late = read_late_join(snapshot, planned, join, function, totals, confidence)
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     few += [notes.HEAVY_TAIL] if sample.heavy_tail else []
@@ -64,14 +64,26 @@ def _by_sample(
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
         method = _BOTH if late else SAMPLE
-        return estimate_of(planned, query, widened(query, interval, rows), confidence, method, [*about, *few])
+        return estimate_of(
+            planned,
+            query.aggregate,
+            widened(query.aggregate, interval, rows),
+            confidence,
+            method,
+            [*about, *few],
+        )
     both = read_residual_join(
         join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
     )
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
     return estimate_of(
-        planned, query, widened(query, interval, rows), confidence, _method(both.weight), about
+        planned,
+        query.aggregate,
+        widened(query.aggregate, interval, rows),
+        confidence,
+        _method(both.weight),
+        about,
     )
 
 
@@ -81,16 +93,16 @@ def _by_sketches(
     """Return an aggregate by sketches alone."""
     readings = _readings(snapshot, planned, query)
     interval = aggregate_of(query.aggregate.function, readings, confidence)
-    interval = widened(query, interval, most_rows(snapshot, query))
+    interval = widened(query.aggregate, interval, most_rows(snapshot, query))
     dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method
-    return estimate_of(planned, query, interval, confidence, method, about)
+    return estimate_of(planned, query.aggregate, interval, confidence, method, about)
 
 
 def _readings(snapshot: Snapshot, planned: PlannedQuery, query: Query) -> Mapping[str, RowEstimates]:
     """Return the sketches' reading of each quantity, in the units of the answer."""
     return {
-        name: reading.scaled(weighed_unit(query, name))
+        name: reading.scaled(weighed_unit(query.aggregate, name))
         for name, reading in read_quantities(snapshot, query, planned.quantities, planned.method).items()
     }
 

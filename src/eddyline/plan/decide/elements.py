@@ -25,7 +25,7 @@ from eddyline.plan.layout import (
 from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.keys import derive_seed
 from eddyline.sql.expressions import may_fail
-from eddyline.sql.query import GroupColumn, GroupQuery, JoinDistinctQuery, Key, Relation
+from eddyline.sql.query import GroupColumn, JoinDistinctQuery, Key, Query, Relation
 from eddyline.types import Column
 
 # Explored columns: named once, held with a stream's elements, for ad hoc SQL.
@@ -83,7 +83,7 @@ def exploring(stream: str, columns: Sequence[Column]) -> WorkloadQuery:
     """Return the query that stands for the explored columns of a stream: its rows, grouped by all of them."""
     groups = tuple(GroupColumn(each.name, 0, held_expression(each)) for each in columns)
     name = f"{_EXPLORE}{stream}({', '.join(each.name for each in columns)})"
-    return WorkloadQuery(name, GroupQuery(name, groups, (), (Relation(stream, stream),)))
+    return WorkloadQuery(name, Query(name, groups, (), (Relation(stream, stream),)))
 
 
 def is_exploring(asked: WorkloadQuery) -> bool:

@@ -14,7 +14,6 @@ from eddyline.sql.query import (
     Aggregate,
     AnyQuery,
     Expression,
-    GroupQuery,
     JoinDistinctQuery,
     Key,
     Member,
@@ -84,16 +83,14 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
             for member in query.members
         )
         return {"set": tuple(members)}
-    if isinstance(query, GroupQuery):
-        return _group_facets(query)
     if isinstance(query, JoinDistinctQuery):
         return {PAIRS: _pair_facets(query)}
-    if not query.links:
+    if query.is_total:
         return {}
-    return {
-        name: _quantity_facets(query, query.aggregate, powers)
-        for name, powers in query.aggregate.moment.sums.items()
-    }
+    found = _sums_of(query)
+    if query.links:
+        return found
+    return {name: tuple(_by_groups(query, facet) for facet in facets) for name, facets in found.items()}
 
 
 def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
@@ -102,23 +99,14 @@ def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     An aggregate also reads all rows of its relations that could join, whose exact number may be known.
     """
     if isinstance(query, Query):
-        read = {
-            name: _quantity_facets(query, query.aggregate, powers)
-            for name, powers in query.aggregate.moment.sums.items()
-        }
+        read = _sums_of(query)
+        if query.is_table:
+            return read
         first = next(iter(read.values()))
         return read | {EVERY_ROW: tuple(replace(facet, flags=(), measure=None) for facet in first)}
-    found = facets_of(query)
-    if isinstance(query, JoinDistinctQuery):
-        return {
-            name: tuple(replace(facet, groups=_columns_of(facet.groups), apart=False) for facet in facets)
-            for name, facets in found.items()
-        }
-    if not query.is_table or query.links:
-        return found
     return {
-        name: tuple(replace(facet, keys=(), variables=(), null_is_value=False) for facet in facets)
-        for name, facets in found.items()
+        name: tuple(replace(facet, groups=_columns_of(facet.groups), apart=False) for facet in facets)
+        for name, facets in facets_of(query).items()
     }
 
 
@@ -160,29 +148,23 @@ def _pair_facets(query: JoinDistinctQuery) -> tuple[Facet, ...]:
     )
 
 
-def _group_facets(query: GroupQuery) -> dict[str, tuple[Facet, ...]]:
-    """Return what the relations of a grouped query read: for each quantity of each aggregate, and for its rows."""
+def _sums_of(query: Query) -> dict[str, tuple[Facet, ...]]:
+    """Return what the relations of a query read: for each sum of each aggregate, and of a table for its rows."""
     made = {
-        quantity_of_group(i, name): _quantity_facets(query, each.aggregate, powers)
+        name if query.is_scalar else quantity_of_group(i, name): _quantity_facets(
+            query, each.aggregate, powers
+        )
         for i, each in enumerate(query.aggregates)
         for name, powers in each.aggregate.moment.sums.items()
     }
-    return made | {ROWS: _quantity_facets(query, Aggregate("count"), (0,))}
+    return made if query.is_scalar else made | {ROWS: _quantity_facets(query, Aggregate("count"), (0,))}
 
 
-def _of_groups(query: Query | GroupQuery, facet: Facet, relation: int) -> Facet:
-    """Return a facet with its relation's group columns, and others that conditions between relations read.
-
-    Groups of one stream are themselves followed.
-    """
-    if isinstance(query, Query):
-        return facet
-    own = tuple(Key((column.expression,)) for column in query.held if column.relation == relation)
-    if query.links:
-        return replace(facet, groups=own)
+def _by_groups(query: Query, facet: Facet) -> Facet:
+    """Return the facet of the only relation of a query, whose groups are followed: it has no link to follow."""
     columns = tuple(group.expression for group in query.groups) or (_EVERYTHING,)
     key = Key(columns) if len(columns) == 1 else Key(columns, null_is_value=True)
-    return replace(facet, keys=(key,), variables=(0,), null_is_value=True, groups=own)
+    return replace(facet, keys=(key,), variables=(0,), null_is_value=True)
 
 
 def element_key(key: Key) -> Key:
@@ -202,12 +184,10 @@ def totals_of(query: AnyQuery) -> set[Demand]:
     """Return the exact totals of the relations of an aggregate or a distinct count over a join."""
     quantities = {} if query.kind == "set" else facets_of(query)
     found = {facet.demand() for facets in quantities.values() for facet in facets}
-    if isinstance(query, GroupQuery):
-        found = found.union(*(totals_of(query.part(detail)) for detail in query.details))
-    return found
+    return found.union(*map(totals_of, query.parts))
 
 
-def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, powers: Powers) -> tuple[Facet, ...]:
+def _quantity_facets(query: Query, aggregate: Aggregate, powers: Powers) -> tuple[Facet, ...]:
     weights = weights_of(aggregate, powers)
     there = {(side.relation, side.link) for side in sides_of(query.links) if side.relations & weights.keys()}
     facets = []
@@ -220,15 +200,17 @@ def _quantity_facets(query: Query | GroupQuery, aggregate: Aggregate, powers: Po
         ]
         roles = tuple(role for _, _, role in met)
         measure, presence = weights.get(index, (None, ()))
+        own = tuple(Key((column.expression,)) for column in query.held if column.relation == index)
         facet = Facet(
             relation.stream,
             tuple(key for key, _, _ in met),
             tuple(link for _, link, _ in met),
             _flags(relation.predicates, presence),
             measure,
+            groups=own,
             roles=roles if set(roles) - {"inner"} else (),
         )
-        facets.append(_of_groups(query, facet, index))
+        facets.append(facet)
     return tuple(facets)
 
 

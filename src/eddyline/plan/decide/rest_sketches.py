@@ -16,7 +16,7 @@ from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Demand, KeptSynopsis, Place, PlannedSample
 from eddyline.plan.size.allocation import sized_synopsis
 from eddyline.plan.size.specs import PlanSettings, least_words, words_per_size
-from eddyline.sql.query import AnyQuery, Query
+from eddyline.sql.query import AnyQuery
 
 _ALONE = Place(0, 0, 1)
 """The place of a key that meets no other relation: such a sketch is never mistaken for that of a join."""
@@ -38,7 +38,7 @@ def rest_demands(query: AnyQuery) -> dict[str, Demand]:
     They serve groups of one stream, and joins on one link that have no sketches of all rows. Variances would need
     squares, which take half as much memory again: the variance of a group that is not followed stays unknown.
     """
-    if isinstance(query, Query):
+    if query.is_scalar:
         return _demands_of_join(query)
     if query.links or not query.groups or query.details:
         return {}
@@ -51,7 +51,7 @@ def rest_demands(query: AnyQuery) -> dict[str, Demand]:
     return {name: _demand(*facets) for name, facets in facets_of(query).items() if name not in large}
 
 
-def _demands_of_join(query: Query) -> dict[str, Demand]:
+def _demands_of_join(query: AnyQuery) -> dict[str, Demand]:
     """Return the sketches of each relation of a star, or of an outer, semi or anti join, on one link.
 
     A stream that is joined with itself would have the same noise twice, which is not modelled. A NULL in a NOT IN
@@ -61,7 +61,7 @@ def _demands_of_join(query: Query) -> dict[str, Demand]:
     roles, streams = {member.role for member in members}, {each.stream for each in query.relations}
     plain = roles == {"inner"} and len(members) < _LEAST_OF_STAR
     alone = len(query.links) == 1 and len(streams) == len(query.relations) == len(members)
-    powers = [sum(each) for each in query.aggregate.moment.sums.values()]
+    powers = [sum(each) for of in query.aggregates for each in of.aggregate.moment.sums.values()]
     if plain or not alone or "not in" in roles or max(powers, default=0) > 1:
         return {}
     return {

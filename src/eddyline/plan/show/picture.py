@@ -244,7 +244,7 @@ def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
 def _asking(planned: PlannedQuery) -> Asking:
     query, text = planned.query, " ".join(planned.query.text.split())
     error = inf if planned.expected_error is None else planned.expected_error
-    if not isinstance(query, Query):
+    if not isinstance(query, Query) or query.is_table:
         return Asking(planned.name, text, (), (), error)
     # an ad hoc query has no slots
     slots = planned.shape.classes if planned.shape is not None else planned.decision.hash_slots
