@@ -73,7 +73,7 @@ def test_a_date_compared_with_a_text_is_told_how_to_write_it():
         (lambda: state("SELECT SUM(x) FROM s").update("s", {"x": [2**53 + 1]}), "holds values that it cannot"),
         (lambda: state("SELECT SUM(k) FROM s").update("s", {"k": [1.5]}), "holds values that it cannot"),
         (lambda: state().contributors("q0", "k"), "this state keeps no stream sample, which such a query reads"),
-        (lambda: el.open(__file__), "is a file and no store: name the store's directory"),
+        (lambda: el.open(__file__), "is a file, not a store: name the store's directory"),
     ],
 )  # fmt: skip
 def test_what_is_given_and_is_none_gets_a_sentence(make, sentence):

@@ -64,5 +64,5 @@ def test_a_file_in_the_way_is_reported(tmp_path):
     (tmp_path / "state").write_text("not a directory")
     with pytest.raises(StoreError, match="the store was not created"):
         Store.create(tmp_path / "state", PLAN, "run-1", EMPTY)
-    with pytest.raises(StoreError, match="is a file and no store"):
+    with pytest.raises(StoreError, match="is a file, not a store"):
         Reader(tmp_path / "state").latest()
