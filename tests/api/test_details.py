@@ -283,13 +283,13 @@ def test_a_stream_without_groups_has_exact_counts_beside_a_sampled_median():
     [
         ("SELECT PERCENTILE_APPROX(k, array(0.1, 0.2)) FROM orders", "one number from 0 to 1"),
         ("SELECT PERCENTILE_APPROX(k, 1.5) FROM orders", "one number from 0 to 1"),
-        ("SELECT MEDIAN(region) FROM orders", "of type STRING: quantiles are answered of numbers, dates"),
+        ("SELECT MEDIAN(region) FROM orders", "of type STRING: quantiles are supported for numbers, dates"),
         ("SELECT MEDIAN(ts) FROM orders", "of type TIMESTAMP: of these Spark takes PERCENTILE_APPROX alone"),
         (
             "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY ts) FROM orders",
             "Spark takes PERCENTILE_APPROX alone",
         ),
-        ("SELECT region, COUNT(*) FROM orders GROUP BY region HAVING MAX(ts) > 5", "which is no number"),
+        ("SELECT region, COUNT(*) FROM orders GROUP BY region HAVING MAX(ts) > 5", "which is not a number"),
         ("SELECT MAX(DISTINCT k) FROM orders", "only COUNT takes it"),
         ("SELECT MIN(k, 2) FROM orders", "take one column"),
         ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY k DESC) FROM orders", "one column, ascending"),

@@ -82,7 +82,7 @@ def test_intervals_of_unplanned_queries_hold(planned):
             for text, truth in zip(texts, exact_answers(texts, tables), strict=True):
                 answer = state.answer(text)
                 assert not answer.exact
-                assert ("variances rest" in answer.notes[-1]) == ("STDDEV" in text)
+                assert ("variances depend" in answer.notes[-1]) == ("STDDEV" in text)
                 held[kind].append((text, answer.low - 1e-9 <= truth <= answer.high + 1e-9))
         truth = exact_answers([ONE_LINK], tables)[0]
         errors.append(state.answer(ONE_LINK).value / truth - 1)

@@ -173,7 +173,7 @@ def test_using_merges_columns_and_on_sees_what_stands_before_it():
     }
     answer = filled(built.plan(), rows).answer("q")
     assert answer.low <= 5 <= answer.high
-    with pytest.raises(el.SqlError, match="names no relation"):
+    with pytest.raises(el.SqlError, match="does not name a relation"):
         built.query("later", "SELECT COUNT(*) FROM a JOIN b ON a.x = c.x JOIN c ON b.k = c.k")
 
 

@@ -212,7 +212,7 @@ BAD_UPDATES = {
         "dict of columns",
     ),
     "no table": (lambda s, t: s.update("visits", None), el.PipelineError, "give a pyarrow.Table"),
-    "no query": (lambda s, t: s.answer(None), el.PlanError, "the name of a query or an SQL text"),
+    "no query": (lambda s, t: s.answer(None), el.PlanError, "the name of a query or a SQL string"),
     "no state": (lambda s, t: s + 3, TypeError, "unsupported operand"),
     "wrong number of weights": (
         lambda s, t: s.update("orders", t[0], np.ones(2, int)),

@@ -91,8 +91,8 @@ def test_values_are_only_said_to_be_among_the_first_if_none_that_is_unseen_can_p
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("SELECT APPROX_TOP_K(k, 0) FROM orders", "whole numbers from 1 on"),
-        ("SELECT APPROX_TOP_K(k, status) FROM orders", "whole numbers from 1 on"),
+        ("SELECT APPROX_TOP_K(k, 0) FROM orders", "whole numbers of 1 or more"),
+        ("SELECT APPROX_TOP_K(k, status) FROM orders", "whole numbers of 1 or more"),
         ("SELECT APPROX_TOP_K(k, 5, 4) FROM orders", "tracked, 4, must be at least k, which is 5"),
         ("SELECT APPROX_TOP_K(k, 20000) FROM orders", "tracked, 10,000, must be at least k"),
         ("SELECT APPROX_TOP_K(k, 5, 2000000) FROM orders", "at most 1,000,000"),
@@ -101,10 +101,10 @@ def test_values_are_only_said_to_be_among_the_first_if_none_that_is_unseen_can_p
             r"ask SELECT region, k, COUNT\(\*\) AS count ... GROUP BY region, k ORDER BY count DESC",
         ),
         ("SELECT APPROX_TOP_K(k), COUNT(*) FROM orders", r"ask SELECT k, COUNT\(\*\) AS count"),
-        ("SELECT APPROX_TOP_K(k)[0] FROM orders", "is answered as the only column"),
+        ("SELECT APPROX_TOP_K(k)[0] FROM orders", "is supported as the only column"),
         (
             "SELECT COUNT(*), APPROX_TOP_K(k) FILTER (WHERE k > 1) FROM orders",
-            "is answered as the only column",
+            "is supported as the only column",
         ),
         ("SELECT APPROX_TOP_K(DISTINCT k) FROM orders", "only COUNT takes it"),
         ("SELECT APPROX_TOP_K(k) FROM orders LIMIT 3", "its own order and limit"),

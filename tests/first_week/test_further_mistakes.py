@@ -214,7 +214,7 @@ def pipeline(folder, files, stream, *texts):
     [
         ("ask", 'format = "csv"', "does not say where its files are: add path to [streams.s]"),
         ("ask", 'format = "csv"\npath = "d"', 'read with recursiveFileLookup = "true"'),
-        ("ask", 'format = "csv"\npath = "d"\noptions = { header = [1] }', "write a text, a number, true or false"),
+        ("ask", 'format = "csv"\npath = "d"\noptions = { header = [1] }', "write a string, a number, true or false"),
         ("run", 'format = "CSV"\npath = "d/a/1.csv"', "is one file, and a run follows the files of a folder"),
     ],
 )  # fmt: skip

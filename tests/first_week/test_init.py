@@ -83,7 +83,7 @@ def test_a_file_that_is_there_stays_unless_told_otherwise(files):
     [
         ("nowhere", "there is no file or folder 'nowhere'"),
         ("empty", "has no Parquet, CSV or JSON file"),
-        ("notes.txt", "is no Parquet, CSV or JSON file by its name"),
+        ("notes.txt", "is not a Parquet, CSV or JSON file by its name"),
         ("bad.parquet", "cannot be read as parquet"),
         ("bad.json", "cannot be read as json"),
         ("empty.csv", "has no column of a type that is read"),

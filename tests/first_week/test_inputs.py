@@ -38,7 +38,7 @@ def table(**columns):
 def test_a_column_that_is_always_null_is_told_by_the_answers_that_read_it():
     state = plan(where="WHERE customer > 5").empty()
     state.update("s", table(customer=pa.nulls(3, pa.int64())))
-    sentence = "column 'customer' of stream 's' is NULL in all 3 rows: is it spelt in the schema as it is in the data?"
+    sentence = "column 'customer' of stream 's' is NULL in all 3 rows: is it spelled in the schema as it is in the data?"
     assert state.answer("n").notes == (sentence,)
     assert state.answer("sum").notes == ()
     assert f"input check: {sentence}" in state.explain()
@@ -133,7 +133,7 @@ def test_a_column_that_looks_like_a_change_is_noted(columns, say):
     (name,) = columns
     (note,) = state.answer("n").notes
     assert note.startswith(
-        f"stream 's' has a column {name!r} that seems to say what a row changes, and all rows were"
+        f"stream 's' has a column {name!r} that seems to hold the change type of a row, and all rows were"
     )
     assert say in note
     assert state.update("s", table(**columns)).answer("n").notes == (note,)
@@ -208,7 +208,7 @@ def test_a_stream_without_a_row_beside_others_is_noted():
     state = made.plan().empty()
     assert state.answer("pairs").notes == ()
     state.update("s", {"k": [1, 2]})
-    sentence = "no row of stream 't' has come, while other streams have rows: is its source the right one?"
+    sentence = "no row of stream 't' has arrived, while other streams have rows: is its source correct?"
     assert state.answer("pairs").notes == (sentence,)
     assert state.answer("n").notes == ()
     assert f"input check: {sentence}" in state.explain()
@@ -328,5 +328,5 @@ def test_milliseconds_read_as_seconds_by_spark_are_refused_and_nulls_are_seen_in
         made.plan().sketch(spark, {"s": spark.sql(rows.format(1_767_225_600_000))})
     answer = made.plan().sketch(spark, {"s": spark.sql(rows.format(NOW))}).answer("recent")
     assert [note for note in answer.notes if "NULL" in note] == [
-        "column 'b' of stream 's' is NULL in all 10 rows: is it spelt in the schema as it is in the data?"
+        "column 'b' of stream 's' is NULL in all 10 rows: is it spelled in the schema as it is in the data?"
     ]

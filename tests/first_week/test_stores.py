@@ -61,8 +61,8 @@ def test_a_store_before_its_first_batch_says_that_nothing_was_counted(tmp_path):
     moving.commit("orders", orders(0))
     moving.close()
     state = el.open(tmp_path / "state")
-    assert not any("counted yet" in note for note in state.answer("orders_kept").notes)
-    shown = "nothing of stream visits was counted yet: no batch of it was committed."
+    assert not any("has no committed batch yet" in note for note in state.answer("orders_kept").notes)
+    shown = "stream visits has no committed batch yet."
     assert shown in state.answer("visits_by_buyers").notes
     assert shown in " ".join(run("ask", tmp_path / "state").split())
 

@@ -132,5 +132,5 @@ def test_the_column_that_carries_the_change_must_be_there(spark):
         plan.empty().update("s", table)
     with pytest.raises(el.ChangeError, match="_change_type"):
         plan.sketch(spark, {"s": spark.createDataFrame(table)})
-    with pytest.raises(el.PipelineError, match="give no weights"):
+    with pytest.raises(el.PipelineError, match="leave weights out"):
         plan.empty().update("s", table, [1])

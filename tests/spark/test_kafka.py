@@ -160,7 +160,7 @@ def test_what_would_lose_rows_or_is_not_there_is_refused(broker, shell, jars, tm
     broker.send("plain", [click(1)])
     cases = {
         "is compacted (cleanup.policy=compact)": ("compacted", {}),
-        'failOnDataLoss = "false" leaves out': ("plain", {"options": ', failOnDataLoss = "false"'}),
+        'failOnDataLoss = "false" silently skips': ("plain", {"options": ', failOnDataLoss = "false"'}),
         "the topic is not there: 'nowhere'": ("nowhere", {}),
         "no Kafka broker answers at 127.0.0.1:1": ("plain", {"servers": "127.0.0.1:1"}),
     }

@@ -223,7 +223,7 @@ def test_changes_that_cannot_be_told_are_refused(lake):
     ],
 )
 def test_options_that_pass_over_changes_are_refused(lake, options):
-    refused(lake, "passes over, in silence", source=f"{FEED}\noptions = {{ {options} }}")
+    refused(lake, "silently skips", source=f"{FEED}\noptions = {{ {options} }}")
 
 
 @pytest.mark.slow
@@ -277,7 +277,7 @@ def test_iceberg_has_changes_in_batches_and_refuses_what_is_not_appended(lake):
         el.open(lake.folder / "since").answer("n").value
         == lake.sql(f"SELECT COUNT(*) FROM {lake.name}")[0][0] - 100
     )
-    refused(lake, "passes over, in silence", "s", ICEBERG.format("t", start), form="iceberg")
+    refused(lake, "silently skips", "s", ICEBERG.format("t", start), form="iceberg")
     lake.sql(
         "CALL lake.system.expire_snapshots(table => 'db.t', older_than => TIMESTAMP '2099-01-01', retain_last => 1)"
     )

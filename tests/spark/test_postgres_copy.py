@@ -251,7 +251,7 @@ def test_a_column_that_is_gone_and_one_that_came_later(dsn, table):
             "dsn holds a password.*pgpass",
         ),
         ({"dsn": "postgresql://nobody:secret@127.0.0.1/x"}, PipelineError, "dsn holds a password.*pgpass"),
-        ({"dsn": "secret"}, PipelineError, "dsn is no connection string"),
+        ({"dsn": "secret"}, PipelineError, "dsn is not a connection string"),
     ],
 )
 def test_what_is_wrong_is_told_and_no_password_with_it(dsn, table, options, error, sentence):

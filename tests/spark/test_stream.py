@@ -162,7 +162,7 @@ def test_errors_of_tasks_and_sources_come_in_one_sentence(spark, tmp_path):
         run.await_termination()
     assert "\n" not in str(caught.value)
     assert run.progress()["b"].error == str(caught.value)
-    assert "counts no further" in run.answer("rows_a").notes[-1]
+    assert "counts no more rows" in run.answer("rows_a").notes[-1]
     assert not run.active
     with pytest.raises(el.PipelineError, match="cannot be read or written"):
         run_all(spark, tmp_path, tmp_path / "state2", checkpoint="nosuchscheme://checkpoints")

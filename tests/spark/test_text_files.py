@@ -1,4 +1,4 @@
-"""CSV and JSON: columns of folders keep their names, no line is dropped in silence, and no decimal is rounded."""
+"""CSV and JSON: columns of folders keep their names, no line is dropped silently, and no decimal is rounded."""
 
 import datetime as dt
 from decimal import Decimal
@@ -36,7 +36,7 @@ def test_columns_of_folders_come_by_their_names(spark, tmp_path, form, declared)
 
 def test_lines_are_not_dropped_in_silence(spark, tmp_path):
     (tmp_path / "1.csv").write_text("1,2\nmany,2\n")
-    with pytest.raises(PipelineError, match=r"drops lines in silence.*on_bad = \"skip\""):
+    with pytest.raises(PipelineError, match=r"drops lines silently.*on_bad = \"skip\""):
         read_frame(
             spark, Source("s", "csv", str(tmp_path), "id BIGINT, x INT", options={"mode": "dropMalformed"})
         )

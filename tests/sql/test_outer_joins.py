@@ -106,8 +106,8 @@ REFUSED = {
     f"{LEFT} LEFT JOIN c ON a.j = c.j AND a.k = b.j": "whether there is a match",
     "SELECT COUNT(*) FROM a LEFT JOIN b ON a.k < b.k": "something other than one equality",
     "SELECT COUNT(*) FROM a LEFT JOIN b ON a.k <=> b.k": "something other than one equality",
-    "SELECT COUNT(*) FROM a LEFT JOIN b ON a.x > 1": "no equality ties",
-    "SELECT COUNT(*) FROM a LEFT JOIN b": "no equality ties",
+    "SELECT COUNT(*) FROM a LEFT JOIN b ON a.x > 1": "no equality joins",
+    "SELECT COUNT(*) FROM a LEFT JOIN b": "no equality joins",
     "SELECT COUNT(*) FROM a, c RIGHT JOIN b ON c.k = b.k WHERE a.k = c.k": "comma",
     "SELECT COUNT(*) FROM a LEFT JOIN (b JOIN c ON b.k = c.k) ON a.k = b.k": "is not a stream",
     "SELECT COUNT(*) FROM a NATURAL LEFT JOIN b": "NATURAL LEFT",
@@ -121,7 +121,7 @@ REFUSED = {
     "SELECT SUM(COALESCE(b.y, 0)) FROM a LEFT JOIN b ON a.k = b.k": "may have a value",
     "SELECT COUNT(CASE WHEN b.y > 1 THEN 1 ELSE 0 END) FROM a LEFT JOIN b ON a.k = b.k": "may have a value",
     "SELECT b.y IS NULL AS m, COUNT(*) AS n FROM a LEFT JOIN b ON a.k = b.k GROUP BY 1": "the group",
-    "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.y > 1)": "no equality ties",
+    "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.y > 1)": "no equality joins",
     "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k < a.k)": "something other than one equality",
     "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT MAX(y) FROM b WHERE b.k = a.k)": "selects an aggregate",
     "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k LIMIT 1)": "LIMIT",
@@ -133,7 +133,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM a WHERE k NOT IN (SELECT k FROM b WHERE b.j = a.j)": "the same where none of them is NULL",
     "SELECT COUNT(*) FROM a WHERE k NOT IN (SELECT b.k FROM b JOIN c ON b.j = c.j)": "the same where none of them is NULL",
     "SELECT COUNT(*) FROM a WHERE (k, j) IN (SELECT k FROM b)": "compares 2 columns with 1",
-    "SELECT COUNT(*) FROM (SELECT DISTINCT a.x FROM a LEFT JOIN b ON a.k = b.k)": "distinct counts are answered over inner joins",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a.x FROM a LEFT JOIN b ON a.k = b.k)": "distinct counts are supported over inner joins",
     "SELECT COUNT(*) FROM (SELECT x FROM a WHERE k IN (SELECT k FROM b) UNION SELECT y FROM b)": "reads one stream",
 }
 

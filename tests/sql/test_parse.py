@@ -136,7 +136,7 @@ WRONG = {
     "SELECT COUNT(*) FROM nowhere": "declared are orders, lineitem",
     "SELECT COUNT(*)": "no FROM",
     "SELECT COUNT(* FROM orders": "cannot be read",
-    "": "the text has no query",
+    "": "the SQL has no query",
     "SELECT COUNT() FROM orders": "'COUNT()' does not say what is counted",
     "SELECT COUNT(DISTINCT) FROM orders": "'COUNT(DISTINCT)' does not say what is counted",
     "SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING COUNT() > 1": "does not say what is counted",

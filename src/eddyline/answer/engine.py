@@ -88,7 +88,7 @@ def run_engine(sql: str, tables: Mapping[str, pa.Table], timezone: str | None) -
         _CONNECTIONS.drop(zone)
         reason = str(error).split("\n")[0]
         raise UnsupportedQuery(
-            f"DuckDB, which computes what stands around the aggregates, refuses: {reason}"
+            f"DuckDB, which computes the SQL around the aggregates, refuses it: {reason}"
         ) from error
     finally:
         stop.cancel()

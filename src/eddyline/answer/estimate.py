@@ -108,7 +108,7 @@ class Estimate:
     def __float__(self) -> float:
         """Return the value as a float, or raise TypeError where it is not a number."""
         if not isinstance(self.value, Number | Decimal):
-            raise TypeError(f"the answer of {self.query} is no number: {self}.")
+            raise TypeError(f"the answer of {self.query} is not a number: {self}.")
         return float(self.value)
 
     @property
@@ -233,7 +233,7 @@ def difference_of(now: object, then: object, confidence: float) -> Estimate:
     Each answer may fail with at most half of 1 - confidence, so that both hold together at the confidence.
     """
     if not isinstance(now, Estimate) or not isinstance(then, Estimate):
-        raise PlanError("a change is that of one number: ask for one group by a condition in WHERE.")
+        raise PlanError("a change is one number: ask for one group by a condition in WHERE.")
     notes = tuple(dict.fromkeys([*now.notes, *then.notes]))
     values = (now.value, then.value)
     if not all(isinstance(value, Number | Decimal) for value in values):

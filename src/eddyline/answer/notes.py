@@ -13,19 +13,19 @@ FEW_WITNESSES = 30
 TINY_VALUES = "digits below 2^-120 were cut off some numbers: the interval says how far that may matter."
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
 FEW_LARGE_VALUES = (
-    "variances rest on the largest values of a column, of which a sample may show too few: where they differ much in "
-    "size, the interval is wide and may still be too narrow; planned, the query is calibrated by exact totals."
+    "variances depend on the largest values of a column, and a sample may miss some of them: where they differ much in "
+    "size, the interval is wide and may still be too narrow; a planned query is calibrated by exact totals."
 )
 HEAVY_TAIL = (
-    "the largest values carry the sum, and how large those are that the sample does not hold is not known: the "
-    "interval is unbounded there; planned, the query is calibrated by exact totals."
+    "the largest values dominate the sum, and the sample may miss larger ones: the "
+    "interval is unbounded there; a planned query is calibrated by exact totals."
 )
 MOSTLY_MISSED = 1 / 2
 """The share of a join in an unfollowed value above which the seen values do not represent it."""
 NO_ROWS_SEEN = "no rows of the join are seen: it may be empty, or too small for what is kept."
 HEAVY_VALUE_MISSED = (
-    "exact totals show that a heavy join value is not followed, and what it holds is not known: averages, quantiles "
-    "and groups are open to it; more memory, or fewer columns that a query needs of its rows, would keep it."
+    "exact totals show that a heavy join value is not followed, and its rows are not known: the intervals of averages, "
+    "quantiles and groups are unbounded; more memory, or queries that read fewer columns, would keep it."
 )
 NO_ROOM_FOR_PAIRS = (
     "the rows no longer fit the stream sample, and the budget has no memory for a synopsis of distinct pairs, which "
@@ -49,23 +49,17 @@ _SNAPSHOT = (
     "Answers match no state that its table ever had: take the rows that the table held at the start as inserts "
     "first."
 )
-GROUPS_NOT_SEEN = (
-    "groups that are not seen are not in the table, whatever HAVING and LIMIT say: `rest` bounds them."
-)
-DIVIDED_BY_ZERO = (
-    "a divisor is 0, where Spark raises an error: this is NULL; write NULLIF(divisor, 0) if NULL is meant."
-)
-NULL_GROUP_LEFT_OUT = (
-    "the NULL group is not shown, because its rows do not all fit the memory: `rest` has it."
-)
-NULL_GROUP_SAMPLED = "the NULL group is estimated from a sample of its rows: they do not all fit the memory."
-UNSEEN_DETAIL = "nothing is known of this aggregate over groups that are not seen."
-UNSEEN_AVERAGE = "nothing is known of the average over groups that are not seen."
+GROUPS_NOT_SEEN = "groups that were not seen are not in the table, even if HAVING and LIMIT would show them: `rest` bounds them."
+DIVIDED_BY_ZERO = "a divisor is 0: the value is NULL here, and Spark raises an error; write NULLIF(divisor, 0) if you want NULL."
+NULL_GROUP_LEFT_OUT = "the NULL group is not shown, because not all its rows fit in memory: `rest` has it."
+NULL_GROUP_SAMPLED = "the NULL group is estimated from a sample of its rows: not all of them fit in memory."
+UNSEEN_DETAIL = "nothing is known about this aggregate over groups that were not seen."
+UNSEEN_AVERAGE = "nothing is known about the average over groups that were not seen."
 
 
 def nothing_counted(stream: str) -> str:
     """Return the note on a stream without a committed batch."""
-    return f"nothing of stream {stream} was counted yet: no batch of it was committed."
+    return f"stream {stream} has no committed batch yet."
 
 
 def negative_groups(number: int) -> str:
@@ -81,14 +75,14 @@ def negative_values(number: int) -> str:
 def groups_not_followed(followed: int, rows: int) -> str:
     """Return the note on groups of one stream that no longer fit."""
     return (
-        f"not all groups fit the memory: {followed:,} are held and exact, and {rows:,} rows are in others, which "
+        f"not all groups fit in memory: {followed:,} are held and exact, and {rows:,} rows are in others, which "
         "`rest` adds up."
     )
 
 
 def heavy_groups(number: int) -> str:
     """Return the note on groups found by sketches."""
-    return f"{number:,} heavy groups did not fit the memory when they came; they are estimated from sketches."
+    return f"{number:,} heavy groups did not fit in memory when their rows arrived; they are estimated from sketches."
 
 
 def groups_near_the_limit(number: int) -> str:
@@ -125,8 +119,8 @@ def few_joined_values(number: int, base: float) -> list[str]:
     if number >= FEW_WITNESSES:
         return []
     note = (
-        f"the sample holds {number} joined values, new ones followed at a rate of {base:.2g}: more memory would make "
-        "the answer steadier; after heavy deletes, rebuilding the state restores the rate."
+        f"the sample holds {number} joined values, new ones followed at a rate of {base:.2g}: more memory makes "
+        "the answer more precise; after heavy deletes, rebuilding the state restores the rate."
     )
     return [note]
 
@@ -136,7 +130,7 @@ def few_witnesses(number: int) -> str | None:
     if number >= FEW_WITNESSES:
         return None
     return (
-        f"this estimate rests on {number} witnesses: the expression is a small share of the union of its "
+        f"this estimate is based on {number} witnesses: the expression is a small share of the union of its "
         "streams; more memory narrows the interval."
     )
 
@@ -180,7 +174,7 @@ def few_sampled_joins(number: int) -> str | None:
     """Return the note on distinct pairs when the samples show few; None if they are enough."""
     if number >= FEW_WITNESSES:
         return None
-    return f"this estimate rests on {number} sampled joins; more memory narrows the interval."
+    return f"this estimate is based on {number} sampled joins; more memory narrows the interval."
 
 
 def from_difference(cells: int) -> str:
@@ -208,16 +202,14 @@ def wide_interval(value: float, low: float, high: float) -> list[str]:
 
 def no_row(stream: str) -> str:
     """Return the note on a stream without rows while others have some."""
-    return (
-        f"no row of stream {stream!r} has come, while other streams have rows: is its source the right one?"
-    )
+    return f"no row of stream {stream!r} has arrived, while other streams have rows: is its source correct?"
 
 
 def never_a_value(stream: str, column: str, rows: int, similar: Sequence[str]) -> str:
     """Return the note on a column that is NULL in all rows, with columns that may have been meant."""
     sentence = f"column {column!r} of stream {stream!r} is NULL in all {rows:,} rows"
     if not similar:
-        return f"{sentence}: is it spelt in the schema as it is in the data?"
+        return f"{sentence}: is it spelled in the schema as it is in the data?"
     return f"{sentence}, which have {', '.join(similar)}: spell it in the schema as it is in the data."
 
 
@@ -225,8 +217,8 @@ def unread_change(stream: str, column: str, spelling: str | None) -> str:
     """Return the note on a column that seems to hold the change type; spelling: how `changes=` would name it."""
     say = f'say changes="{spelling}" if it does, and ' if spelling is not None else ""
     return (
-        f"stream {stream!r} has a column {column!r} that seems to say what a row changes, and all rows were counted as "
-        f'inserts: {say}changes="inserts" if they are.'
+        f"stream {stream!r} has a column {column!r} that seems to hold the change type of a row, and all rows were "
+        f'counted as inserts: {say}changes="inserts" if they are.'
     )
 
 
@@ -263,7 +255,7 @@ def window(bounds: tuple[int, int] | None) -> str:
 
 def failed_run(error: object) -> str:
     """Return the note on answers of a run that has failed."""
-    return f"the run has failed and counts no further: {error}"
+    return f"the run has failed and counts no more rows: {error}"
 
 
 def skipped_rows(stream: str, rows: int) -> str:
@@ -273,12 +265,12 @@ def skipped_rows(stream: str, rows: int) -> str:
 
 def late_rows(stream: str, rows: int) -> str:
     """Return the note on rows that came too late."""
-    return f"{rows:,} rows of stream {stream!r} came too late for any window."
+    return f"{rows:,} rows of stream {stream!r} arrived too late for any window."
 
 
 def counted_since(stream: str, epoch: int, rows: int) -> str:
     """Return the note on a query that was added to a running store."""
     return (
-        f"it counts stream {stream!r} only since epoch {epoch}, when the query was added: "
+        f"this query counts stream {stream!r} only since epoch {epoch}, when the query was added: "
         f"{rows:,} earlier rows are not in it."
     )

@@ -317,7 +317,7 @@ class _TableRows:
                 made[column.name] = pa.array([row[place] for row in rows], to_arrow(column.type))
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
                 raise PipelineError(
-                    f"stream {self._stream!r}: column {column.name!r} of {self._table} holds values that are no "
+                    f"stream {self._stream!r}: column {column.name!r} of {self._table} has values that are not valid "
                     f"{column.type}: {error}."
                 ) from error
         name, inserted = self._change

@@ -307,7 +307,7 @@ def _as_text(stream: str, option: str, value: object) -> str:
     """Return an option as the string that Spark's readers take: true, 10 and "10" alike."""
     if not isinstance(value, str | int | float):
         raise PipelineError(
-            f"stream {stream!r}: option {option!r} is {value!r}: write a text, a number, true or false."
+            f"stream {stream!r}: option {option!r} is {value!r}: write a string, a number, true or false."
         )
     return str(value).lower() if isinstance(value, bool) else str(value)
 

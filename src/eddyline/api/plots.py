@@ -69,7 +69,7 @@ def plot_groups(groups: Groups, aggregate: str | None = None, top: int = 20) -> 
         known = ", ".join(groups.aggregates)
         raise PlanError(f"{groups.query} has no aggregate {aggregate!r}: its aggregates are {known}.")
     if not isinstance(top, int) or top < 1:
-        raise PlanError(f"top={top!r} is not a number of groups: give a whole number from 1 on.")
+        raise PlanError(f"top={top!r} is not a number of groups: give a whole number of 1 or more.")
     names = (aggregate,) if aggregate is not None else groups.aggregates
     rows = python_rows(groups.table.slice(0, top))
     figure, axes = _figure(len(names), 1.2 + 0.3 * max(len(rows), 1))

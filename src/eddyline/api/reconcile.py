@@ -61,7 +61,7 @@ def reconcile(store: str, pipeline: Pipeline) -> list[Reconciled]:
     unknown = sources.keys() - pipeline.streams.keys()
     if unknown:
         raise PipelineError(
-            f"the store has a stream {min(unknown)!r}, and the pipeline has not: is it the right file?"
+            f"the store has a stream {min(unknown)!r}, and the pipeline does not: is it the right file?"
         )
     return [_reconciled(name, source, sources.get(name)) for name, source in pipeline.streams.items()]
 

@@ -73,7 +73,7 @@ class Question:
     def table(self, text: str, *, intervals: bool) -> pa.Table:
         """Return the result of a SQL string. intervals: with the ends of its columns next to each."""
         if not isinstance(text, str):
-            raise PlanError(f"sql() takes an SQL text, not {text!r}.")
+            raise PlanError(f"sql() takes a SQL string, not {text!r}.")
         rows = self._rows(text) if may_ask_for_rows(text) else None
         if rows is not None:
             return rows
@@ -135,9 +135,7 @@ class Question:
     def _values(self, text: str) -> Values:
         """Return the values of a subquery of one column as literals."""
         if self.depth >= _MOST_DEPTH:
-            raise UnsupportedQuery(
-                f"more than {_MOST_DEPTH} subqueries stand inside each other: write it flatter."
-            )
+            raise UnsupportedQuery(f"more than {_MOST_DEPTH} levels of subqueries: use fewer.")
         table = replace(self, depth=self.depth + 1).table(text, intervals=False)
         exact = (table.schema.metadata or {}).get(b"eddyline.exact") == b"true"
         return Values(

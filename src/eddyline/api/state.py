@@ -132,7 +132,7 @@ class State:
         window that planned queries have. Answers are cached until rows are added.
         """
         if not isinstance(query, str):
-            raise PlanError(f"answer() takes the name of a query or an SQL text, not {query!r}.")
+            raise PlanError(f"answer() takes the name of a query or a SQL string, not {query!r}.")
         bare, moment = split_moment(query)
         if moment is not None:
             return self._at(moment).answer(
@@ -214,7 +214,7 @@ class State:
 
     def _at(self, moment: int | str) -> "State":
         if self.past is None:
-            raise PlanError("AS OF asks a store: open it with el.open(store).")
+            raise PlanError("AS OF needs a store: open it with el.open(store).")
         return self.past(moment)
 
     def change(self, query: str, since: "State", *, confidence: float | None = None) -> Estimate:
@@ -257,7 +257,7 @@ class State:
         intervals hold for all keys together.
         """
         if top is not None and (not isinstance(top, int) or top < 1):
-            raise PlanError(f"top={top!r} is not a number of keys: give a whole number from 1 on.")
+            raise PlanError(f"top={top!r} is not a number of keys: give a whole number of 1 or more.")
         key, predicates = key_of_columns(declared(self.snapshot.layout), stream, columns, where)
         followed = find_followed(self.snapshot, stream, key, predicates)
         if followed is not None and (followed.all or not self._is_sketched(stream, columns, where)):
@@ -555,7 +555,7 @@ class _Asked:
         layout = self.snapshot.layout
         if self.window is None or self.query in layout.query_names:
             raise PlanError(
-                "answer() takes window=, with slide= or without, with an SQL text: a planned query has its own "
+                "answer() takes window=, with slide= or without, with a SQL string: a planned query has its own "
                 "window."
             )
         wanted = parse_window(self.window, self.slide)

@@ -102,7 +102,7 @@ class Workload:
             raise PlanError("give a budget or an error, not both.")
         checked_confidence(confidence)
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-            raise PlanError(f"seed={seed!r} is not a whole number from 0 on, below 2^63.")
+            raise PlanError(f"seed={seed!r} is not a whole number from 0 to 2^63 - 1.")
         if error is not None and (isinstance(error, bool) or not isinstance(error, int | float)):
             raise PlanError(f"error={error!r} is not a relative error between 0 and 1.")
         if hash not in HASH_FAMILIES:
@@ -186,11 +186,11 @@ class Workload:
         of its statistics; "auto" does so where a gain is expected, "off" never.
         """
         if not isinstance(sql, str):
-            raise PlanError(f"query {name!r} is asked as an SQL text, not as {sql!r}.")
+            raise PlanError(f"query {name!r} takes a SQL string, not {sql!r}.")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise PlanError(f"query name {name!r} is not a plain identifier of at most 64 characters.")
         if name in self._asked:
-            raise PlanError(f"query {name!r} is asked twice.")
+            raise PlanError(f"query {name!r} is declared twice.")
         if method is not None and method not in METHODS:
             raise PlanError(f"method={method!r} is not one of {', '.join(METHODS)}.")
         try:
@@ -241,7 +241,7 @@ class Workload:
             return
         if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
             raise PlanError(
-                f'query {name!r}: partitions={partitions!r} is not a number from 1 on, "auto" or "off".'
+                f'query {name!r}: partitions={partitions!r} is not a whole number of 1 or more, "auto" or "off".'
             )
         if "agms" not in methods_of(query):
             raise PlanError(

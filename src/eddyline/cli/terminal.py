@@ -91,7 +91,7 @@ class _Terminal:
                     self._print(self._client.explained(statement.tree))
                 else:
                     raise SqlError(
-                        f"{statement.words[0]} has no use in this terminal: write a SELECT, or SET."
+                        f"{statement.words[0]} is not supported in this terminal: write a SELECT, or SET."
                     )
         except Refusal as refusal:
             parts = (refusal.message, refusal.detail, refusal.hint)

@@ -35,7 +35,7 @@ def table_of(stream: str, rows: Any) -> pa.Table:
     try:
         return _converted(rows)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise PipelineError(f"the rows of stream {stream!r} are no table: {_WHAT} ({error}).") from error
+        raise PipelineError(f"the rows of stream {stream!r} are not a table: {_WHAT} ({error}).") from error
 
 
 def _converted(rows: Any) -> pa.Table:
@@ -112,7 +112,7 @@ def read_table(
         return decode(stream.name, table, change_format(stream.name, stream.changes))
     if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
-            f"stream {stream.name!r} carries its changes ({stream.changes}): give no weights as well."
+            f"stream {stream.name!r} carries its changes ({stream.changes}): leave weights out."
         )
     array = np.asarray(weights) if len(weights) else np.empty(0, np.int64)  # NumPy reads [] as floats
     if array.shape != (table.num_rows,) or array.dtype.kind not in "iu":

@@ -294,7 +294,7 @@ def document() -> Json:
                 fails=f"404 {asked}",
             ),
             "/answer": _get(
-                "The answer of an SQL text from what is kept; a table for SQL around aggregates.",
+                "The answer of a SQL string from what is kept; a table for SQL around aggregates.",
                 {"anyOf": [_named("Answer"), _named("Table")]},
                 _SQL,
                 _CONFIDENCE,

@@ -38,7 +38,7 @@ def decode_debezium(stream: Stream, frame: DataFrame, form: ChangeFormat, names:
     for name in ("op", "before", "after"):
         if name not in frame.columns:
             raise ChangeError(
-                f"stream {stream.name!r}: a Debezium frame has op, before and after, or their JSON text in a "
+                f"stream {stream.name!r}: a Debezium frame has op, before and after, or their JSON in a "
                 f"column value; {name!r} is missing."
             )
     sides = {side: declared_columns(stream, frame, names, f"{side}.") for side in ("before", "after")}

@@ -106,7 +106,7 @@ def by_relation(conditions: list[exp.Expr], sources: tuple[Source, ...], constan
     for condition in conditions:
         if condition.find(exp.Subquery, exp.Exists) or condition.args.get("query") is not None:
             raise UnsupportedQuery(
-                f"the subquery in {fragment(condition)!r} is a condition of one aggregate: subqueries are answered in "
+                f"the subquery in {fragment(condition)!r} is a condition of one aggregate: subqueries are supported in "
                 "WHERE, in a query of its own."
             )
         if condition.find(exp.AggFunc):
@@ -143,8 +143,8 @@ def read_aggregate(node: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     moment = moment_of_sql(node.sql_names()) if isinstance(node, exp.AggFunc) else None
     if moment is None:
         raise UnsupportedQuery(
-            f"{fragment(node)!r} is no aggregate that eddyline answers: write {', '.join(written_names())}, MIN, MAX, "
-            "MEDIAN, PERCENTILE, or a formula of them."
+            f"{fragment(node)!r} is not an aggregate that eddyline supports: write {', '.join(written_names())}, MIN, "
+            "MAX, MEDIAN, PERCENTILE, or a formula of them."
         )
     if isinstance(node.this, exp.Distinct):
         raise UnsupportedQuery(f"DISTINCT in {fragment(node)!r}: only COUNT takes it.")
@@ -198,7 +198,7 @@ def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
         relations = relations_of(part, sources)
         if len(relations) > 1:
             raise UnsupportedQuery(
-                f"COUNT({fragment(argument)}): {fragment(part)!r} reads several relations: COUNT is answered of "
+                f"COUNT({fragment(argument)}): {fragment(part)!r} reads several relations: COUNT is supported for "
                 "what reads one, and of what is NULL exactly where one of such parts is."
             )
         by_relation.setdefault(min(relations, default=0), []).append(part)
@@ -333,8 +333,8 @@ def read_formula(
         if not part.find(exp.AggFunc):
             raise SqlError(f"{fragment(part)!r} next to aggregates is neither an aggregate nor a number.")
         raise UnsupportedQuery(
-            f"{fragment(part)!r}: aggregates are put together by + - * / and ROUND, COALESCE, NULLIF and CAST to "
-            "DOUBLE; ask them in columns of their own."
+            f"{fragment(part)!r}: aggregates are combined by + - * / and ROUND, COALESCE, NULLIF and CAST to "
+            "DOUBLE; select them as separate columns."
         )
 
     return read(node)

@@ -29,7 +29,7 @@ def check_clauses(node: exp.Expr, read: set[str]) -> None:
     for clause, value in node.args.items():
         if value and clause not in read:
             raise UnsupportedQuery(
-                f"eddyline does not answer queries with {_ADVICE.get(clause, clause.upper())}."
+                f"eddyline does not support queries with {_ADVICE.get(clause, clause.upper())}."
             )
 
 
@@ -136,7 +136,7 @@ def join_kind(join: exp.Join) -> JoinKind:
     kind = " ".join(str(join.args[key]) for key in ("method", "side", "kind") if join.args.get(key)).upper()
     if kind not in _KINDS:
         raise UnsupportedQuery(
-            f"{fragment(join)!r} is a {kind} JOIN, which is not answered: write it as JOIN, LEFT JOIN, RIGHT JOIN, "
+            f"{fragment(join)!r} is a {kind} JOIN, which is not supported: write it as JOIN, LEFT JOIN, RIGHT JOIN, "
             "FULL JOIN, LEFT SEMI JOIN or LEFT ANTI JOIN with ON or USING."
         )
     return _KINDS[kind]

@@ -104,7 +104,7 @@ def _read(name: str, node: exp.Expr, sources: tuple[Source, ...]) -> Detail:
         value, quantile = _ordered_value(node), node.this
     function = _QUANTILES.get(type(quantile))
     if function is None:
-        raise UnsupportedQuery(f"{fragment(node)!r} is not an aggregate that eddyline answers.")
+        raise UnsupportedQuery(f"{fragment(node)!r} is not an aggregate that eddyline supports.")
     columns, computed = _values(value, node, sources)
     kind = columns[0].expression.type if computed is UNSET else computed.type
     _check_quantile(value, kind, quantile)
@@ -127,7 +127,7 @@ def _share(quantile: exp.Expr, node: exp.Expr, *, within: bool) -> float:
     number = literal_number(given) if given is not None else None
     if number is None or not 0.0 <= float(number) <= 1.0:
         raise UnsupportedQuery(
-            f"{fragment(node)!r}: a quantile is asked for by one number from 0 to 1; ask several in columns of "
+            f"{fragment(node)!r}: a quantile takes one number from 0 to 1; ask several in columns of "
             "their own."
         )
     return float(number)
@@ -187,7 +187,7 @@ def _check_quantile(value: exp.Expr, kind: SqlType, quantile: exp.Expr) -> None:
     instead = (
         "of these Spark takes PERCENTILE_APPROX alone, which returns a value of the column"
         if kind.kind in TIMES
-        else "quantiles are answered of numbers, dates and timestamps; CAST it to one"
+        else "quantiles are supported for numbers, dates and timestamps; CAST it to one"
     )
     raise UnsupportedQuery(f"a quantile of {fragment(value)!r}, which is of type {kind}: {instead}.")
 

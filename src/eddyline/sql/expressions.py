@@ -141,12 +141,12 @@ def check_allowed(root: exp.Expr) -> None:
         if isinstance(node, exp.Anonymous):
             if node.name.lower() not in ALLOWED_FUNCTIONS:
                 raise UnsupportedQuery(
-                    f"function {node.name}() in {fragment(root)!r} is not on the list of deterministic row "
-                    "functions that eddyline lets through: compute it in the frame and declare it as a column."
+                    f"function {node.name}() in {fragment(root)!r} is not one of the deterministic row "
+                    "functions that eddyline supports: compute it in the frame and declare it as a column."
                 )
         elif isinstance(node, exp.AggFunc):
             raise UnsupportedQuery(
-                f"aggregate {fragment(node)!r} stands inside a row expression: use one aggregate."
+                f"aggregate {fragment(node)!r} is inside a row expression: use one aggregate."
             )
         elif isinstance(node, exp.Placeholder | exp.Parameter):
             raise UnsupportedQuery(
@@ -155,12 +155,10 @@ def check_allowed(root: exp.Expr) -> None:
         elif type(node) not in ALLOWED:
             raise UnsupportedQuery(
                 f"{fragment(node)!r} ({type(node).__name__}) is not a deterministic expression on one row that "
-                "eddyline lets through: compute it in the frame and declare it as a column."
+                "eddyline supports: compute it in the frame and declare it as a column."
             )
         if isinstance(node, exp.In) and node.args.get("query") is not None:
-            raise UnsupportedQuery(
-                f"the subquery in {fragment(node)!r} is outside the class that eddyline answers."
-            )
+            raise UnsupportedQuery(f"the subquery in {fragment(node)!r} is not supported.")
 
 
 def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]:
@@ -170,7 +168,9 @@ def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]
     qualifier = node.table.lower()
     if qualifier and qualifier not in [source.alias.lower() for source in sources]:
         known = ", ".join(source.alias for source in sources if not source.hidden)
-        raise SqlError(f"{fragment(node)!r} names no relation of this query: the relations are {known}.")
+        raise SqlError(
+            f"{fragment(node)!r} does not name a relation of this query: the relations are {known}."
+        )
     scope = [
         (i, s) for i, s in enumerate(sources) if (s.alias.lower() == qualifier if qualifier else not s.hidden)
     ]

@@ -168,7 +168,7 @@ class Outputs:
         if comparison is None or not isinstance(condition, exp.Binary):
             raise UnsupportedQuery(
                 f"{fragment(condition)!r} in HAVING: only comparisons of an aggregate with a number, joined by AND, "
-                "are answered."
+                "are supported."
             )
         left, right = unparenthesised(condition.left), unparenthesised(condition.right)
         number = literal_number(right)
@@ -293,9 +293,9 @@ def _check_names(groups: list[str], aggregates: list[str], selected: tuple[str, 
     twice += [name for name in selected if selected.count(name) > 1]
     if twice:
         raise SqlError(
-            f"two columns of the answer would be called {twice[0]!r}: it has the group columns, each aggregate with "
-            f"{' and '.join(ENDS)} behind its name, and {' and '.join(RESERVED)}; give another alias, or select it "
-            "once."
+            f"two columns of the answer would have the name {twice[0]!r}: it has the group columns, each aggregate "
+            f"with {' and '.join(ENDS)} behind its name, and {' and '.join(RESERVED)}; give another alias, or "
+            "select it once."
         )
 
 
@@ -315,7 +315,9 @@ class _Items:
                 )
             name = item.alias if isinstance(item, exp.Alias) else _own_name(node)
             if name.lower() in [each.lower() for each, _ in self.named]:
-                raise SqlError(f"two columns of the answer are called {name!r}: give one of them an alias.")
+                raise SqlError(
+                    f"two columns of the answer have the name {name!r}: give one of them an alias."
+                )
             self.named.append((name, node))
         self.sources = sources
 
@@ -347,7 +349,7 @@ def _with_having_of_rows(select: exp.Select, streams: Mapping[str, tuple[Column,
         return select
     if not select.args.get("group"):
         raise UnsupportedQuery(
-            "HAVING without GROUP BY is not answered: leave it out, and compare the one row that comes."
+            "HAVING without GROUP BY is not supported: leave it out, and compare the one row that comes."
         )
     select = select.copy()
     of_groups: list[exp.Expr] = []

@@ -100,7 +100,7 @@ def read_tying(
         else:
             raise UnsupportedQuery(
                 f"{fragment(condition)!r} does not read the relation that {fragment(what)!r} joins, and still decides "
-                "whether there is a match: that is not answered, and in another ON it would mean something else."
+                "whether there is a match: that is not supported, and in another ON it would mean something else."
             )
     _check_tying(found, what)
     return found
@@ -109,12 +109,12 @@ def read_tying(
 def _check_tying(found: Tying, what: exp.Expr) -> None:
     if not found.pairs:
         raise UnsupportedQuery(
-            f"no equality ties {fragment(what)!r} to the other relations: only equi-joins are answered."
+            f"no equality joins {fragment(what)!r} to the other relations: only equi-joins are supported."
         )
     if len({p[0] for p, _ in found.pairs}) > 1 or len({c[0] for _, c in found.pairs}) > 1:
         raise UnsupportedQuery(
-            f"{fragment(what)!r} is tied to several relations at once: outer, semi and anti joins are answered where "
-            "they join one relation with one."
+            f"{fragment(what)!r} is joined to several relations at once: outer, semi and anti joins are supported "
+            "where they join one relation with one."
         )
 
 
@@ -123,7 +123,7 @@ def check_guards(found: Tying, what: exp.Expr) -> None:
     if any(relation != found.parent for relation, _ in found.of_tree):
         raise UnsupportedQuery(
             f"{fragment(what)!r} has a condition on a relation that it does not join: only conditions on the two "
-            "relations that it joins are answered."
+            "relations that it joins are supported."
         )
 
 
@@ -239,7 +239,7 @@ def check_missing_is_null(sides: Sequence[Side], relation: int, expression: Expr
     if optional and not text_is_null_of_nulls(expression.text):
         raise UnsupportedQuery(
             f"{what} {expression.text.replace('`', '')!r} may have a value in rows where an outer join finds no "
-            f"match: only expressions that are NULL there are answered. {_ADVICE[what]}."
+            f"match: only expressions that are NULL there are supported. {_ADVICE[what]}."
         )
 
 
@@ -318,7 +318,7 @@ class JoinTree:
         check_guards(found, what)
         if role == "not in" and (len(found.pairs) > 1 or len(side) > 1 or found.of_tree):
             raise UnsupportedQuery(
-                f"{fragment(what)!r}: NOT IN is answered for one column and a subquery of one stream that does not "
+                f"{fragment(what)!r}: NOT IN is supported for one column and a subquery of one stream that does not "
                 "read the outer query: NOT EXISTS with its columns equal is the same where none of them is NULL, and "
                 "only there."
             )
@@ -343,12 +343,12 @@ class JoinTree:
         if role in ("anti", "not in"):
             raise UnsupportedQuery(
                 f"{fragment(what)!r} asks that nothing matches {alias!r}, which an outer join may leave missing: "
-                "that is answered of relations that are always there."
+                "that is supported for relations that are always there."
             )
         if not any(text_is_null_of_nulls(column.text) for _, column in ends):
             raise UnsupportedQuery(
                 f"{fragment(what)!r} compares a value of {alias!r} that is not NULL where an outer join leaves it "
-                "missing: only columns, which match nothing there, are answered."
+                "missing: only columns, which match nothing there, are supported."
             )
         if role == "semi":
             self._require(relation)
@@ -444,9 +444,9 @@ class JoinTree:
         alias = self.sources[relation].alias
         return UnsupportedQuery(
             f"{fragment(condition)!r} may hold in rows where an outer join leaves {alias!r} missing: of such "
-            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is answered. Ask the rows with a match "
-            "by JOIN and the same WHERE, those without by LEFT ANTI JOIN if it holds for NULL, and add them up; in ON "
-            "the condition would mean something else."
+            "conditions only '<join column> IS NULL' after a LEFT or RIGHT JOIN is supported. Ask the rows with a "
+            "match by JOIN and the same WHERE, those without by LEFT ANTI JOIN if it holds for NULL, and add them up; "
+            "in ON the condition would mean something else."
         )
 
     def may_be_missing(self, relation: int) -> bool:
@@ -492,7 +492,7 @@ class JoinTree:
         if conditions and self._branches:
             raise UnsupportedQuery(
                 f"{conditions[0].written!r} is a condition between relations beyond those that join them, and the "
-                "query has an outer, semi or anti join, too: such conditions are answered over inner joins alone."
+                "query has an outer, semi or anti join, too: such conditions are supported over inner joins alone."
             )
         relations = tuple(
             Relation(source.alias, source.stream, tuple(sorted(self._predicates[i])))

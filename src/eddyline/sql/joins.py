@@ -284,7 +284,7 @@ def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> 
         add_subquery(tree, subquery, lambda table: _source(table, streams))
     if len(tree.sources) > MAX_RELATIONS:
         raise UnsupportedQuery(
-            f"the query joins {len(tree.sources)} relations; at most {MAX_RELATIONS} are answered."
+            f"the query joins {len(tree.sources)} relations; at most {MAX_RELATIONS} are supported."
         )
     return tree.joined()
 
@@ -300,17 +300,17 @@ def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple
         kind = join_kind(join)
         right = _source(join.this, streams)
         if right.alias.lower() in [source.alias.lower() for source in tree.sources]:
-            raise SqlError(f"two relations are called {right.alias!r}: give one of them an alias.")
+            raise SqlError(f"two relations have the name {right.alias!r}: give one of them an alias.")
         if tree.is_full or (kind == "full" and len(tree.sources) > 1):
             raise UnsupportedQuery(
-                f"{fragment(join)!r}: a FULL JOIN is answered between two relations, with no other join next to it."
+                f"{fragment(join)!r}: a FULL JOIN is supported between two relations, with no other join next to it."
             )
         conditions = list(_using(join, kind, tree.sources, right, merged))
         added = tree.add(right)
         conditions.extend(_qualified(part, tuple(tree.sources)) for part in conjuncts(join.args.get("on")))
         if kind == "right" and crossed:
             raise UnsupportedQuery(
-                f"{fragment(join)!r} stands behind a comma or a CROSS JOIN: write every join as JOIN ... ON."
+                f"{fragment(join)!r} follows a comma or a CROSS JOIN: write every join as JOIN ... ON."
             )
         crossed = crossed or str(join.args.get("kind") or "").upper() == "CROSS"
         _add_join(tree, kind, added, conditions, join)
@@ -360,7 +360,7 @@ def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Sourc
     extra = [key for key, value in table.args.items() if value and key not in ("this", "alias", "joins")]
     if extra or table.args.get("joins"):
         raise UnsupportedQuery(
-            f"{fragment(table)!r} says more than a stream and an alias: {', '.join(extra) or 'JOIN'}."
+            f"{fragment(table)!r} has more than a stream and an alias: {', '.join(extra) or 'JOIN'}."
         )
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):

@@ -121,7 +121,7 @@ def _check_connected(aliases: Sequence[str], tree: list[tuple[int, int]]) -> Non
     if len(reached) < len(aliases):
         lost = next(alias for i, alias in enumerate(aliases) if i not in reached)
         raise UnsupportedQuery(
-            f"no equality joins {lost!r} to the other relations: a cross product is not answered."
+            f"no equality joins {lost!r} to the other relations: a cross product is not supported."
         )
 
 
@@ -216,7 +216,7 @@ def needed_equality(
     if ends is None:
         raise UnsupportedQuery(
             f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
-            "than one equality: outer, semi and anti joins are answered by equalities and by predicates on one "
+            "than one equality: outer, semi and anti joins are supported by equalities and by predicates on one "
             "relation."
         )
     return ends

@@ -95,7 +95,7 @@ def with_top_k_grouped(select: exp.Select) -> exp.Select:
     extra = [clause for clause in ("having", "order", "limit") if select.args.get(clause)]
     if extra:
         raise UnsupportedQuery(
-            f"{fragment(asked)!r} with {extra[0].upper()}: APPROX_TOP_K is answered as a table with its own order and "
+            f"{fragment(asked)!r} with {extra[0].upper()}: APPROX_TOP_K is supported as a table with its own order and "
             "limit; leave the clause out, or group by the column yourself."
         )
     if isinstance(asked.this, exp.Distinct):
@@ -113,7 +113,7 @@ def _not_alone(select: exp.Select) -> str:
     groups = [fragment(part) for part in group.expressions] if group else []
     columns = ", ".join([*groups, fragment(found.this)])
     return (
-        f"{fragment(found)!r} is answered as the only column of a query without GROUP BY: ask SELECT {columns}, "
+        f"{fragment(found)!r} is supported as the only column of a query without GROUP BY: ask SELECT {columns}, "
         f"COUNT(*) AS {COUNT} ... GROUP BY {columns} ORDER BY {COUNT} DESC, and other aggregates in a query of their "
         "own."
     )
@@ -138,7 +138,7 @@ def _number(asked: exp.ApproxTopK, argument: str, default: int) -> int:
     number = literal_number(given)
     if number is None or not number.isdigit() or int(number) < 1:
         raise UnsupportedQuery(
-            f"{fragment(asked)!r}: k and the items that are tracked are whole numbers from 1 on."
+            f"{fragment(asked)!r}: k and the items that are tracked are whole numbers of 1 or more."
         )
     return int(number)
 
@@ -160,7 +160,7 @@ def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuer
     try:
         return _read(text, streams)
     except RecursionError as error:
-        raise SqlError("the query is too deeply nested: write it flatter.") from error
+        raise SqlError("the query is too deeply nested: use fewer levels.") from error
 
 
 def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
@@ -216,11 +216,11 @@ def _parse_select(text: str) -> exp.Select:
         raise SqlError(f"one query is expected and {len(statements)} statements were given.")
     statement = statements[0]
     if statement is None:
-        raise SqlError("the text has no query: write a SELECT.")
+        raise SqlError("the SQL has no query: write a SELECT.")
     if sum(1 for _ in statement.walk()) > MAX_NODES:
         raise SqlError(f"the query has more than {MAX_NODES:,} parts; split it.")
     if not isinstance(statement, exp.Select):
-        raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline answers.")
+        raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline supports.")
     _check_arguments(statement)
     return with_top_k_grouped(with_filter_in_where(with_plain_spellings(statement)))
 
@@ -261,7 +261,7 @@ def contributors_text(name: str, text: str, column: str, top: int) -> str:
     'SELECT a.k, COUNT(*) AS contribution FROM a JOIN b ON a.k = b.k GROUP BY a.k ORDER BY contribution DESC LIMIT 3'
     """
     if not isinstance(top, int) or top < 1:
-        raise PlanError(f"top={top!r} is not a number of values: give a whole number from 1 on.")
+        raise PlanError(f"top={top!r} is not a number of values: give a whole number of 1 or more.")
     select = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
     if (
         not isinstance(select, exp.Select)

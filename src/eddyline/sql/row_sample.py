@@ -157,7 +157,7 @@ def _items(
     lower = [name.lower() for name, _ in found] + [WEIGHT]
     twice = next((name for name in lower if lower.count(name) > 1), None)
     if twice is not None:
-        raise SqlError(f"two columns of the result are called {twice!r}: give one of them another alias.")
+        raise SqlError(f"two columns of the result have the name {twice!r}: give one of them another alias.")
     if not found:
         raise UnsupportedQuery(
             f"no column of {', '.join(source.stream for source in sources)} is held, so that there are no rows to "

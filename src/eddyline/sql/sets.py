@@ -57,7 +57,7 @@ def read_join_distinct(
     """Return the distinct count of columns over a join."""
     if len(relations) > 2:
         raise UnsupportedQuery(
-            f"SELECT DISTINCT over a join of {len(relations)} relations is not answered; COUNT(DISTINCT ...) is, "
+            f"SELECT DISTINCT over a join of {len(relations)} relations is not supported; COUNT(DISTINCT ...) is, "
             "which leaves tuples with a NULL out."
         )
     left, right = links[0].members
@@ -137,7 +137,7 @@ def read_set_query(
     if start is None or not isinstance(start.this, exp.Subquery):
         return None
     if not isinstance(aggregate.this, exp.Star):
-        raise UnsupportedQuery(f"{fragment(aggregate)!r}: over a set expression only COUNT(*) is answered.")
+        raise UnsupportedQuery(f"{fragment(aggregate)!r}: over a set expression only COUNT(*) is supported.")
     check_clauses(select, {"expressions", "from_"})
     inner = start.this.unnest()
     if isinstance(inner, exp.Select) and inner.args.get("distinct"):
@@ -177,7 +177,7 @@ def _counted(
     relations, links, sources, conditions = read_from(select, streams)
     if sides_of(links) or conditions:
         raise UnsupportedQuery(
-            f"{fragment(select)!r}: distinct counts are answered over inner joins and over one semi-join, not over "
+            f"{fragment(select)!r}: distinct counts are supported over inner joins and over one semi-join, not over "
             "outer joins, anti joins or another subquery; under conditions between relations only as COUNT(DISTINCT "
             "...) over an inner join."
         )
@@ -234,7 +234,7 @@ def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember])
     if isinstance(node, exp.Subquery):
         extra = [key for key, value in node.args.items() if value and key not in ("this", "alias")]
         if extra:
-            raise UnsupportedQuery(f"{fragment(node)!r} says more than a set expression: {', '.join(extra)}.")
+            raise UnsupportedQuery(f"{fragment(node)!r} has more than a set expression: {', '.join(extra)}.")
         return _read_expression(node.this, streams, members)
     if isinstance(node, exp.Select):
         return _read_member(node, streams, members)
@@ -248,7 +248,7 @@ def _read_expression(node: exp.Expr, streams: Streams, members: list[SetMember])
         raise UnsupportedQuery(f"{fragment(node)!r} is not a set expression over SELECTs.")
     if not node.args.get("distinct"):
         raise UnsupportedQuery(
-            f"the ALL in {fragment(node)!r} counts duplicates: only the DISTINCT forms are answered; the rows of a "
+            f"the ALL in {fragment(node)!r} counts duplicates: only the DISTINCT forms are supported; the rows of a "
             "UNION ALL are those of its SELECTs, each counted in a query of its own."
         )
     check_clauses(node, {"this", "expression", "distinct"})

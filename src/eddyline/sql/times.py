@@ -152,7 +152,8 @@ def normal_zone(name: str) -> str:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise PlanError(
-            f"timezone={name!r} is no time zone: give a region such as Europe/Berlin, an offset such as +05:30, or UTC."
+            f"timezone={name!r} is not a time zone: give a region such as Europe/Berlin, an offset such as +05:30, or "
+            "UTC."
         ) from error
     return name
 

@@ -179,11 +179,11 @@ def check_predicate(node: exp.Expr, sources: Sources) -> None:
         return
     if kind == STRING:
         raise UnsupportedQuery(
-            f"{fragment(node)!r} stands where a condition is needed and has type STRING, which Spark casts only next "
+            f"{fragment(node)!r} is used as a condition and has type STRING, which Spark casts only next "
             "to AND, OR and NOT: write CAST(... AS BOOLEAN), or compare it with something."
         )
     raise SqlError(
-        f"{fragment(node)!r} stands where a condition is needed and has type {kind}: compare it with something."
+        f"{fragment(node)!r} is used as a condition and has type {kind}: compare it with something."
     )
 
 
@@ -438,7 +438,9 @@ def _days_between(node: exp.Expr, sources: Sources) -> Type:
 
 def _unix_timestamp(node: exp.Expr, sources: Sources) -> Type:
     if fragment(node) != fragment(exp.StrToUnix(this=node.this)):
-        raise UnsupportedQuery(f"{fragment(node)!r}: unix_timestamp is answered of a time, without a format.")
+        raise UnsupportedQuery(
+            f"{fragment(node)!r}: unix_timestamp is supported for a time, without a format."
+        )
     _check_times(node, [node.this], sources)
     return BIGINT
 

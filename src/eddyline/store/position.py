@@ -118,7 +118,7 @@ def last_to_keep(
     held = checkpoint.held(position.batch_id)
     if not held:
         raise WrongRun(
-            f"the checkpoint {checkpoint.where} of stream {source} has gone on to batch {last} and does not remember "
+            f"the checkpoint {checkpoint.where} of stream {source} has moved on to batch {last} and has forgotten "
             f"batch {position.batch_id}, the last one that the store holds: {REFRESH}, or restore a newer store."
         )
     _refuse_other(position, source, position.batch_id, held)

@@ -49,7 +49,7 @@ def weighted_rows(snapshot: Snapshot, asked: RowSample) -> WeightedRows:
     """Return the rows that a query asks for; a weight is the number of equal rows, divided by the sample's rate."""
     layout = snapshot.layout
     if not layout.samples:
-        raise PlanError("this state keeps no stream sample, so that it holds no rows: explore the stream.")
+        raise PlanError("this state keeps no stream sample and holds no rows: explore the stream.")
     planned = bind_ad_hoc(layout, "rows", asked.query, layout.timezone)
     join = held_join(with_derived(snapshot, planned), planned)
     grouped = grouped_join(join, planned, asked.query)

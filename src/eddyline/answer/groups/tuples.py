@@ -177,7 +177,7 @@ def read_tuples(
     if planned.shape.repeats_classes:
         raise PlanError(
             f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
-            "sample, and distinct counts and quantiles of such a join are answered only while they do: plan with a "
+            "sample, and distinct counts and quantiles of such a join are supported only while they do: plan with a "
             "larger budget."
         )
     sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))

@@ -288,7 +288,7 @@ def _dyadic_spec(kept: KeptSynopsis) -> DyadicSpec:
 def _hash_spec(kept: KeptSynopsis) -> HashSketchSpec:
     if not isinstance(kept.spec, HashSketchSpec):
         raise PlanError(
-            f"synopsis {kept.id!r} is no hash sketch: ask the query by the method it was planned with."
+            f"synopsis {kept.id!r} is not a hash sketch: ask the query by the method it was planned with."
         )
     return kept.spec
 
@@ -371,7 +371,7 @@ def aggregate_of(function: str, readings: Mapping[str, RowEstimates], confidence
     if moment.is_sum:
         return Interval.around(readings[function].value, readings[function].half_width(confidence))
     if not isinstance(moment, Quotient):
-        raise PlanError(f"{moment.written} over a join is not answered by sketches alone.")
+        raise PlanError(f"{moment.written} over a join is not supported by sketches alone.")
     found = quotient_of(moment, readings, confidence)
     return _from_population(moment, found, readings["count"].value) if moment.is_spread else found
 

@@ -177,12 +177,12 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
             why, what = "is held for a join on other columns, too", "add the query to the workload"
         raise PlanError(
             f"query {planned.name!r} has an outer, semi or anti join whose optional side {why}; its rows no longer fit "
-            f"the stream sample, and such a side is answered only while they do: {what}."
+            f"the stream sample, and such a side is supported only while they do: {what}."
         )
     if not join.follows_all and shape.groups_missing_keys:
         raise PlanError(
             f"query {planned.name!r} groups by the join column of a side that may be missing; its rows no longer fit "
-            "the stream sample, and such groups are answered only while they do: group by the other side's column, or "
+            "the stream sample, and such groups are supported only while they do: group by the other side's column, or "
             "plan with a larger budget."
         )
     if not join.follows_all and join.may_be_empty and planned.totals.keys() <= {EVERY_ROW}:

@@ -37,7 +37,7 @@ def draft_of_files(path: Path, taken: Collection[str]) -> StreamDraft:
     _check_one_format(path, form)
     if form is None:
         raise PipelineError(
-            f"{str(file)!r} is no Parquet, CSV or JSON file by its name: give files that end in "
+            f"{str(file)!r} is not a Parquet, CSV or JSON file by its name: give files that end in "
             f"{', '.join(_FORMATS)}, or a PostgreSQL DSN."
         )
     try:

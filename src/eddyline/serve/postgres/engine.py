@@ -216,7 +216,7 @@ class Client:
         except EddylineError as error:
             raise refusal_of(error) from error
         except RecursionError as error:
-            raise Refusal("54001", "the query is too deeply nested", hint="Write it flatter.") from error
+            raise Refusal("54001", "the query is too deeply nested", hint="Use fewer levels.") from error
 
     def _run(self, tree: exp.Expr) -> Result:
         state, schema = self.state(), self.schema()

@@ -202,14 +202,16 @@ class Session:
                     and not is_encrypted
                     and not self._server.is_local(self._writer)
                 ):
-                    raise Refusal("28000", "this server demands TLS", hint="Set sslmode=require.", fatal=True)
+                    raise Refusal(
+                        "28000", "this server requires TLS", hint="Set sslmode=require.", fatal=True
+                    )
                 return body
-        raise messages.malformed("the client does not introduce itself")
+        raise messages.malformed("the client sends no startup message")
 
     async def _encrypt(self) -> None:
         assert self._server.tls is not None
         if self._reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001 - bytes sent before TLS could be anyone's
-            raise Refusal("08P01", "bytes came between the request for TLS and its start", fatal=True)
+            raise Refusal("08P01", "bytes arrived between the request for TLS and its start", fatal=True)
         self._writer.write(b"S")
         await self._writer.drain()
         await self._writer.start_tls(self._server.tls, ssl_handshake_timeout=_SECONDS_FOR_A_START)

@@ -195,12 +195,12 @@ def _tree(text: str) -> exp.Expr:
     try:
         found = _parsed(text)
     except RecursionError as error:
-        raise Refusal("54001", "the query is too deeply nested", hint="Write it flatter.") from error
+        raise Refusal("54001", "the query is too deeply nested", hint="Use fewer levels.") from error
     except (SqlglotError, ValueError) as error:
         reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")
         raise Refusal("42601", f"the query cannot be read: {reason}") from error
     if not isinstance(found, exp.Query | exp.Values):
-        raise not_supported(f"{text.split(maxsplit=1)[0].upper()} is not a query that is answered")
+        raise not_supported(f"{text.split(maxsplit=1)[0].upper()} is not a query that is supported")
     size = 0
     for node in found.walk():
         size += 1

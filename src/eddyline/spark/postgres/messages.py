@@ -181,8 +181,8 @@ def _array(texts: Sequence[str | None], field: StructField, table: str) -> pa.Ar
         if len(texts) > 1:  # which one?
             return pa.concat_arrays([_array([text], field, table) for text in texts])
         raise PipelineError(
-            f"column {field.name!r} of {table} holds {texts[0]!r}, which is no {field.dataType.simpleString()}: "
-            "declare it as what the table has."
+            f"column {field.name!r} of {table} has {texts[0]!r}, which is not a valid {field.dataType.simpleString()}: "
+            "declare it with its type in the table."
         ) from error
 
 

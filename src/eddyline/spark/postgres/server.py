@@ -333,7 +333,7 @@ def _dsn(dsn: str) -> str:
         given = psycopg.conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         raise PipelineError(
-            "the option dsn is no connection string of libpq (host=... dbname=...)."
+            "the option dsn is not a connection string of libpq (host=... dbname=...)."
         ) from None
     if any(name in given for name in _SECRETS):
         raise PipelineError(

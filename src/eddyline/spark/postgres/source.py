@@ -356,5 +356,5 @@ class _Counted:
 def _number(options: dict[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
     if not text.isdecimal() or int(text) < 1:
-        raise PipelineError(f"option {name}={text!r} of format {FORMAT} is not a whole number from 1 on.")
+        raise PipelineError(f"option {name}={text!r} of format {FORMAT} is not a whole number of 1 or more.")
     return int(text)

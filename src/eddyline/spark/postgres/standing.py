@@ -82,7 +82,7 @@ def check_table(now: Standing, table: str, names: list[str]) -> None:
     """Raise PipelineError if a table does not exist, lacks columns of the stream, or has rows of other tables."""
     if now.relation is None:
         raise PipelineError(
-            f"there is no table {table}: it was dropped or renamed, or its name is written otherwise."
+            f"there is no table {table}: it was dropped or renamed, or its name is spelled differently."
         )
     if now.inherited:
         raise PipelineError(
@@ -153,7 +153,7 @@ def check_slot(now: Standing, slot: str, at: int) -> None:
         )
     if now.status == "lost":
         raise PipelineError(
-            f"the replication slot {slot} is lost: the server dropped log that the stream had not read "
+            f"the replication slot {slot} is lost: the server removed log that the stream had not read "
             f"(max_slot_wal_keep_size): drop the slot, let the server keep more, and {START_AGAIN}"
         )
 

@@ -102,7 +102,7 @@ def text_columns(
         _check_encoding(spark, stream, path, given)
     if given.get("mode", "").upper() == "DROPMALFORMED":
         raise PipelineError(
-            f"stream {stream!r}: mode = {given['mode']!r} drops lines in silence; take it out, and say on_bad = "
+            f"stream {stream!r}: mode = {given['mode']!r} drops lines silently; remove it, and set on_bad = "
             '"skip" in [run] to go on without them: then they are counted.'
         )
     if form == "json":
@@ -251,6 +251,6 @@ def _refuse_age(source: Source) -> None:
     """Raise PipelineError if options let files be skipped by their times."""
     if any(name.lower() == "maxfileage" for name in source.options):
         raise PipelineError(
-            f"stream {source.stream!r}: maxFileAge passes over, in silence, files that are older than others; take it "
-            "out, or say may_lose_rows = true in the stream's table if that is meant."
+            f"stream {source.stream!r}: maxFileAge silently skips files that are older than others; remove "
+            "it, or set may_lose_rows = true in the stream's table if that is intended."
         )

@@ -50,8 +50,8 @@ def kafka_options(stream: str, options: Mapping[str, str], *, may_lose_rows: boo
         )
     if given.get("failondataloss", "true").lower() == "false" and not may_lose_rows:
         raise PipelineError(
-            f'stream {stream!r}: failOnDataLoss = "false" leaves out, in silence, what a topic dropped before it was '
-            "read; take it out, or say may_lose_rows = true in the stream's table if that is meant."
+            f'stream {stream!r}: failOnDataLoss = "false" silently skips what a topic dropped before it was '
+            "read; remove it, or set may_lose_rows = true in the stream's table if that is intended."
         )
     first = {} if any(name.startswith("starting") for name in given) else {"startingOffsets": "earliest"}
     lossy = {"failOnDataLoss": "false"} if may_lose_rows else {}

@@ -119,7 +119,7 @@ def changelog_call(stream: str, catalog: str, name: str, view: str, options: Map
         if _ENDS_LITERAL.search(value):
             raise PipelineError(
                 f"stream {stream!r}: {value!r} has a quote, a backslash or a control character, and a table's name and "
-                "options may not: take it out."
+                "options may not: remove it."
             )
     pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
     return (
@@ -141,8 +141,8 @@ def _refuse_passing_over(stream: str, table: _Table, *, feed: bool) -> None:
         settings.append('a start without changes = "change_type"')
     if settings:
         raise PipelineError(
-            f"stream {stream!r}: {settings[0]} passes over, in silence, changes and rows that are gone; "
-            "take it out, or say may_lose_rows = true in the stream's table if that is meant."
+            f"stream {stream!r}: {settings[0]} silently skips changes and rows that are gone; "
+            "remove it, or set may_lose_rows = true in the stream's table if that is intended."
         )
 
 

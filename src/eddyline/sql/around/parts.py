@@ -96,7 +96,7 @@ class Taken:
         clause = query.args.get("with_")
         if clause is not None:
             if clause.args.get("recursive"):
-                raise UnsupportedQuery("WITH RECURSIVE is not answered.")
+                raise UnsupportedQuery("WITH RECURSIVE is not supported.")
             for cte in clause.expressions:
                 written = cte.copy()
                 cte.set("this", self.query(cte.this, ctes))
@@ -129,7 +129,7 @@ class Taken:
             elif isinstance(relation, exp.Subquery):
                 relation.set("this", self.query(relation.this, ctes))
             else:
-                raise UnsupportedQuery(f"{shown(relation)!r} in FROM is not answered.")
+                raise UnsupportedQuery(f"{shown(relation)!r} in FROM is not supported.")
         self.subqueries(select, ctes)
         return select
 
@@ -200,7 +200,7 @@ class _Peeled:
         select = self.select
         for clause in ("laterals", "pivots", "match", "sample", "cluster", "distribute", "sort", "connect"):
             if select.args.get(clause):
-                raise UnsupportedQuery(f"eddyline does not answer queries with {clause.upper()}.")
+                raise UnsupportedQuery(f"eddyline does not support queries with {clause.upper()}.")
         self.groups = self._group_nodes()
         if not self.groups and not any(item.find(exp.AggFunc) for item in select.expressions):
             raise UnsupportedQuery(rows_are_not_kept(shown(select)))

@@ -67,7 +67,7 @@ def read_around(text: str, scene: Scene, resolve: Resolve) -> Around:
     try:
         return _read(text, scene, resolve)
     except RecursionError as error:
-        raise SqlError("the query is too deeply nested: write it flatter.") from error
+        raise SqlError("the query is too deeply nested: use fewer levels.") from error
 
 
 def _read(text: str, scene: Scene, resolve: Resolve) -> Around:
@@ -183,7 +183,7 @@ def _check_names(names: list[str]) -> None:
     lower = [name.lower() for name in names]
     twice = next((name for name in names if lower.count(name.lower()) > 1), None)
     if twice is not None:
-        raise SqlError(f"two columns of the result are called {twice!r}: give one of them another alias.")
+        raise SqlError(f"two columns of the result have the name {twice!r}: give one of them another alias.")
 
 
 def _type_of(node: exp.Expr) -> SqlType | None:

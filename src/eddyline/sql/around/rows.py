@@ -240,7 +240,7 @@ def _check_mergeable(subquery: exp.Subquery) -> None:
         not isinstance(unparenthesised(item.unalias()), exp.Column) for item in subquery.this.expressions
     ):
         raise UnsupportedQuery(
-            f"{fragment(subquery)!r} computes columns and stands in an outer join: select its columns as they are, "
+            f"{fragment(subquery)!r} computes columns and is part of an outer join: select its columns as they are, "
             "and compute in the query around it."
         )
 
