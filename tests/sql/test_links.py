@@ -36,6 +36,15 @@ def test_relations_that_meet_on_one_value_meet_in_one_link(text):
     assert links(text)[0] == [[("a", "(x)"), ("b", "(x)"), ("c", "(x)")]]
 
 
+def test_an_equality_in_all_branches_of_an_or_joins():
+    found, predicates = links("a, b WHERE (a.x = b.x AND a.z > 1) OR (b.x > 9 AND a.x = b.x)")
+    assert found == [[("a", "(x)"), ("b", "(x)")]]
+    assert predicates == [(), ()], "what is left reads both relations"
+    found, predicates = links("a, b WHERE (a.x = b.x AND a.z > 1) OR (a.x = b.x AND a.z < 0) OR a.x = b.x")
+    assert found == [[("a", "(x)"), ("b", "(x)")]]
+    assert predicates == [(), ()], "a branch without more makes the others say nothing"
+
+
 def test_composite_keys_are_one_link_and_their_parts_may_be_shared_further():
     assert links("a, b, c WHERE a.x = b.x AND a.y = b.y AND c.y = b.y")[0] == [
         [("a", "(x, y)"), ("b", "(x, y)")],

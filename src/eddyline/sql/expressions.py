@@ -218,13 +218,41 @@ def unparenthesised(node: exp.Expr) -> exp.Expr:
 
 
 def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
-    """Yield the parts of a conjunction."""
+    """Yield the parts of a conjunction; what all branches of an OR have in common is such a part.
+
+    >>> [part.sql() for part in conjuncts(exp.condition("(a = b AND c) OR (a = b AND d)"))]
+    ['a = b', 'c OR d']
+    """
     if node is None:
         return
     node = unparenthesised(node)
     if isinstance(node, exp.And):
         yield from conjuncts(node.left)
         yield from conjuncts(node.right)
+    elif isinstance(node, exp.Or):
+        yield from _common_first(node)
+    else:
+        yield node
+
+
+def _common_first(node: exp.Or) -> Iterator[exp.Expr]:
+    """Yield the conjuncts that all branches of an OR have, then the OR of what else they have."""
+    branches = [list(conjuncts(branch)) for branch in _disjuncts(node)]
+    common = [part for part in dict.fromkeys(branches[0]) if all(part in branch for branch in branches)]
+    if not common:
+        yield node
+        return
+    yield from common
+    others = [[part for part in branch if part not in common] for branch in branches]
+    if all(others):
+        yield exp.or_(*(exp.and_(*(part.copy() for part in branch)) for branch in others))
+
+
+def _disjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    node = unparenthesised(node)
+    if isinstance(node, exp.Or):
+        yield from _disjuncts(node.left)
+        yield from _disjuncts(node.right)
     else:
         yield node
 
