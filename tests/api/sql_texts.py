@@ -37,6 +37,9 @@ SELECT region, status, COUNT(*) AS n FROM orders GROUP BY region, status QUALIFY
 SELECT region, NTILE(2) OVER (ORDER BY COUNT(*), region) AS half FROM orders GROUP BY region ORDER BY region
 SELECT region, FIRST_VALUE(region) OVER (ORDER BY COUNT(*) DESC, region) AS top FROM orders GROUP BY region ORDER BY region
 SELECT region, PERCENT_RANK() OVER (ORDER BY COUNT(*)) AS p, CUME_DIST() OVER (ORDER BY COUNT(*)) AS c FROM orders GROUP BY region ORDER BY region
+SELECT CAST(p AS DECIMAL(15,4)) / CAST(t AS DECIMAL(15,4)) AS r, CAST(p AS DECIMAL(15,4)) / CAST(t AS DECIMAL(15,4)) * 100 AS percent FROM (SELECT SUM(amount) AS p FROM orders WHERE status = 1) x, (SELECT SUM(amount) AS t FROM orders) y
+SELECT region, CAST(SUM(amount) AS DECIMAL(10,2)) / 7 AS weekly, CAST(COUNT(*) AS DECIMAL(10,2)) * 1.5 AS half FROM orders GROUP BY region ORDER BY region
+WITH t AS (SELECT region, CAST(SUM(amount) AS DECIMAL(12,3)) AS s FROM orders GROUP BY region) SELECT region, s / (SELECT MAX(s) FROM t) AS share, s * s AS squared, -s / 3 AS third FROM t ORDER BY region
 SELECT a.region, a.n, b.n AS open FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) a JOIN (SELECT region, COUNT(*) AS n FROM orders WHERE status = 0 GROUP BY region) b ON a.region = b.region ORDER BY a.region
 SELECT a.region, a.n, COALESCE(b.n, 0) AS big FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) a LEFT JOIN (SELECT region, COUNT(*) AS n FROM orders WHERE amount > 99 GROUP BY region) b ON a.region = b.region ORDER BY a.region
 WITH a AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region), b AS (SELECT region, SUM(amount) AS s FROM orders GROUP BY region) SELECT region, n, s, s / n AS mean FROM a JOIN b USING (region) ORDER BY region

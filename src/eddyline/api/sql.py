@@ -417,12 +417,19 @@ def _typed(values: pa.ChunkedArray, column: ResultColumn) -> pa.ChunkedArray:
     if column.type is None or column.type.kind in ("void", "timestamp", "timestamp_ntz"):
         return values.cast(pa.int64()) if pa.types.is_decimal(kind) and kind.scale == 0 else values
     wanted = to_arrow(column.type if column.type.kind != "float" else BIGINT)
-    if column.type.kind == "float" or kind == wanted:
+    if column.type.kind == "float" or kind == wanted or _loses_digits(kind, wanted):
         return values
     try:
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return values
+
+
+def _loses_digits(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether a cast to a DECIMAL would round: quotients are DOUBLEs here, whatever their inferred type."""
+    if not pa.types.is_decimal(wanted):
+        return False
+    return bool(pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > wanted.scale))
 
 
 def _flag(value: bool) -> str:
