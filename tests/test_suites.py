@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 SUITES = Path(__file__).parent.parent / "suites"
@@ -71,6 +72,45 @@ def test_the_tables(cardinality, tmp_path, capsys):
     }
     assert all(np.isfinite(float(line["max"])) for line in lines)
     assert "flights: " in capsys.readouterr().out
+
+
+@pytest.fixture
+def warehouse(importing_from, monkeypatch, tmp_path):
+    script = importing_from(SUITES / "warehouse")
+    monkeypatch.setattr(script("data"), "FOLDER", tmp_path / "data")
+    return script
+
+
+@pytest.mark.figures
+def test_published_queries_are_exact_or_refused_while_everything_fits(warehouse, tmp_path, capsys):
+    small = f"--benchmarks ssb,tpch --scale 0.001 --budgets 64MB --into {tmp_path}"
+    warehouse("run").main(small.split())
+    with (tmp_path / "results.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    answered = {line["query"] for line in lines if line["form"] != "refused"}
+    assert len(lines) == 13 + 22
+    assert {"1.1", "2.1", "3.1", "4.1", "3", "5", "9", "11", "13", "18", "19", "22"} <= answered
+    assert all(line["exact"] == "True" and not line["note"] for line in lines if line["form"] != "refused")
+    assert '"ssb 64MB": "13 answered, 13 exactly"' in capsys.readouterr().out
+
+
+def test_a_wrong_result_that_is_called_exact_is_found(warehouse):
+    label, value = ({"eddyline.role": role, "eddyline.exact": "true"} for role in ("label", "value"))
+    fields = [pa.field("g", pa.string(), metadata=label), pa.field("n", pa.int64(), metadata=value)]
+    schema = pa.schema(fields, metadata={"eddyline.exact": "true"})
+    result = pa.table([["a", "b"], [1, 2]], schema=schema)
+    compared = warehouse("run").compared
+    assert compared(result, [("b", 2), ("a", 1), ("c", 5)])["note"] == ""
+    assert compared(result, [("b", 3), ("a", 1), ("c", 5)])["note"] == "WRONG: 1 rows"
+
+
+@pytest.mark.slow  # fetches the generator
+def test_queries_of_tpcds_are_exact_or_refused_while_everything_fits(warehouse, tmp_path):
+    warehouse("run").main(f"--benchmarks tpcds --scale 0.01 --budgets 64MB --into {tmp_path}".split())
+    with (tmp_path / "results.csv").open() as file:
+        answered = [line for line in csv.DictReader(file) if line["form"] != "refused"]
+    assert len(answered) >= 45
+    assert all(line["exact"] == "True" and not line["note"] for line in answered)
 
 
 @pytest.mark.parametrize("name", ["eddyline-1MB", "duckdb", "postgres"])
