@@ -339,24 +339,22 @@ def test_times_without_a_zone_are_asked_whatever_the_zone(zone, text, groups):
     assert {row["g"]: row["c"] for row in found} == groups
 
 
-def test_times_without_a_zone_are_timestamps_in_the_zone_of_the_workload():
+def test_times_without_a_zone_are_timestamps_in_the_zone_of_the_plan(monkeypatch):
     clocks = pa.table({"n": pa.array([dt.datetime(2020, 7, 1, 0, 30)], pa.timestamp("us"))})
     texts = {
         "SELECT CAST(n AS TIMESTAMP) AS g, COUNT(*) FROM s GROUP BY 1": dt.datetime(2020, 6, 30, 22, 30),
         "SELECT date_trunc('DAY', n) AS g, COUNT(*) FROM s GROUP BY 1": dt.datetime(2020, 6, 30, 22),
     }
-    states = {
-        zone: el.Workload(timezone=zone).stream("s", "n TIMESTAMP_NTZ").explore("s", "n").plan().empty()
-        for zone in (None, "Europe/Berlin")
-    }
-    assert states["Europe/Berlin"].snapshot.layout.timezone == "Europe/Berlin"
-    for text, moment in texts.items():
-        found = states["Europe/Berlin"].update("s", clocks).answer(text)
-        assert [row["g"] for row in found] == [moment.replace(tzinfo=dt.UTC)]
-        with pytest.raises(el.PlanError, match="give the workload timezone="):
-            states[None].answer(text)
-    with pytest.raises(el.PlanError, match="of a TIMESTAMP_NTZ column write TIMESTAMP_NTZ"):
-        states["Europe/Berlin"].answer("SELECT COUNT(*) FROM s WHERE n > TIMESTAMP '2020-01-01 12:00:00'")
+    monkeypatch.setattr("eddyline.api.workload.session_zone", lambda: None)
+    monkeypatch.setenv("TZ", "Europe/Berlin")  # the machine's zone, which a workload without one takes
+    for zone in (None, "Europe/Berlin"):
+        state = el.Workload(timezone=zone).stream("s", "n TIMESTAMP_NTZ").explore("s", "n").plan().empty()
+        assert state.snapshot.layout.timezone == "Europe/Berlin"
+        state.update("s", clocks)
+        for text, moment in texts.items():
+            assert [row["g"] for row in state.answer(text)] == [moment.replace(tzinfo=dt.UTC)]
+        with pytest.raises(el.PlanError, match="of a TIMESTAMP_NTZ column write TIMESTAMP_NTZ"):
+            state.answer("SELECT COUNT(*) FROM s WHERE n > TIMESTAMP '2020-01-01 12:00:00'")
 
 
 def test_texts_are_asked_over_the_window_of_a_planned_query():

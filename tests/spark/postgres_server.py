@@ -61,4 +61,4 @@ def give(path):
 
 def control(data, *what):
     """Start, stop or restart the server of a data folder."""
-    _as_server([str(programs() / "pg_ctl"), "-D", str(data), "-w", *what])
+    _as_server([str(programs() / "pg_ctl"), "-D", str(data), "-w", "-t", "180", *what])

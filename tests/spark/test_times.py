@@ -40,6 +40,7 @@ EXPRESSIONS = [
 NUMBERS = [
     "a % b", "mod(a, 7)", "a % -3", "c % b", "s % 3", "x % 2", "x % y", "y % 3", "m % n", "m % 7", "n % m", "a % n", "m % x",
     "a DIV b", "c DIV 3", "nullif(a, b)", "nullif(c, 3)", "try_divide(a, nullif(b, 3))", "try_divide(x, c)", "a / nullif(b, 1)",
+    *(f"{function}({column})" for function in ("floor", "ceil") for column in "acsxymn"), "floor(-m) * 3", "ceil(x / 7) + 1",
 ]  # fmt: skip
 
 

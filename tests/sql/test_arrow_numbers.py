@@ -100,3 +100,24 @@ def test_a_remainder_by_a_decimal_below_one():
     column = pa.array([Decimal("7.50"), Decimal("-7.50"), None], pa.decimal128(10, 2))
     divisor = pa.scalar(Decimal("0.4"), pa.decimal128(1, 1))
     assert remainder(column, divisor).to_pylist() == [Decimal("0.30"), Decimal("-0.30"), None]
+
+
+def test_floor_and_ceil_have_the_types_and_ends_of_spark():
+    columns = parse_schema("t", "a BIGINT, d DOUBLE, m DECIMAL(4,2), w DECIMAL(38,0)")
+    table = pa.table(
+        {
+            "a": pa.array([-7, None, 2**63 - 1]),
+            "d": [math.nan, -1e300, 2.5],
+            "m": pa.array([Decimal("-99.99"), Decimal("1.00"), None], pa.decimal128(4, 2)),
+            "w": pa.array([Decimal(10**38 - 1), None, Decimal(-3)], pa.decimal128(38, 0)),
+        }
+    )
+    for column, floor, ceil, kind in (
+        ("a", [-7, None, 2**63 - 1], [-7, None, 2**63 - 1], pa.int64()),
+        ("d", [0, -(2**63), 2], [0, -(2**63), 3], pa.int64()),
+        ("m", [-100, 1, None], [-99, 1, None], pa.decimal128(3, 0)),
+        ("w", [10**38 - 1, None, -3], [10**38 - 1, None, -3], pa.decimal128(38, 0)),
+    ):
+        for name, expected in (("FLOOR", floor), ("CEIL", ceil)):
+            found = evaluate(f"{name}(`{column}`)", table, columns)
+            assert (found.type, found.to_pylist()) == (kind, expected)

@@ -32,9 +32,10 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
 from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
+from eddyline.sql.around.moments import with_times
 from eddyline.sql.around.parts import BIGINT, Part, PartColumn, Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
-from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone, with_times
+from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone
 from eddyline.sql.arrow_values import python_rows, to_arrow
 from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.moments import marked_query
@@ -105,7 +106,9 @@ class Question:
         if self.depth:
             raise UnsupportedQuery(rows_are_not_kept(text))
         held = {stream: most for stream, (most, *_) in held_columns(self.snapshot.layout).items()}
-        asked = read_row_sample(text, with_times(statement, scene), scene.streams, held)
+        asked = read_row_sample(
+            text, with_times(statement, scene.streams, scene.now, scene.timezone), scene.streams, held
+        )
         return _of_rows(weighted_rows(self.snapshot, asked), asked, self.confidence)
 
     def _read(self, text: str) -> Around:

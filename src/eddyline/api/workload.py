@@ -352,7 +352,7 @@ class Workload:
             and all(shape.weight == weights.get(shape.name, shape.weight) for shape in shapes)
             and (settings.samples or not old.samples)
             and all(k.spec.hash == settings.hash for k in old.kept if isinstance(k.spec, HashSketchSpec))
-            and with_timezone(old, self._zone(old), given=self._timezone is not None) == old
+            and with_timezone(old, self._zone(old)) == old
         )
 
     def unchanged(self, layout: Layout) -> list[str]:
@@ -411,7 +411,7 @@ class Workload:
             known,
         )
         made = replace(
-            with_timezone(layout, self._zone(keep), given=self._timezone is not None),
+            with_timezone(layout, self._zone(keep)),
             error=self._error,
             budget=settings.budget,
             added=_added(layout, keep),

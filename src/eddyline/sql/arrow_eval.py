@@ -22,6 +22,7 @@ from eddyline.sql.arrow_values import (
     number_scalar,
     remainder,
     to_arrow,
+    whole_near,
     whole_quotient,
 )
 from eddyline.sql.expressions import MOST_PARSED, Source, can_fail, fragment, remembers_texts, row_failure
@@ -322,6 +323,11 @@ class _Evaluator:
         operator = pc.negate_checked if isinstance(node, exp.Neg) else pc.abs_checked
         return operator(self.value(node.this))
 
+    def whole(self, node: exp.Expr) -> Value:
+        """Return FLOOR or CEIL of a number."""
+        rounded = pc.floor if isinstance(node, exp.Floor) else pc.ceil
+        return whole_near(self.value(node.this), to_arrow(self.kind(node)), rounded)
+
     def arithmetic(self, node: exp.Expr) -> Value:
         """Return a sum, difference, product or remainder, in the type that Spark computes it in."""
         shift = shift_of(node)
@@ -576,6 +582,7 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Like: _rule(_Evaluator.like, _BINARY + " negate"),
     exp.Neg: _rule(_Evaluator.sign, "this"),
     exp.Abs: _rule(_Evaluator.sign, "this"),
+    **dict.fromkeys((exp.Floor, exp.Ceil), _rule(_Evaluator.whole, "this")),
     **dict.fromkeys(_ARITHMETIC, _rule(_Evaluator.arithmetic, _BINARY)),
     # safe: set by the parser for division by zero in Spark without ANSI; `divide` raises an error there.
     exp.Div: _rule(_Evaluator.divide, _BINARY + " safe"),

@@ -219,6 +219,19 @@ def whole_quotient(left: Value, right: Value) -> Value:
     return pc.divide_checked(left, divisor)
 
 
+def whole_near(value: Value, kind: pa.DataType, rounded: Callable[..., Value]) -> Value:
+    """Return numbers rounded by floor or ceil, in a type; as in Spark, a DOUBLE beyond BIGINT is its end, NaN is 0."""
+    if pa.types.is_integer(value.type):
+        return value.cast(kind)
+    if pa.types.is_decimal(value.type):
+        return rounded(value.cast(pa.decimal256(76, value.type.scale))).cast(kind)
+    low, high = -(2.0**63), 2.0**63
+    number = pc.if_else(pc.is_nan(value), 0.0, rounded(value.cast(pa.float64())))
+    inside = pc.and_(pc.greater_equal(number, low), pc.less(number, high))
+    end = pc.if_else(pc.less(number, low), pa.scalar(-(1 << 63)), pa.scalar((1 << 63) - 1))
+    return pc.if_else(inside, pc.if_else(inside, number, 0.0).cast(pa.int64()), end)
+
+
 def compare_floats(operator: Callable[..., Value], left: Value, right: Value) -> Value:
     """Return a comparison in which NaN equals NaN and is greater than every other number."""
     plain = operator(left, right)

@@ -228,6 +228,18 @@ def _sign(node: exp.Expr, sources: Sources) -> Type:
     raise _refused(node, [kind])
 
 
+def _whole(node: exp.Expr, sources: Sources) -> Type:
+    """Return the type of FLOOR or CEIL: a BIGINT, or a decimal without a fraction."""
+    kind = infer(node.this, sources)
+    if kind is None or node.args.get("decimals") is not None:
+        return None
+    if kind.kind == "decimal":
+        return kind if not kind.scale else bounded(kind.precision - kind.scale + 1, 0)
+    if kind.is_numeric:
+        return BIGINT
+    raise _refused(node, [kind])
+
+
 def literal_number(node: exp.Expr) -> str | None:
     """Return a number as written, including a minus sign; None for other expressions."""
     node = unparenthesised(node)
@@ -494,6 +506,7 @@ _RULES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.E
     (exp.Between, _between),
     (_PREDICATES, _always(BOOLEAN)),
     ((exp.Neg, exp.Abs), _sign),
+    ((exp.Floor, exp.Ceil), _whole),
     (_ARITHMETIC, _arithmetic),
     ((exp.Coalesce, exp.Least, exp.Greatest), _choice),
     (exp.Case, _case),

@@ -1,9 +1,16 @@
 """SQL around aggregates, from a client's connection: held to DuckDB on the same rows, which reads PostgreSQL's SQL."""
 
+import decimal
+import math
+import pathlib
+
 import duckdb
 import psycopg
 import pytest
+import sqlglot
 
+from eddyline.serve.postgres.engine import Client
+from eddyline.serve.postgres.kinds import annotate, kind_of
 from tests.serve.postgres import shop
 
 TEXTS = {
@@ -63,10 +70,119 @@ def test_a_sampled_result_says_what_is_estimated(sampled_dsn):
     assert any("groups" in each or "mean" in each for each in notices), "what is not seen is said"
 
 
-def test_whole_number_division_around_aggregates_is_refused(dsn):
-    text = "SELECT n / 2 FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS r"
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match="divides whole numbers"):
+ANALYST = (pathlib.Path(__file__).parent / "analyst.sql").read_text().splitlines()
+KINDS = {
+    16: "boolean", 20: "bigint", 21: "smallint", 23: "int", 25: "text", 700: "real", 701: "double", 1082: "date",
+    1114: "timestamp", 1184: "timestamptz", 1186: "interval", 1700: "numeric",
+}  # fmt: skip
+"""PostgreSQL's types by their numbers."""
+
+
+@pytest.fixture(scope="module")
+def postgresql(real):
+    with psycopg.connect(real, autocommit=True) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def is_same(got, wanted):
+    numbers = [isinstance(each, int | float | decimal.Decimal) for each in (got, wanted)]
+    if all(numbers) and not isinstance(wanted, bool):
+        return math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9)
+    return got == wanted
+
+
+def are_same(rows, wanted):
+    return len(rows) == len(wanted) and all(
+        len(row) == len(other) and all(map(is_same, row, other))
+        for row, other in zip(rows, wanted, strict=True)
+    )
+
+
+def test_there_are_enough_texts():
+    assert len(set(ANALYST)) >= 90
+
+
+@pytest.mark.parametrize("place", range(len(ANALYST)))
+def test_what_an_analyst_asks_is_answered_as_by_postgresql(dsn, postgresql, place):
+    names, rows, notices = asked(dsn, ANALYST[place])
+    expected = postgresql.execute(ANALYST[place])
+    assert names == [column.name for column in expected.description]
+    assert are_same(rows, expected.fetchall())
+    assert not any("interval" in each for each in notices)
+
+
+def test_the_types_on_which_meanings_depend_are_those_of_postgresql(exact_server, postgresql):
+    relations = Client(exact_server.engine).schema().kinds()
+    known = 0
+    for text in ANALYST:
+        tree = sqlglot.parse_one(text, dialect="postgres")
+        annotate(tree, relations)
+        columns = postgresql.execute(text).description
+        for item, column in zip(tree.selects, columns, strict=True):
+            kind = kind_of(item)
+            known += kind is not None
+            # EXTRACT is a numeric, and its older form date_part a double: both have a fraction
+            both = {kind, KINDS[column.type_code]} == {"numeric", "double"} and "date_part" in text
+            assert kind is None or both or kind == KINDS[column.type_code], (text, column.name, kind)
+    assert known > 180
+
+
+@pytest.mark.parametrize("place", range(len(ANALYST)))
+def test_no_estimate_is_silent(sampled_dsn, postgresql, place):
+    """What differs from PostgreSQL's rows comes with a sentence on intervals, groups or what is not known."""
+    try:
+        _, rows, notices = asked(sampled_dsn, ANALYST[place])
+    except psycopg.errors.FeatureNotSupported as refused:
+        if "is not known" not in str(refused):  # as a MIN or MAX of a sample
+            raise
+        return
+    if are_same(rows, postgresql.execute(ANALYST[place]).fetchall()):
+        return
+    said = " ".join(notices)
+    assert any(
+        each in said for each in (" at 95%", "intervals", "interval is not carried", "groups", "not known")
+    )
+
+
+def test_the_last_days_are_those_before_the_answer(dsn, postgresql):
+    """Filters on the last days, as analysts, Metabase and Grafana write them, on rows of long ago and of today."""
+    texts = [
+        "SELECT count(*) FROM visits WHERE day < current_date - 7",
+        "SELECT count(*) FROM visits WHERE day < CURRENT_DATE - INTERVAL '7 days' AND at < now()",
+        "SELECT count(*) FROM visits WHERE at > now() - interval '7 days'",
+        "SELECT count(*) FROM visits WHERE at >= date_trunc('day', (NOW() + INTERVAL '-30 day')) AND at < date_trunc('day', NOW())",
+        "SELECT count(*) FROM visits WHERE at BETWEEN (CAST(now() AS timestamp) - interval '90000 day') AND date_trunc('month', now())",
+        "SELECT date_trunc('month', at) AS m, count(*) FROM visits WHERE at < date_trunc('year', now()) GROUP BY 1 ORDER BY 1",
+        "SELECT count(*) FROM visits WHERE CAST(at AS date) BETWEEN CAST((NOW() + INTERVAL '-30 year') AS date) AND CAST(NOW() AS date)",
+    ]  # fmt: skip
+    for text in texts:
+        _, rows, notices = asked(dsn, text)
+        assert rows == postgresql.execute(text).fetchall(), text
+        assert any("are the time of this answer" in each for each in notices)
+
+
+REFUSED = {
+    "SELECT day + n FROM (SELECT day, count(*) AS n FROM visits GROUP BY day) AS t(day, n)": "INTERVAL",
+    "SELECT a / b FROM (SELECT count(*), 3 FROM orders) AS t(a, b)": "may divide whole numbers",
+    "SELECT round(CAST(total AS double precision)) AS r, count(*) FROM orders GROUP BY 1": "rounds a double precision to even",
+    "SELECT log(count(*)) FROM orders": "LOG",
+    "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY total DESC) FROM orders": "PERCENTILE_CONT",
+    "SELECT to_char(day, 'Month') AS m, count(*) FROM visits GROUP BY 1": "to_char takes",
+    "SELECT left(region, -1) AS l, count(*) FROM orders GROUP BY 1": "number of characters",
+    "SELECT concat(region, total) AS c, count(*) FROM orders GROUP BY 1": "is neither a text",
+    "SELECT region FROM orders GROUP BY region FETCH FIRST 3 ROWS WITH TIES": "WITH TIES",
+    "SELECT DISTINCT ON (region) region, customer FROM orders": "DISTINCT ON",
+    "SELECT count(*) FROM visits WHERE at > '2024-01-01 00:00:00+02'": "has a time zone",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_may_mean_something_else_is_refused(dsn, text):
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as refused:
         asked(dsn, text)
+    diagnosis = refused.value.diag
+    assert REFUSED[text] in f"{diagnosis.message_primary} {diagnosis.message_hint}"
 
 
 def test_limit_and_tablesample_return_rows_with_weights(dsn, sampled_dsn, oracle):

@@ -6,9 +6,6 @@ import re
 import psycopg
 import pytest
 
-from tests.serve.postgres import shop
-from tests.spark.postgres_server import server as real_server
-
 STATEMENTS = pathlib.Path(__file__).parent / "statements"
 
 
@@ -21,19 +18,6 @@ def statements():
             purpose = said[1] if said else purpose
             if part.strip():
                 yield pytest.param(purpose, part, id=f"{path.stem}: {purpose}")
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """A real PostgreSQL with the shop's tables."""
-    with real_server(tmp_path_factory.mktemp("real")) as dsn:
-        with psycopg.connect(dsn, autocommit=True) as client:
-            client.execute(shop.TABLES)
-            for name, rows in (("orders", shop.orders()), ("visits", shop.visits())):
-                with client.cursor().copy(f"COPY {name} FROM STDIN") as copy:
-                    for row in rows.to_pylist():
-                        copy.write_row(tuple(row.values()))
-        yield dsn
 
 
 def asked(dsn, text):

@@ -96,11 +96,8 @@ def test_an_exact_answer_has_no_notice_of_an_interval(dsn):
 
 def test_what_may_mean_something_else_in_spark_is_refused(client):
     for text in (
-        "SELECT count(*) / 2 FROM orders",
         "SELECT count(*) FROM orders WHERE region ~ 'n'",
-        "SELECT count(*) FROM visits WHERE extract(dow FROM day) = 0",
-        "SELECT sum(CAST(total AS int)) FROM orders",
-        "SELECT count(*) FROM visits WHERE day - 1 = '2024-02-28'",
+        "SELECT count(*) FROM visits WHERE extract(epoch FROM day) = 0",
         "SELECT count(*) FROM orders WHERE substring(region, 0, 2) = 'n'",
         "SELECT region FROM orders",
         "SELECT n FROM by_region, orders",

@@ -254,29 +254,22 @@ def key_of_columns(
 # The time zone of a plan: recorded if an expression depends on it.
 
 
-def with_timezone(layout: Layout, zone: str, *, given: bool = False) -> Layout:
-    """Return the layout with its zone, None if no expression of it depends on a zone.
-
-    given: the user named the zone, so later queries may interpret times without a zone in it.
-    """
+def with_timezone(layout: Layout, zone: str) -> Layout:
+    """Return the layout with its zone, None if no expression of it and no later query can depend on a zone."""
     layouts = [layout, *(group.layout for group in layout.windows)]
     depends = any(
         depends_on_zone(text, layout.stream(stream).columns)
         for each in layouts
         for stream, text in _stream_texts(each)
     )
-    depends = depends or any(_holds_times(sample, given=given) for each in layouts for sample in each.samples)
+    depends = depends or any(_holds_times(sample) for each in layouts for sample in each.samples)
     return replace(layout, timezone=zone if depends else None)
 
 
-def _holds_times(sample: PlannedSample, *, given: bool) -> bool:
-    """Return whether a sample holds explored TIMESTAMP columns, whose days and hours later queries may read.
-
-    given: also TIMESTAMP_NTZ, which later queries may compare with timestamps or cast to them.
-    """
-    kinds = ("timestamp", "timestamp_ntz") if given else ("timestamp",)
+def _holds_times(sample: PlannedSample) -> bool:
+    """Return whether a sample holds explored times, of which later queries may read days and compare them with now."""
     return any(
-        key.columns[0].type.kind in kinds
+        key.columns[0].type.kind in ("timestamp", "timestamp_ntz")
         for elements in sample.exact
         if explores(sample, elements.stream)
         for key in elements.keys

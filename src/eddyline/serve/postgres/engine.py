@@ -15,6 +15,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
+from eddyline.answer.estimate import Estimate
 from eddyline.answer.groups.table import EXACT
 from eddyline.api.sql import notes_of
 from eddyline.api.state import State
@@ -24,6 +25,7 @@ from eddyline.serve.postgres import answers, values
 from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, Answered
 from eddyline.serve.postgres.catalog import Catalog
 from eddyline.serve.postgres.catalog_tables import UserRelation, column_types
+from eddyline.serve.postgres.kinds import Relations, kinds_of
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
 from eddyline.serve.postgres.rewriting import column_name, is_catalog, missing
 from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Settings
@@ -68,6 +70,10 @@ class Schema:
     streams: dict[str, tuple[Column, ...]]
     views: dict[str, PlannedQuery]
     names: dict[str, str] = field(default_factory=dict)
+
+    def kinds(self) -> Relations:
+        """Return the types of the columns of all streams and views."""
+        return {name: kinds_of(relation.schema) for name, relation in self.catalog.relations.items()}
 
     def parameter_columns(self) -> dict[str, int]:
         """Return the types of all columns by name, for parameters that are compared with them."""
@@ -250,37 +256,42 @@ class Client:
         """Return the answer of one SELECT over streams, or of the SQL around several."""
         if asks_for_rows(tree):
             return self._around(state, schema, tree)
-        if not is_around(tree):
-            return self._aggregated(state, schema, tree)
         try:
             return self._aggregated(state, schema, tree)
-        except (Refusal, SqlError):
-            return self._around(state, schema, tree)
+        except (Refusal, SqlError) as refused:
+            try:
+                return self._around(state, schema, tree)
+            except (Refusal, SqlError):
+                if is_around(tree):
+                    raise
+                raise refused from None  # a query with one SELECT is refused by the name of its own part
 
     def _around(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
         """Return a result of `state.sql`, with sentences about intervals of columns that are shown without them."""
+        text, shown_as = text_around(tree, schema.kinds())
         found = state.sql(
-            text_around(tree, schema.streams),
+            text,
             confidence=self.settings.confidence,
             simultaneous=self.settings.is_on(SIMULTANEOUS),
         )
         sentences, hidden = [], set[str]()
         for column in found.schema:
             about = {key.decode(): value.decode() for key, value in (column.metadata or {}).items()}
-            carried = about.get("eddyline.interval")
+            carried, label = about.get("eddyline.interval"), shown_as.get(column.name, column.name)
             if carried == "not carried":
-                sentences.append(f"{column.name}: computed from estimates, and its interval is not carried")
-            elif carried == "carried" and not self.settings.is_on(INTERVALS):
+                sentences.append(f"{label}: computed from estimates, and its interval is not carried")
+            elif "eddyline.low" in about and not self.settings.is_on(INTERVALS):
                 ends = (about["eddyline.low"], about["eddyline.high"])
                 hidden |= set(ends)
-                sentences += (
-                    [] if about.get("eddyline.exact") == "true" else _interval_of(found, column.name, ends)
-                )
+                if about.get("eddyline.exact") != "true":
+                    sentences += _interval_of(found, column.name, ends, label)
         shown = [place for place, column in enumerate(found.schema) if column.name not in hidden]
-        return Result(found.select(shown).replace_schema_metadata(None), (*sentences, *notes_of(found)))
+        table = found.select(shown).replace_schema_metadata(None)
+        table = table.rename_columns([shown_as.get(name, name) for name in table.column_names])
+        return Result(table, (*sentences, *notes_of(found)))
 
     def _aggregated(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
-        question = question_of(tree, {name: schema.streams[name] for name in schema.streams})
+        question = question_of(tree, schema.kinds())
         answered = answers.ask(state, question.text, self.settings)
         table, outputs = answers.shaped(answered, question, intervals=self.settings.is_on(INTERVALS))
         return Result(table, tuple(answers.notices(answered, table, outputs)))
@@ -383,12 +394,13 @@ class Client:
         return Result(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
 
 
-def _interval_of(found: pa.Table, name: str, ends: tuple[str, str]) -> list[str]:
+def _interval_of(found: pa.Table, name: str, ends: tuple[str, str], label: str) -> list[str]:
     """Return the interval of a value if the result is one row, else where to find the intervals."""
     if len(found) != 1:
-        return [f"{name}: SET eddyline.intervals = on shows the interval of each row"]
+        return [f"{label}: SET eddyline.intervals = on shows the interval of each row"]
     value, low, high = (found.column(each)[0].as_py() for each in (name, *ends))
-    return [f"{name}: {value} [{low} .. {high}]"]
+    confidence = float((found.schema.metadata or {})[b"eddyline.confidence"])
+    return [f"{label}: {Estimate(label, value, low, high, confidence, 'carried through')}"]
 
 
 def _notes(read: object) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from sqlglot.optimizer.qualify import qualify
 from eddyline.errors import SqlError
 from eddyline.sql.around.engine_text import engine_text
 from eddyline.sql.around.intervals import HIGH, LOW, Decisions, add_ends, follow
+from eddyline.sql.around.moments import reads_now
 from eddyline.sql.around.parts import BIGINT, DOUBLE, Part, PartColumn, Resolve, Taken, measure_types
-from eddyline.sql.around.rows import Scene, output_names, parse_statement, reads_now, resolved
+from eddyline.sql.around.rows import Scene, output_names, parse_statement, resolved
 from eddyline.sql.expressions import fragment
 from eddyline.sql.parse import parse_query, parser_reason
 from eddyline.sql.query import ENDS

@@ -6,9 +6,7 @@ only selects and filters rows of streams is merged into the query that reads it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from typing import TypeVar
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime
 
 import sqlglot
 from sqlglot import exp
@@ -17,6 +15,7 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.sql.around.moments import with_times
 from eddyline.sql.clauses import check_double_quotes, spelled_for_parser
 from eddyline.sql.expressions import fragment, unparenthesised
 from eddyline.sql.parse import MAX_LENGTH, MAX_NODES, parser_reason
@@ -25,14 +24,7 @@ from eddyline.types import Column
 
 END_OF = {"_low": "eddyline_low", "_high": "eddyline_high"}
 """The functions that represent the ends of an aggregate's interval."""
-_Query = TypeVar("_Query", bound=exp.Query)
 _OUTER = ("LEFT", "RIGHT", "FULL")
-_NOW = (exp.CurrentTimestamp, exp.CurrentDatetime, exp.Localtimestamp)
-_NAMED_NOW = {"now", "current_timestamp", "localtimestamp"}
-_NAMED_TODAY = {"current_date", "curdate"}
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600}
-_DAYS = {"day": 1, "week": 7}
-_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 @dataclass(frozen=True)
@@ -100,7 +92,7 @@ def resolved(query: exp.Query, text: str, scene: Scene) -> exp.Query:
     """Return a query with its names resolved, and its views, times and subqueries of rows replaced."""
     query = _with_views(query.copy(), scene)
     check_double_quotes(text, query, [column for columns in scene.streams.values() for column in columns])
-    query = with_times(query, scene)
+    query = with_times(query, scene.streams, scene.now, scene.timezone)
     _check_shadowed(query)
     _name_ends(query)
     schema: dict[str, object] = {
@@ -262,121 +254,6 @@ def _with_row_ctes_inlined(query: exp.Query, scene: Scene) -> exp.Query:
         if isinstance(clause, exp.With) and not clause.expressions:
             clause.pop()
     return query
-
-
-def with_times(query: _Query, scene: Scene) -> _Query:
-    """Return a query with the time of the answer for now() and current_date, and with folded sums of constants."""
-    zone = ZoneInfo(scene.timezone or "UTC")
-    kinds = {
-        column.name.lower(): column.type.kind for columns in scene.streams.values() for column in columns
-    }
-
-    def place(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.CurrentDate) or _is_named(node, _NAMED_TODAY):
-            return _date(scene.now.astimezone(zone).date())
-        if isinstance(node, _NOW) or _is_named(node, _NAMED_NOW):
-            local = isinstance(node, exp.Localtimestamp) or _meets(node, kinds, "timestamp_ntz")
-            return _timestamp(scene.now.astimezone(zone), local=local)
-        return node
-
-    made: _Query = query.transform(place).transform(_folded)  # type: ignore[assignment]
-    return made
-
-
-def reads_now(query: exp.Expr) -> bool:
-    """Return whether a query reads the time at which it is asked."""
-    return any(
-        isinstance(node, (exp.CurrentDate, *_NOW)) or _is_named(node, _NAMED_NOW | _NAMED_TODAY)
-        for node in query.walk()
-    )
-
-
-def _is_named(node: exp.Expr, names: set[str]) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.lower() in names and not node.expressions
-
-
-def _meets(node: exp.Expr, kinds: Mapping[str, str], kind: str) -> bool:
-    """Return whether a value is compared with a column of this kind."""
-    around = node.find_ancestor(exp.Predicate)
-    columns = list(around.find_all(exp.Column)) if around is not None else []
-    return bool(columns) and all(kinds.get(column.name.lower()) == kind for column in columns)
-
-
-def _date(day: date) -> exp.Expr:
-    return exp.cast(exp.Literal.string(day.isoformat()), "DATE", dialect="spark")
-
-
-def _timestamp(moment: datetime, *, local: bool) -> exp.Expr:
-    written = moment.replace(tzinfo=None).isoformat(" ")
-    return exp.cast(exp.Literal.string(written), "TIMESTAMP_NTZ" if local else "TIMESTAMP", dialect="spark")
-
-
-def _folded(node: exp.Expr) -> exp.Expr:
-    """Return a date or time literal plus or minus an interval as one literal."""
-    if isinstance(node, exp.TsOrDsAdd | exp.DateAdd | exp.DateSub):
-        interval, unit = _whole_number(node.expression), (node.text("unit") or "day").lower()
-        sign = -1 if isinstance(node, exp.DateSub) else 1
-    elif isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
-        written = node.expression
-        interval, unit = _whole_number(written.this), written.text("unit").lower().rstrip("s")
-        sign = -1 if isinstance(node, exp.Sub) else 1
-    else:
-        return node
-    start = unparenthesised(node.this)
-    while isinstance(start, exp.TsOrDsToDate):
-        start = unparenthesised(start.this)
-    if interval is None or not isinstance(start, exp.Cast) or not isinstance(start.this, exp.Literal):
-        return node
-    return _moved(start, sign * interval, unit) or node
-
-
-def _whole_number(node: exp.Expr | None) -> int | None:
-    """Return a whole number as it is written, also a negative one or a product of two."""
-    node = unparenthesised(node) if node is not None else None
-    if isinstance(node, exp.Neg):
-        inner = _whole_number(node.this)
-        return None if inner is None else -inner
-    if isinstance(node, exp.Mul):
-        left, right = _whole_number(node.left), _whole_number(node.right)
-        return None if left is None or right is None else left * right
-    try:
-        return int(node.name) if isinstance(node, exp.Literal) else None
-    except ValueError:
-        return None
-
-
-def _moved(start: exp.Cast, number: int, unit: str) -> exp.Expr | None:
-    """Return a literal moved by a number of units; None where its kind is not folded."""
-    kind = start.to.this
-    try:
-        if kind == exp.DataType.Type.DATE:
-            day = date.fromisoformat(start.this.name)
-            if unit in _DAYS:
-                return _date(day + timedelta(days=number * _DAYS[unit]))
-            return _date(_months_later(day, number * _MONTHS[unit])) if unit in _MONTHS else None
-        written = datetime.fromisoformat(start.this.name)
-    except (ValueError, OverflowError):
-        return None
-    if written.tzinfo is not None:
-        return None
-    if unit in _SECONDS and kind == exp.DataType.Type.TIMESTAMPNTZ:
-        moved = written + timedelta(seconds=number * _SECONDS[unit])
-    elif unit in _DAYS:
-        moved = written + timedelta(days=number * _DAYS[unit])
-    elif unit in _MONTHS:
-        moved = datetime.combine(_months_later(written.date(), number * _MONTHS[unit]), written.time())
-    else:
-        return None
-    made = start.copy()
-    made.set("this", exp.Literal.string(moved.isoformat(" ")))
-    return made
-
-
-def _months_later(day: date, months: int) -> date:
-    """Return the same day some months later, or the last day of that month, as Spark does."""
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    following = date(year + month // 11, (month + 1) % 12 + 1, 1)
-    return date(year, month + 1, min(day.day, (following - timedelta(days=1)).day))
 
 
 def shown(node: exp.Expr) -> str:

@@ -1,0 +1,378 @@
+"""What each part of a PostgreSQL query becomes in Spark's SQL, or a refusal where its meaning there is not certain.
+
+Parts on the list `_SAME` mean the same in both. Parts with a rule are rewritten, or refused for some arguments. The
+types of arguments are those of `kinds`.
+"""
+
+import re
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from eddyline.serve.postgres.kinds import (
+    FLOATS,
+    FRACTIONS,
+    MOMENTS,
+    WHOLE,
+    kind_of,
+    with_kind,
+)
+from eddyline.serve.postgres.refusals import Refusal, not_supported
+
+_SAME = (
+    exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Identifier, exp.Column, exp.Alias, exp.Join, exp.Where,
+    exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
+    exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like, exp.Is, exp.Null, exp.Boolean, exp.Literal,
+    exp.Tuple, exp.Star, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop,
+    exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept,
+    exp.RegrR2, exp.Distinct, exp.Filter, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
+    exp.Mul, exp.Neg, exp.Mod, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Lower,
+    exp.Upper, exp.Length, exp.Replace, exp.Reverse, exp.StartsWith, exp.ConcatWs, exp.StrPosition, exp.Interval,
+    exp.Exists, exp.Subquery, exp.Union, exp.Intersect, exp.Except, exp.Var, exp.DataType, exp.DataTypeParam,
+    exp.NullSafeEQ, exp.NullSafeNEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.PercentileCont, exp.PercentileDisc,
+    exp.With, exp.CTE, exp.Window, exp.WindowSpec, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
+    exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.TableSample,
+    exp.Offset,
+)  # fmt: skip
+"""What has the same meaning in PostgreSQL and Spark."""
+_FIELDS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"))
+_DAYS_OF_WEEK = {"DOW": ("DAYOFWEEK", -1), "ISODOW": ("WEEKDAY", 1)}
+"""Spark's function for a field, and what is added: days of the week count from 0, 1 or Monday."""
+_UNITS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"))
+_FORMATS = {
+    "%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%I": "hh", "%M": "mm", "%S": "ss", "Mon": "MMM",
+    "%uy": "EEE",
+}  # fmt: skip
+"""Formats of to_char, as the parser has them (it reads Dy as %uy), in Spark's letters."""
+_FORMAT = re.compile(r"(%uy|%[a-zA-Z]|Mon)|([^A-Za-z%'\"]+)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ZONED = re.compile(r"\d:\d\d.*(Z|[+-]\d{2}(:?\d{2})?)$")
+_SPAN = re.compile(r"\s*([+-]?\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
+_SPARK = {"date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP"}
+_JOINED = ("text", "date", *WHOLE)
+"""Kinds whose text is the same in both."""
+
+
+def spark_form(tree: exp.Expr) -> exp.Expr:
+    """Return an annotated query in Spark's form, or raise Refusal with the part whose meaning is not certain."""
+    for node in reversed(list(tree.walk())):  # inner parts come first
+        rule = _RULES.get(type(node))
+        if rule is None and not isinstance(node, _SAME) and not _is_own(node):
+            raise not_supported(
+                f"{shown(node)} over streams is not supported",
+                "Planned queries are views, and take any SQL: SELECT ... FROM the view.",
+            )
+        made = rule(node) if rule is not None else node
+        if made is not node:
+            with_kind(made, kind_of(node))
+            if node is tree:
+                tree = made
+            else:
+                node.replace(made)
+    _type_moments(tree)
+    return tree
+
+
+def own_function(node: exp.Expr) -> bool:
+    """Return whether a call is one of our functions: eddyline.low(n), eddyline.high(n)."""
+    inner = node.expression
+    return (
+        isinstance(node.this, exp.Identifier)
+        and node.this.name.lower() == "eddyline"
+        and isinstance(inner, exp.Anonymous)
+        and inner.name.lower() in ("low", "high")
+        and len(inner.expressions) == 1
+    )
+
+
+def shown(node: exp.Expr) -> str:
+    """Return a part of a query in messages."""
+    text = node.sql(dialect="postgres")
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _is_own(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Dot):
+        return own_function(node)
+    return isinstance(node, exp.Anonymous) and isinstance(node.parent, exp.Dot) and own_function(node.parent)
+
+
+def _refused(node: exp.Expr, hint: str) -> Refusal:
+    return not_supported(f"{shown(node)} over streams is not supported", hint)
+
+
+def _copy(node: exp.Expr) -> exp.Expr:
+    made: exp.Expr = node.copy()
+    return made
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
+
+
+def _cast(node: exp.Expr, kind: str) -> exp.Expr:
+    return exp.Cast(this=node.copy(), to=exp.DataType.build(kind, dialect="spark"))
+
+
+def _whole_number(node: exp.Expr | None) -> int | None:
+    """Return the value of a literal that is a whole number from 0 on."""
+    is_whole = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    return int(node.name) if is_whole and node is not None else None
+
+
+def _text_of(node: exp.Expr | None) -> str | None:
+    return node.name if isinstance(node, exp.Literal) and node.is_string else None
+
+
+# Numbers.
+
+
+def _divided(node: exp.Expr) -> exp.Expr:
+    kinds = {kind_of(node.this), kind_of(node.expression)}
+    if kinds & set(FRACTIONS):
+        return node
+    if kinds <= set(WHOLE):
+        return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
+    hint = "PostgreSQL divides whole numbers without a remainder. Write CAST(a AS double precision) / b."
+    raise not_supported(f"{shown(node)} may divide whole numbers", hint)
+
+
+def _rounded(node: exp.Expr) -> exp.Expr:
+    if kind_of(node.this) not in ("numeric", *WHOLE):
+        hint = "PostgreSQL rounds a double precision to even. Write round(CAST(x AS numeric), n)."
+        raise _refused(node, hint)
+    return node
+
+
+def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - a case for each type
+    given, wanted, inner = kind_of(node.this), kind_of(node), node.this
+    if isinstance(inner, exp.Null) or (
+        given is not None and given == wanted and not node.args["to"].expressions
+    ):
+        return _copy(inner)
+    if isinstance(inner, exp.Literal) and (made := _literal(node, wanted)) is not None:
+        return made
+    scaled = bool(node.args["to"].expressions)
+    if wanted == "numeric" and given in (*WHOLE, *FRACTIONS):
+        if not scaled:  # it has no bounds in PostgreSQL, and ten digits in Spark
+            return _copy(inner)
+        if given not in FLOATS:
+            return node
+    if wanted == "double" and given in (*WHOLE, *FRACTIONS):
+        aggregate = inner.this if isinstance(inner, exp.Paren) else inner
+        of_whole = isinstance(aggregate, exp.AggFunc | exp.Filter)
+        return _copy(inner) if of_whole or given in FLOATS else node  # Spark's division has a fraction anyway
+    if wanted in WHOLE and given in (*WHOLE, "boolean"):
+        return node
+    if wanted in WHOLE and given == "numeric":
+        return exp.Cast(this=exp.Round(this=inner.copy()), to=node.args["to"].copy())
+    if wanted == "text" and given in (*_JOINED, "boolean"):
+        return node if given != "text" else _copy(inner)
+    if wanted in _SPARK and given in MOMENTS:
+        return _cast(inner, _SPARK[str(wanted)])
+    raise _refused(
+        node, "PostgreSQL and Spark may convert the value differently. Compare the column as it is."
+    )
+
+
+def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
+    """Return a constant that is cast: the constant itself where the cast does not change it."""
+    text, to = node.this.name, node.args["to"]
+    if not node.this.is_string:
+        kinds = (*WHOLE, *FRACTIONS) if text.isdigit() else FRACTIONS
+        return _copy(node.this) if wanted in kinds and not to.expressions else None
+    if wanted == "text" and not to.expressions:
+        return _copy(node.this)
+    if wanted in _SPARK:
+        others = [each for each in node.parent.iter_expressions() if each is not node] if node.parent else []
+        if isinstance(node.parent, exp.Predicate) and any(kind_of(each) in MOMENTS for each in others):
+            return _copy(node.this)  # it gets the type of the other operand
+        if wanted == "timestamp" and _ZONED.search(text):
+            raise not_supported(f"{shown(node)} has a time zone, and its type has none")
+        return _cast(node.this, _SPARK[wanted])
+    if wanted == "interval" and (found := _SPAN.fullmatch(text)):
+        return exp.Interval(this=exp.Literal.string(found[1]), unit=exp.var(found[2].upper()))
+    return None
+
+
+# Text.
+
+
+def _part_of_text(node: exp.Expr) -> exp.Expr:
+    start, length = node.args.get("start"), node.args.get("length")
+    begin = _whole_number(start)
+    if not begin or (length is not None and _whole_number(length) is None):
+        raise _refused(node, "Write out the positions, from 1 on.")
+    return node
+
+
+def _side(node: exp.Expr) -> exp.Expr:
+    if _whole_number(node.expression) is None:
+        raise _refused(node, "Write out the number of characters, from 0 on.")
+    return node
+
+
+def _padded(node: exp.Expr) -> exp.Expr:
+    fill = node.args.get("fill_pattern")
+    if _whole_number(node.expression) is None or (fill is not None and not _text_of(fill)):
+        raise _refused(node, "Write out the length and the characters to fill with.")
+    return node
+
+
+def _repeated(node: exp.Expr) -> exp.Expr:
+    if _whole_number(node.args["times"]) is None:
+        raise _refused(node, "Write out how often.")
+    return node
+
+
+def _joined(node: exp.Expr) -> exp.Expr:
+    """Return CONCAT, which skips NULL in PostgreSQL alone."""
+    parts = []
+    for each in node.expressions:
+        kind = "text" if _text_of(each) is not None else kind_of(each)
+        if kind not in _JOINED:
+            raise _refused(node, f"{shown(each)} is neither a text, a whole number nor a date.")
+        text = each.copy() if kind == "text" else _cast(each, "STRING")
+        is_open = _text_of(each) is None
+        parts.append(exp.Coalesce(this=text, expressions=[exp.Literal.string("")]) if is_open else text)
+    return exp.Concat(expressions=parts, safe=False, coalesce=False)
+
+
+def _two_texts(node: exp.Expr) -> exp.Expr:
+    for each in (node.this, node.expression):
+        if kind_of(each) not in (*_JOINED, None):
+            raise _refused(node, f"{shown(each)} is neither a text, a whole number nor a date.")
+    return node
+
+
+def _like_in_any_case(node: exp.Expr) -> exp.Expr:
+    pattern = _text_of(node.expression)
+    if pattern is None or not pattern.isascii():
+        raise _refused(node, "Write lower(x) LIKE pattern.")
+    return exp.Like(this=exp.Lower(this=node.this.copy()), expression=exp.Literal.string(pattern.lower()))
+
+
+def _trimmed(node: exp.Expr) -> exp.Expr:
+    if node.expression is not None and _text_of(node.expression) is None:
+        raise _refused(node, "Write out the characters to trim.")
+    return node
+
+
+# Times.
+
+
+def _sum_of_moments(node: exp.Expr) -> exp.Expr:
+    """Return a sum or difference; days and intervals are added to dates in other words."""
+    left, right, minus = kind_of(node.this), kind_of(node.expression), isinstance(node, exp.Sub)
+    if not {left, right} & {*MOMENTS, "interval"}:
+        return node
+    if left == "date" and right in WHOLE:
+        return _call("DATE_SUB" if minus else "DATE_ADD", node.this, node.expression)
+    if minus and left == right == "date":
+        return _call("DATEDIFF", node.this, node.expression)
+    if minus and left == right and left in MOMENTS:
+        return node
+    if left in MOMENTS and isinstance(node.expression, exp.Interval):
+        made = _with_interval(node)
+        compared = isinstance(node.parent, exp.Predicate)
+        return made if left != "date" or compared else _cast(exp.Paren(this=made), "TIMESTAMP_NTZ")
+    raise _refused(node, "Add or subtract an INTERVAL.")
+
+
+def _with_interval(node: exp.Expr) -> exp.Expr:
+    """Return a time plus an interval, whose number is not negative."""
+    span, number = node.expression, str(node.expression.name)
+    if not number.startswith("-"):
+        return node.copy()
+    positive = exp.Interval(this=exp.Literal.string(number[1:]), unit=span.args["unit"].copy())
+    kind: type[exp.Expr] = exp.Add if isinstance(node, exp.Sub) else exp.Sub
+    return kind(this=node.this.copy(), expression=positive)
+
+
+def _truncated(node: exp.Expr) -> exp.Expr:
+    if str(node.text("unit")).upper() not in _UNITS:
+        raise _refused(node, f"Truncate to one of {', '.join(sorted(_UNITS))}.")
+    return _cast(node, "TIMESTAMP_NTZ") if kind_of(node) == "timestamp" else node
+
+
+def _extracted(node: exp.Expr) -> exp.Expr:
+    field = str(node.this.name).upper()
+    if field in _FIELDS:
+        return node
+    if field in _DAYS_OF_WEEK and kind_of(node.expression) in MOMENTS:
+        name, more = _DAYS_OF_WEEK[field]
+        kind: type[exp.Expr] = exp.Add if more > 0 else exp.Sub
+        call = _call(name, node.expression)
+        return exp.Paren(this=kind(this=call, expression=exp.Literal.number(1)))
+    raise _refused(node, f"Extract one of {', '.join(sorted((*_FIELDS, *_DAYS_OF_WEEK)))}.")
+
+
+def _formatted(node: exp.Expr) -> exp.Expr:
+    given = _text_of(node.args["format"]) or ""
+    parts = _FORMAT.findall(given)
+    known = all(not letters or letters in _FORMATS for letters, _ in parts)
+    if kind_of(node.this) not in MOMENTS or not known or "".join(map("".join, parts)) != given:
+        hint = "to_char takes a date or a time, and YYYY, YY, MM, Mon, DD, Dy, HH24, HH12, MI and SS."
+        raise _refused(node, hint)
+    text = "".join(_FORMATS[letters] if letters else other for letters, other in parts)
+    return _call("DATE_FORMAT", node.this, exp.Literal.string(text))
+
+
+def _quantile(node: exp.Expr) -> exp.Expr:
+    """Return PERCENTILE_CONT or PERCENTILE_DISC in a form of which the generator makes no other percentile."""
+    function, order = node.this, node.expression.expressions
+    share = function.this
+    if (
+        not isinstance(function, exp.PercentileCont | exp.PercentileDisc)
+        or not isinstance(share, exp.Literal)
+        or len(order) != 1
+        or order[0].args.get("desc")
+    ):
+        raise _refused(node, "Write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x).")
+    kind = exp.Quantile if isinstance(function, exp.PercentileCont) else exp.ApproxQuantile
+    return kind(this=order[0].this.copy(), quantile=share.copy())
+
+
+# What is compared with dates and times.
+
+
+def _type_moments(tree: exp.Expr) -> None:
+    """Give strings that are compared with dates and times the type of the other operand."""
+    for literal in list(tree.find_all(exp.Literal)):
+        parent = literal.parent
+        if not literal.is_string or not isinstance(parent, exp.Predicate) or isinstance(parent, exp.Like):
+            continue
+        kinds = {kind_of(each) for each in parent.iter_expressions() if each != literal}
+        kind = next((kind for kind in MOMENTS if kind in kinds), None)
+        if kind is None:
+            continue
+        if kind == "date" and not _DATE.fullmatch(literal.name):
+            raise not_supported(f"{shown(literal)} is not a date", "Write it as '2024-02-29'.")
+        if kind == "timestamp" and _ZONED.search(literal.name):
+            raise not_supported(
+                f"{shown(literal)} has a time zone, and the column it is compared with has none"
+            )
+        literal.replace(_cast(literal, _SPARK[kind]))
+
+
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+    exp.Div: _divided,
+    exp.Round: _rounded,
+    exp.Cast: _converted,
+    exp.Substring: _part_of_text,
+    exp.Left: _side,
+    exp.Right: _side,
+    exp.Pad: _padded,
+    exp.Repeat: _repeated,
+    exp.Concat: _joined,
+    exp.DPipe: _two_texts,
+    exp.ILike: _like_in_any_case,
+    exp.Trim: _trimmed,
+    exp.Add: _sum_of_moments,
+    exp.Sub: _sum_of_moments,
+    exp.TimestampTrunc: _truncated,
+    exp.DateTrunc: _truncated,
+    exp.Extract: _extracted,
+    exp.TimeToStr: _formatted,
+    exp.WithinGroup: _quantile,
+}
