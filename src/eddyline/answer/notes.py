@@ -49,8 +49,14 @@ _SNAPSHOT = (
     "Answers match no state that its table ever had: take the rows that the table held at the start as inserts "
     "first."
 )
-GROUPS_NOT_SEEN = "groups that were not seen are not in the table, even if HAVING and LIMIT would show them: `rest` bounds them."
-DIVIDED_BY_ZERO = "a divisor is 0: the value is NULL here, and Spark raises an error; write NULLIF(divisor, 0) if you want NULL."
+GROUPS_NOT_SEEN = (
+    "groups that were not seen are not in the table, even if HAVING and LIMIT would show them: `rest` "
+    "bounds them."
+)
+DIVIDED_BY_ZERO = (
+    "a divisor is 0: the value is NULL here, and Spark raises an error; write NULLIF(divisor, 0) if "
+    "you want NULL."
+)
 NULL_GROUP_LEFT_OUT = "the NULL group is not shown, because not all its rows fit in memory: `rest` has it."
 NULL_GROUP_SAMPLED = "the NULL group is estimated from a sample of its rows: not all of them fit in memory."
 UNSEEN_DETAIL = "nothing is known about this aggregate over groups that were not seen."
