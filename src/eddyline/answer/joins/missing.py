@@ -66,6 +66,36 @@ def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> 
     return gaps
 
 
+def views_of(gaps: Sequence[RelationGap | None], probabilities: FloatArray) -> list[list[RelationGap]]:
+    """Return for each relation its gap, and what is left of it beyond the gaps of the others; empty without a gap.
+
+    Relations of a link are seen through the same followed values. If these happen to hold too much of one relation,
+    they hold too much of the others as well: a relation that is then not overestimated has rows of other values.
+    """
+    views = [[] if gap is None else [gap] for gap in gaps]
+    known = [own[0] for own in views if own and own[0].variance(probabilities) > 0.0]
+    if len(known) < 2:
+        return views
+    z, shorts = np.stack([gap.added for gap in known]), np.array([gap.short for gap in known])
+    gram = _gram(z, z * (1.0 - probabilities))
+    for place, gap in enumerate(known):
+        others = np.arange(len(known)) != place
+        slopes = np.linalg.pinv(gram[np.ix_(others, others)], hermitian=True) @ gram[others, place]
+        beyond = RelationGap(
+            gap.short - float(slopes @ shorts[others]), gap.added - mixed(slopes, z[others]), gap.exact
+        )
+        next(own for own in views if own and own[0] is gap).append(beyond)
+    return views
+
+
+def _gram(z: FloatArray, weighted: FloatArray) -> FloatArray:
+    """Return the covariance of gaps, with a ridge for few values; weighted: z by the chance that a value is missed."""
+    gram = times(weighted, z)
+    squares = [((each * own) ** 2).sum() for each, own in zip(z, weighted, strict=True)]
+    gram[np.diag_indices_from(gram)] *= 1.0 + 1.0 / (np.diag(gram) ** 2 / np.array(squares))
+    return gram
+
+
 @dataclass(frozen=True)
 class Calibrated:
     """What is to be added to an estimate, and what each value adds to it beyond what the totals explain.
@@ -95,10 +125,7 @@ def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[Relat
         return Calibrated(0.0, added, above, below)
     z = np.stack([gap.added for gap in used])
     weighted = z * chance
-    gram = times(weighted, z)
-    squares = [((each * own) ** 2).sum() for each, own in zip(z, weighted, strict=True)]
-    gram[np.diag_indices_from(gram)] *= 1.0 + 1.0 / (np.diag(gram) ** 2 / np.array(squares))
-    inverse = np.linalg.pinv(gram, hermitian=True)
+    inverse = np.linalg.pinv(_gram(z, weighted), hermitian=True)
     slopes, shorts = inverse @ times(weighted, added), inverse @ np.array([gap.short for gap in used])
     del weighted
     weights, residuals = np.empty(len(added)), np.empty(len(added))
@@ -167,13 +194,15 @@ def missing_of(
     """
     most, gone = 0.0, most_gone(quantity)
     low, high = (-gone if quantity.signs[0] else 0.0), (gone if quantity.signs[1] else 0.0)
-    rates, counted = quantity.values.probabilities, gaps if rows is None else rows
+    rates = quantity.values.probabilities
+    views = views_of(gaps, rates)
+    counted = views if rows is None or rows is gaps else views_of(rows, rates)
     for variable in range(len(quantity.messages.factors)):
         members = quantity.messages.members(variable)
-        short = {k: _short(quantity, k, variable, gaps[k], counted[k], of_rows=of_rows) for k in members}
+        short = {k: _short(quantity, k, variable, views[k], counted[k], of_rows=of_rows) for k in members}
         for relation in members:
-            gap = counted[relation]
-            certainty = 0.0 if gap is None or gap.short <= 0.0 else certainty_of(gap.surprise(rates))
+            surprises = [each.surprise(rates) for each in counted[relation] if each.short > 0.0]
+            certainty = certainty_of(max(surprises, default=0.0))
             if certainty == 0.0:
                 continue
             most = max(most, certainty)
@@ -222,20 +251,26 @@ def _short(
     quantity: SampledQuantity,
     relation: int,
     variable: int,
-    gap: RelationGap | None,
-    rows: RelationGap | None,
+    views: Sequence[RelationGap],
+    rows: Sequence[RelationGap],
     *,
     of_rows: bool,
 ) -> tuple[float, float]:
     """Return the range by which a relation may fall short, as what it sends to a link.
 
-    rows: the gap of its rows. of_rows: the other gap is also a gap of rows, whatever the quantity weighs.
+    views: its gap, and what is left beyond the others' gaps. rows: the same of its rows. of_rows: the other gaps are
+    also of rows, whatever the quantity weighs.
     """
-    if gap is None or rows is None or rows.short <= 0.0:
+    if not views or all(each.short <= 0.0 for each in rows):
         return 0.0, 0.0
-    error = _ERRORS * sqrt(gap.variance(quantity.values.probabilities)) * abs(gap.exact)
+    gap, rates = views[0], quantity.values.probabilities
+    ends = [
+        each.short * each.exact + side * sqrt(each.variance(rates)) * abs(each.exact)
+        for each in views
+        for side in (-_ERRORS, _ERRORS)
+    ]
+    low, high = min(ends), max(ends)
     sent = np.abs(quantity.messages.own(relation, variable) * quantity.messages.factors[variable])
-    low, high = gap.short * gap.exact - error, gap.short * gap.exact + error
     signs = quantity.relation_signs(relation)
     if of_rows:  # only the number of missing rows is known: they get the average weight, of either sign
         scale = float(sent.sum()) / (abs(gap.exact * (1.0 - gap.short)) or 1.0)
