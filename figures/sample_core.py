@@ -98,8 +98,9 @@ def tables_of(arrival: str, rng: np.random.Generator) -> dict[str, pa.Table]:
 def fed(state: el.State, tables: dict[str, pa.Table], arrival: str, rng: np.random.Generator) -> None:
     """Feed all rows in twelve batches; s before r, unless both are sorted or grow together."""
     together = ("r", "s") if arrival.endswith(("heavy", "light", "growing")) else ("r",)
-    for name in SCHEMAS.keys() - set(together):
-        state.update(name, tables[name])
+    for name in SCHEMAS:
+        if name not in together:
+            state.update(name, tables[name])
     for batch in range(12):
         for name in together:
             size = len(tables[name]) // 12
