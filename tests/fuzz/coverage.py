@@ -139,21 +139,32 @@ def page(cells, command, cases, faults, least=10):
         "bound of that share. Intervals of one state fail together, so the bounds count states. A cell is *short* if its",
         f"upper bound is below {LEAST:.0%}. Answers that are exact, not known or unbounded are not counted.",
     ]
+    if wrong:
+        lines += [
+            "",
+            "## Short cells",
+            "",
+            '"any" is all of them together.',
+            "",
+            *_table_of_cells(every, wrong),
+        ]
     for title, place in (("function", 0), ("form", 1)):
         lines += ["", f"## By {title} and arrival", "", *_cross_table(every, title, place, least)]
     full = sorted(k for k, cell in every.items() if "any" not in k and len(cell.shares) >= least)
-    lines += ["", f"## Cells of {least} states and more", ""]
-    lines += [
-        "| function | form | arrival | states | held | missed | coverage | bounds |",
-        "|" + " --- |" * 8,
-    ]
-    for kind in full:
+    lines += ["", f"## Cells of {least} states and more", "", *_table_of_cells(every, full)]
+    return "\n".join(lines) + "\n"
+
+
+def _table_of_cells(every, kinds):
+    """Some cells as lines of a Markdown table."""
+    yield "| function | form | arrival | states | held | missed | coverage | bounds |"
+    yield "|" + " --- |" * 8
+    for kind in kinds:
         cell = every[kind]
         numbers = (
             f"{len(cell.shares)} | {cell.total('held')} | {cell.total('missed')} | {_share(cell, ' | ')}"
         )
-        lines.append(f"| {' | '.join(kind)} | {numbers} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {' | '.join(kind)} | {numbers} |"
 
 
 def _cross_table(every, title, place, least):
