@@ -250,3 +250,19 @@ def test_a_distinct_count_without_a_followed_row_allows_for_all_rows(seed):
     found = state.answer("n")
     assert (found.value, found.exact) == (0, False)
     assert found.high >= 2_000_000  # about 2,250,000 pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_of_which_no_row_is_followed_is_missing_as_a_whole(seed):
+    """The only key of s does not fit: nothing showed how much a row of s sends, so nothing seemed to be missing."""
+    rng = np.random.default_rng(seed)
+    keys = np.concatenate([np.ones(3000, dtype=np.int64), rng.integers(2, 3000, 3000)])
+    workload = el.Workload(budget="12 KB", seed=seed).stream("r", "k BIGINT, x BIGINT")
+    workload.stream("s", "k BIGINT, y BIGINT").query("n", PLAIN).explore("r", "x").explore("s", "y")
+    state = workload.plan().empty()
+    state.update("r", {"k": keys, "x": rng.permutation(6000)})
+    state.update("s", {"k": np.ones(3000, dtype=np.int64), "y": rng.permutation(3000)})
+    for asked, truth in ((PLAIN, 9_000_000), (f"{PLAIN} WHERE r.x >= 0", 9_000_000)):
+        found = state.answer(asked)
+        assert not found.exact
+        assert found.low <= truth <= found.high, f"{found}"

@@ -273,15 +273,20 @@ def _short(
     sent = np.abs(quantity.messages.own(relation, variable) * quantity.messages.factors[variable])
     signs = quantity.relation_signs(relation)
     if of_rows:  # only the number of missing rows is known: they get the average weight, of either sign
-        scale = float(sent.sum()) / (abs(gap.exact * (1.0 - gap.short)) or 1.0)
+        scale = _per_row(sent, abs(gap.exact * (1.0 - gap.short)))
         most = min(high, abs(gap.exact))
         return scale * signs[0] * most, scale * signs[1] * most
     if signs == (0.0, 1.0):
         low, high = max(low, 0.0), min(high, gap.exact)
     elif signs == (-1.0, 0.0):
         low, high = max(low, gap.exact), min(high, 0.0)
-    scale = float(sent.sum()) / (quantity.relation_size(relation) or 1.0)
+    scale = _per_row(sent, quantity.relation_size(relation))
     return scale * low, scale * high
+
+
+def _per_row(sent: FloatArray, size: float) -> float:
+    """Return how much a relation sends to a link for each unit that it holds; 1 where no row of it is followed."""
+    return float(sent.sum()) / size if size > 0.0 else 1.0
 
 
 def _partners_at(

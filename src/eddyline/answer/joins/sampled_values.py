@@ -188,7 +188,12 @@ class SampledQuantity:
         return self._relation(relation).size
 
     def relation_signs(self, relation: int) -> tuple[float, float]:
-        """Return (-1 where some row of a relation weighs less than 0, 1 where some weighs more), else 0 each."""
+        """Return (-1 where some row of a relation weighs less than 0, 1 where some weighs more), else 0 each.
+
+        Where no row is followed, those are the signs that rows may have.
+        """
+        if self._relation(relation).size == 0.0:
+            return (0.0 if self.quantity.nodes[relation].exact.measure == COUNT else -1.0), 1.0
         return self._relation(relation).signs
 
     def held_totals(self, variable: int) -> dict[int, float]:
