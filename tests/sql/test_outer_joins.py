@@ -133,7 +133,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM a WHERE k NOT IN (SELECT k FROM b WHERE b.j = a.j)": "the same where none of them is NULL",
     "SELECT COUNT(*) FROM a WHERE k NOT IN (SELECT b.k FROM b JOIN c ON b.j = c.j)": "the same where none of them is NULL",
     "SELECT COUNT(*) FROM a WHERE (k, j) IN (SELECT k FROM b)": "compares 2 columns with 1",
-    "SELECT COUNT(*) FROM (SELECT DISTINCT a.x FROM a LEFT JOIN b ON a.k = b.k)": "distinct counts are supported over inner joins",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a.x FROM a LEFT JOIN b ON a.k = b.k)": "an inner join or a semi-join of two streams",
     "SELECT COUNT(*) FROM (SELECT x FROM a WHERE k IN (SELECT k FROM b) UNION SELECT y FROM b)": "reads one stream",
 }
 
@@ -152,7 +152,8 @@ HIDDEN = {
     "SELECT COUNT(*) FROM a LEFT ANTI JOIN b ON a.k = b.k WHERE b.y > 1": "only its ON can see",
     "SELECT b.h, COUNT(*) AS n FROM a LEFT SEMI JOIN b ON a.k = b.k GROUP BY b.h": "only its ON can see",
     "SELECT SUM(b.y) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)": "cannot see",
-    "SELECT SUM(y) FROM a WHERE k IN (SELECT k FROM b)": "there is no column 'y'",
+    "SELECT SUM(y) FROM a WHERE k IN (SELECT k FROM b)": "'y' is a column of 'b', a relation of a subquery",
+    "SELECT SUM(w) FROM a WHERE k IN (SELECT k FROM b)": "there is no column 'w'",
     "SELECT SUM(b.y) FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL": "NULL in every row",
     "SELECT SUM(c.z) FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN c ON b.j = c.j WHERE b.k IS NULL": "NULL in every row",
     "SELECT COUNT(*) FROM a WHERE EXISTS (SELECT 1 FROM b, c WHERE b.k = a.k AND j = 1)": "ambiguous",

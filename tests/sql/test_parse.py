@@ -93,9 +93,9 @@ REFUSED = {
     JOIN + " WHERE o.status LIKE l.status": "without Spark",
     JOIN + " WHERE o.o_date < CAST(l.status AS TIMESTAMP)": "time zone",
     "SELECT COUNT(*) FROM (SELECT DISTINCT o.status FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey AND "
-    "o_custkey < l_qty)": "only as COUNT(DISTINCT ...)",
+    "o_custkey < l_qty)": "only with COUNT(DISTINCT ...)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT o.status FROM orders o JOIN lineitem l ON o_orderkey = l_orderkey JOIN "
-    "orders p ON p.o_orderkey = o.o_orderkey)": "3 relations",
+    "orders p ON p.o_orderkey = o.o_orderkey)": "of two streams",
     "SELECT COUNT(*) FROM orders HAVING COUNT(*) > 1": "HAVING",
     "SELECT COUNT(*) FROM orders ORDER BY 1": "ORDER BY",
     "SELECT COUNT(*) FROM orders LIMIT 1": "LIMIT",

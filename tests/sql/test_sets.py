@@ -82,10 +82,26 @@ REFUSED = {
     "SELECT COUNT(*) FROM (VALUES (1))": "VALUES",
     "SELECT COUNT(DISTINCT f) FROM r": "DOUBLE",
     "SELECT COUNT(DISTINCT a + y) FROM r JOIN s USING (b)": "one relation",
-    "SELECT COUNT(DISTINCT a) FROM r WHERE b IN (SELECT b FROM s) AND b2 IN (SELECT b2 FROM s)": "one semi-join",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a FROM r WHERE b IN (SELECT b FROM s) AND b2 IN (SELECT b2 FROM s))": "of two",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a FROM r WHERE b NOT IN (SELECT b FROM s))": "of two",
     "SELECT COUNT(DISTINCT a) FROM r WHERE b IN (SELECT MAX(b) FROM s)": "MAX",
     "SELECT COUNT(DISTINCT a) FROM r WHERE EXISTS (SELECT 1 FROM s)": "cross product",
 }
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b IN (SELECT b FROM s) AND b2 IN (SELECT b2 FROM s)",
+        "b IN (SELECT s.b FROM s JOIN s t ON s.y = t.y)",
+        "NOT EXISTS (SELECT 1 FROM s WHERE s.b = r.b)",
+        "b IN (SELECT b FROM s) AND x > 1 AND b2 NOT IN (SELECT b2 FROM s)",
+    ],
+)
+def test_a_distinct_count_over_any_other_join_is_one_of_the_single_values_of_a_group(condition):
+    query = read(f"SELECT COUNT(DISTINCT a) FROM r WHERE {condition}")
+    assert [detail.function for detail in query.details] == ["distinct"]
+    assert query.links
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -99,7 +115,7 @@ WRONG = {
     "SELECT COUNT(*) FROM (SELECT a FROM r UNION SELECT c FROM s)": "CAST",
     "SELECT COUNT(*) FROM (SELECT a, b FROM r UNION SELECT c FROM s)": "2 and 1 columns",
     "SELECT COUNT(DISTINCT nope) FROM r": "no column",
-    "SELECT COUNT(DISTINCT s.c) FROM r LEFT SEMI JOIN s ON r.b = s.b": "cannot see",
+    "SELECT COUNT(DISTINCT s.c) FROM r LEFT SEMI JOIN s ON r.b = s.b": "only its ON can see",
     "SELECT COUNT(DISTINCT s.c) FROM r WHERE b IN (SELECT b FROM s)": "cannot see",
 }
 

@@ -171,12 +171,12 @@ def resolve(node: exp.Column, sources: tuple[Source, ...]) -> tuple[int, Column]
         raise SqlError(
             f"{fragment(node)!r} does not name a relation of this query: the relations are {known}."
         )
-    scope = [
-        (i, s) for i, s in enumerate(sources) if (s.alias.lower() == qualifier if qualifier else not s.hidden)
-    ]
-    if qualifier and scope[0][1].hidden:
-        raise SqlError(f"{fragment(node)!r} is a column of {scope[0][1].alias!r}, {scope[0][1].hidden}.")
+    named = [(i, s) for i, s in enumerate(sources) if not qualifier or s.alias.lower() == qualifier]
+    scope = [(i, s) for i, s in named if not s.hidden]
     hits = [(i, column) for i, s in scope if (column := s.find(node.name)) is not None]
+    hidden = next((s for _, s in named if s.hidden and (qualifier or s.find(node.name))), None)
+    if not hits and hidden is not None:
+        raise SqlError(f"{fragment(node)!r} is a column of {hidden.alias!r}, {hidden.hidden}.")
     if not hits:
         offered = ", ".join(f"{s.alias}.{column.name}" for _, s in scope for column in s.columns)
         raise SqlError(f"there is no column {fragment(node)!r}: the declared columns are {offered}.")

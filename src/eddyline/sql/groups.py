@@ -228,25 +228,14 @@ MAX_LIMIT = 1_000_000
 def is_grouped(select: exp.Select) -> bool:
     """Return whether a SELECT asks for groups, several aggregates in one row, a formula of them, or single values.
 
-    A single distinct count is one of sets, or over an inner or semi-join of two streams, if it has no further join.
+    A single distinct count is read by `sql.sets`.
     """
     if select.args.get("group") or len(select.expressions) != 1:
         return True
     only = select.expressions[0]
     if is_formula(only):
         return True
-    return is_detail(only) and (not counts_distinct(only) or _joins_otherwise(select))
-
-
-def _joins_otherwise(select: exp.Select) -> bool:
-    """Return whether a SELECT joins more than two relations, or by an outer or anti join."""
-    joins = select.args.get("joins") or []
-    outer = any(join.args.get("side") and join.args.get("kind") != "SEMI" for join in joins)
-    where = select.args.get("where")
-    denied = (
-        [part for part in where.find_all(exp.Not) if part.find(exp.Subquery, exp.Exists)] if where else []
-    )
-    return len(joins) > 1 or outer or bool(denied)
+    return is_detail(only) and not counts_distinct(only)
 
 
 def read_group_query(written: str, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> Query:

@@ -290,9 +290,10 @@ class JoinTree:
         for i in relations:
             self.sources[i] = with_fields(self.sources[i], hidden=why)
 
-    def join(self, relation: int, conditions: Sequence[exp.Expr]) -> None:
-        """Add an inner join."""
-        self._merge(relation, self.root)
+    def join(self, relations: Sequence[int], conditions: Sequence[exp.Expr]) -> None:
+        """Add an inner join of relations."""
+        for relation in relations:
+            self._merge(relation, self.root)
         self.filter(conditions)
 
     def preserve(self, relation: int, conditions: Sequence[exp.Expr], what: exp.Expr) -> None:

@@ -1,6 +1,6 @@
 """FROM and WHERE: relations, how they are joined, their predicates, and subqueries as semi-joins and anti-joins."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -20,62 +20,11 @@ from eddyline.sql.join_tree import Joined, JoinTree
 from eddyline.sql.query import Role
 from eddyline.types import Column
 
-# Semi-joins written as IN (SELECT ...), EXISTS or LEFT SEMI JOIN, rewritten as joins for distinct counts.
-#
-# COUNT(DISTINCT ...) over the outer relation does not depend on how often a row matches, so `r.b IN (SELECT
-# s.b FROM s WHERE p)` and `r JOIN s ON r.b = s.b WHERE p` mean the same there.
+# Conditions of WHERE with a subquery: [NOT] EXISTS and [NOT] IN, as semi-joins and anti-joins.
 
 
-Streams = Mapping[str, tuple[Column, ...]]
-
-
-def with_semi_joins_as_joins(select: exp.Select, streams: Streams) -> tuple[exp.Select, bool]:
-    """Return the SELECT with its only semi-join, if any, written as an inner join, and whether it had one."""
-    select = select.copy()
-    for join in select.args.get("joins") or []:
-        if str(join.args.get("kind") or "").upper() == "SEMI" and str(
-            join.args.get("side") or ""
-        ).upper() in ("", "LEFT"):
-            _check_scope(select, join, streams)
-            join.set("kind", None)
-            join.set("side", None)
-            return select, True
-    where = select.args.get("where")
-    parts = list(conjuncts(where.this if where else None))
-    semi = [part for part in parts if subquery_of(part) is not None]
-    if not semi:
-        return select, False
-    if len(semi) > 1 or select.args.get("joins"):
-        raise UnsupportedQuery(
-            f"{fragment(semi[-1])!r}: a distinct count takes one semi-join and no join next to it."
-        )
-    _qualify_outer(select, streams)
-    where = select.args["where"]
-    parts = list(conjuncts(where.this))
-    rewritten = next(part for part in parts if subquery_of(part) is not None)
-    _replace_by_join(select, rewritten, [part for part in parts if part is not rewritten], streams)
-    return select, True
-
-
-def _check_scope(select: exp.Select, join: exp.Join, streams: Streams) -> None:
-    """Raise SqlError where WHERE names a column of a LEFT SEMI JOIN's right side, which Spark hides from it."""
-    where = select.args.get("where")
-    left, right = select.args["from_"].this, join.this
-    if where is None or not isinstance(left, exp.Table) or not isinstance(right, exp.Table):
-        return
-    own, hidden = _columns_of(left, streams), _columns_of(right, streams)
-    for column in where.find_all(exp.Column):
-        bare_name = column.name.lower()
-        if column.table.lower() == right.alias_or_name.lower() or (
-            not column.table and bare_name in hidden - own
-        ):
-            raise SqlError(
-                f"{fragment(column)!r} in WHERE is a column of the LEFT SEMI JOIN's right side, which only its ON "
-                f"can see: move the condition into ON, as in LEFT SEMI JOIN {right.name} ON ... AND "
-                f"{fragment(where.this)}."
-            )
-        if not column.table and bare_name in own:
-            column.set("table", exp.to_identifier(left.alias_or_name))
+_HIDDEN = "a relation of a subquery, which the query around it cannot see"
+_OF_RIGHT_SIDE = "the right side of a LEFT {} JOIN, which only its ON can see: move conditions on it into ON"
 
 
 def check_rows(inner: exp.Select) -> None:
@@ -100,26 +49,6 @@ def subquery_of(part: exp.Expr) -> exp.Select | None:
     return inner if isinstance(inner, exp.Select) else None
 
 
-def _replace_by_join(select: exp.Select, semi: exp.Expr, others: list[exp.Expr], streams: Streams) -> None:
-    inner = subquery_of(semi)
-    assert inner is not None
-    check_clauses(inner, {"expressions", "from_", "where", "distinct"})
-    check_rows(inner)
-    table = inner.args["from_"].this if inner.args.get("from_") else None
-    if not isinstance(table, exp.Table):
-        raise UnsupportedQuery(f"{fragment(inner)!r}: the subquery of a semi-join reads one stream.")
-    alias = _fresh_alias(select, table)
-    _qualify_inner(inner, table, alias, streams)
-    where = inner.args.get("where")
-    conditions = list(conjuncts(where.this if where else None))
-    if isinstance(semi, exp.In):
-        conditions += [exp.EQ(this=operand(a), expression=operand(b)) for a, b in compared_pairs(semi, inner)]
-    joined = exp.to_table(table.name)
-    joined.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
-    select.set("joins", [exp.Join(this=joined, on=exp.and_(*conditions) if conditions else None)])
-    select.set("where", exp.Where(this=exp.and_(*others)) if others else None)
-
-
 def compared_pairs(semi: exp.In, inner: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
     """Return what IN compares: (an expression of the outer query, one of the subquery) for each column."""
     outer = semi.this.expressions if isinstance(semi.this, exp.Tuple) else [semi.this]
@@ -127,48 +56,6 @@ def compared_pairs(semi: exp.In, inner: exp.Select) -> list[tuple[exp.Expr, exp.
     if len(outer) != len(found):
         raise UnsupportedQuery(f"{fragment(semi)!r} compares {len(outer)} columns with {len(found)}.")
     return list(zip(outer, found, strict=True))
-
-
-def _fresh_alias(select: exp.Select, table: exp.Table) -> str:
-    taken = {part.alias_or_name.lower() for part in select.find_all(exp.Table)} - {
-        table.alias_or_name.lower()
-    }
-    outer = select.args["from_"].this.alias_or_name.lower()
-    alias = table.alias_or_name
-    return alias if alias.lower() not in taken | {outer} else f"{alias}_matched"
-
-
-def _columns_of(table: exp.Table, streams: Streams) -> set[str]:
-    found = next((columns for name, columns in streams.items() if name.lower() == table.name.lower()), ())
-    return {column.name.lower() for column in found}
-
-
-def _qualify_inner(inner: exp.Select, table: exp.Table, alias: str, streams: Streams) -> None:
-    """Qualify the subquery's own columns with its alias; the others belong to the outer relation."""
-    own = _columns_of(table, streams)
-    for column in inner.find_all(exp.Column):
-        if column.table.lower() == table.alias_or_name.lower() or (
-            not column.table and column.name.lower() in own
-        ):
-            column.set("table", exp.to_identifier(alias))
-
-
-def _qualify_outer(select: exp.Select, streams: Streams) -> None:
-    """Qualify the outer relation's bare columns with its alias, so that the join makes none ambiguous."""
-    table = select.args["from_"].this
-    if not isinstance(table, exp.Table):
-        return
-    own = _columns_of(table, streams)
-    for column in select.find_all(exp.Column):
-        inside = column.parent_select is not select
-        if not column.table and not inside and column.name.lower() in own:
-            column.set("table", exp.to_identifier(table.alias_or_name))
-
-
-# Conditions of WHERE with a subquery: [NOT] EXISTS and [NOT] IN, as semi-joins and anti-joins.
-
-
-_HIDDEN = "a relation of a subquery, which the query around it cannot see"
 
 
 @dataclass(frozen=True)
@@ -193,8 +80,13 @@ def read_subquery(condition: exp.Expr) -> Subquery | None:
     return Subquery(role, condition, test, select)
 
 
-def add_subquery(tree: JoinTree, asked: Subquery, source_of: Callable[[exp.Expr], Source]) -> None:
-    """Attach the relations of a subquery to the tree; source_of: returns the relation of a table of FROM."""
+def add_subquery(
+    tree: JoinTree, asked: Subquery, source_of: Callable[[exp.Expr], Source], *, as_inner: bool
+) -> None:
+    """Attach the relations of a subquery to the tree; source_of: returns the relation of a table of FROM.
+
+    as_inner: by an inner join.
+    """
     test = asked.test.copy()
     select = subquery_of(test)
     assert select is not None
@@ -211,7 +103,7 @@ def add_subquery(tree: JoinTree, asked: Subquery, source_of: Callable[[exp.Expr]
     inner = [source_of(table) for table in (select.args["from_"].this, *(join.this for join in joins))]
     side, named = [], []
     for source in inner:
-        alias = _fresh(source.alias, [each.alias for each in tree.sources])
+        alias = _fresh(source.alias, [each.alias for each in tree.sources], "_matched" if as_inner else "")
         side.append(tree.add(replace(source, alias=alias)))
         named.append(replace(source, alias=alias))
     _qualify_test(test, inner, named, outer)
@@ -222,14 +114,19 @@ def add_subquery(tree: JoinTree, asked: Subquery, source_of: Callable[[exp.Expr]
         conditions += [
             exp.EQ(this=operand(a), expression=operand(b)) for a, b in compared_pairs(test, select)
         ]
-    tree.branch(asked.role, side, conditions, asked.condition)
+    if as_inner:
+        tree.join(side, conditions)
+    else:
+        tree.branch(asked.role, side, conditions, asked.condition)
     tree.hide(side, _HIDDEN)
 
 
-def _fresh(alias: str, taken: list[str]) -> str:
-    """Return a name for a relation of a subquery that no other relation has."""
+def _fresh(alias: str, taken: list[str], ending: str) -> str:
+    """Return a name for a relation of a subquery that no other relation has; ending: tried first."""
     lower = [each.lower() for each in taken]
     number, name = 1, alias
+    if name.lower() in lower:
+        name = alias + ending
     while name.lower() in lower:
         number += 1
         name = f"{alias}_{number}"
@@ -267,10 +164,16 @@ _OF_EITHER = ""
 """Stands for a relation: a column merged by FULL JOIN ... USING belongs to neither side."""
 
 
-def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> Joined:
-    """Return the relations, joins and conditions in FROM and WHERE of a SELECT."""
+def read_from(
+    select: exp.Select, streams: Mapping[str, tuple[Column, ...]], *, matches_once: bool = False
+) -> Joined:
+    """Return the relations, joins and conditions in FROM and WHERE of a SELECT.
+
+    matches_once: it does not matter how often a row matches, as in a distinct count. Semi-joins are then inner joins.
+    """
     tree = JoinTree()
-    _read_tables(tree, select, streams)
+    inner: set[str] = {"inner", "semi"} if matches_once else {"inner"}
+    _read_tables(tree, select, streams, inner)
     where = select.args.get("where")
     conditions, subqueries = [], []
     for condition in conjuncts(where.this if where else None):
@@ -281,7 +184,8 @@ def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> 
             subqueries.append(found)
     tree.filter(conditions)
     for subquery in subqueries:
-        add_subquery(tree, subquery, lambda table: _source(table, streams))
+        as_inner = subquery.role in inner
+        add_subquery(tree, subquery, lambda table: _source(table, streams), as_inner=as_inner)
     if len(tree.sources) > MAX_RELATIONS:
         raise UnsupportedQuery(
             f"the query joins {len(tree.sources)} relations; at most {MAX_RELATIONS} are supported."
@@ -289,7 +193,9 @@ def read_from(select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> 
     return tree.joined()
 
 
-def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple[Column, ...]]) -> None:
+def _read_tables(
+    tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple[Column, ...]], inner: Collection[str]
+) -> None:
     start = select.args.get("from_")
     if start is None:
         raise SqlError("the query has no FROM: name the stream that it reads.")
@@ -313,20 +219,20 @@ def _read_tables(tree: JoinTree, select: exp.Select, streams: Mapping[str, tuple
                 f"{fragment(join)!r} follows a comma or a CROSS JOIN: write every join as JOIN ... ON."
             )
         crossed = crossed or str(join.args.get("kind") or "").upper() == "CROSS"
-        _add_join(tree, kind, added, conditions, join)
+        _add_join(tree, "inner" if kind in inner else kind, added, conditions, join)
+        if kind in ("semi", "anti"):
+            tree.hide([added], _OF_RIGHT_SIDE.format(kind.upper()))
     _qualify_merged(select, merged)
 
 
 def _add_join(tree: JoinTree, kind: JoinKind, added: int, conditions: list[exp.Expr], join: exp.Join) -> None:
     """Add a join of a relation that is already in the tree."""
     if kind == "inner":
-        tree.join(added, conditions)
+        tree.join([added], conditions)
     elif kind == "right":
         tree.preserve(added, conditions, join)
     else:
         tree.branch(_ROLES[kind], [added], conditions, join)
-        if kind in ("semi", "anti"):
-            tree.hide([added], f"the right side of a LEFT {kind.upper()} JOIN, which only its ON can see")
 
 
 def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:

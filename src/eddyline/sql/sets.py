@@ -17,8 +17,8 @@ from eddyline.sql.expressions import (
 )
 from eddyline.sql.expressions import text as written
 from eddyline.sql.groups import read_group_query
-from eddyline.sql.join_tree import sides_of
-from eddyline.sql.joins import read_from, with_semi_joins_as_joins
+from eddyline.sql.join_tree import Joined, sides_of
+from eddyline.sql.joins import read_from
 from eddyline.sql.links import check_meet, key_column
 from eddyline.sql.query import (
     Expression,
@@ -55,11 +55,6 @@ def read_join_distinct(
     null_is_value: bool,
 ) -> JoinDistinctQuery:
     """Return the distinct count of columns over a join."""
-    if len(relations) > 2:
-        raise UnsupportedQuery(
-            f"SELECT DISTINCT over a join of {len(relations)} relations is not supported; COUNT(DISTINCT ...) is, "
-            "which leaves tuples with a NULL out."
-        )
     left, right = links[0].members
     join = Join(0, 1, left.key, right.key)
     sides = _by_side(counted, join, sources)
@@ -153,39 +148,39 @@ def read_set_query(
 
 
 def _distinct_count(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery | Query:
-    """Return COUNT(DISTINCT a, b): tuples without NULL; with cross conditions, as a detail in one group."""
+    """Return COUNT(DISTINCT a, b): tuples without NULL, over any join; see `_counted`."""
+    joined = read_from(select, streams, matches_once=True)
+    if not _joins_at_most_two(joined):
+        return read_group_query(text, select, streams)
     check_clauses(select, {"expressions", "from_", "joins", "where"})
-    outer, semi = with_semi_joins_as_joins(select, streams)
-    if not semi and read_from(outer, streams).conditions:
-        return read_group_query(text, outer, streams)
-    count = outer.find(exp.Distinct)
+    count = select.find(exp.Distinct)
     assert count is not None
-    return _counted(text, outer, count.expressions, streams, semi=semi, null_is_value=False)
+    return _counted(text, count.expressions, joined, null_is_value=False)
 
 
 def _distinct_rows(text: str, select: exp.Select, streams: Streams) -> SetQuery | JoinDistinctQuery:
     """Return COUNT(*) over SELECT DISTINCT a, b: tuples, including those with NULL."""
     check_clauses(select, {"expressions", "from_", "joins", "where", "distinct"})
-    outer, semi = with_semi_joins_as_joins(select, streams)
-    return _counted(text, outer, outer.expressions, streams, semi=semi, null_is_value=True)
+    joined = read_from(select, streams, matches_once=True)
+    if not _joins_at_most_two(joined):
+        raise UnsupportedQuery(
+            f"{fragment(select)!r}: SELECT DISTINCT is supported over one stream, and over an inner join or a "
+            "semi-join of two streams on equal columns; other joins only with COUNT(DISTINCT ...), which leaves tuples with a "
+            "NULL out."
+        )
+    return _counted(text, select.expressions, joined, null_is_value=True)
+
+
+def _joins_at_most_two(joined: Joined) -> bool:
+    """Return whether a SELECT has one relation, or two in an inner join, without other conditions on joined rows."""
+    return len(joined.relations) <= 2 and not sides_of(joined.links) and not joined.conditions
 
 
 def _counted(
-    text: str, select: exp.Select, nodes: list[exp.Expr], streams: Streams, *, semi: bool, null_is_value: bool
+    text: str, nodes: list[exp.Expr], joined: Joined, *, null_is_value: bool
 ) -> SetQuery | JoinDistinctQuery:
     """Return the number of distinct tuples of columns, whatever their order, over one stream or a join of two."""
-    relations, links, sources, conditions = read_from(select, streams)
-    if sides_of(links) or conditions:
-        raise UnsupportedQuery(
-            f"{fragment(select)!r}: distinct counts are supported over inner joins and over one semi-join, not over "
-            "outer joins, anti joins or another subquery; under conditions between relations only as COUNT(DISTINCT "
-            "...) over an inner join."
-        )
-    for node in nodes if semi else []:
-        if relations_of(node, sources) - {0}:
-            raise SqlError(
-                f"{fragment(node)!r} is a column of the semi-join's other side, which the query cannot see."
-            )
+    relations, links, sources, _ = joined
     nodes, needed = _without_constants(nodes, null_is_value=null_is_value)
     if needed:
         first = relations[0]

@@ -265,7 +265,7 @@ def kept_elements(
     """
     found: dict[tuple[str, frozenset[Key], bool, tuple[Key, ...]], list[_Part]] = {}
     for facet in facets:
-        counted = facet.groups if facet.apart else ()
+        counted = tuple(key for key in facet.groups if key not in facet.keys) if facet.apart else ()
         found.setdefault((facet.stream, frozenset(facet.keys), facet.apart, counted), []).append(_part(facet))
     return tuple(
         sorted(
