@@ -18,7 +18,7 @@ import datasketches
 import numpy as np
 
 import eddyline as el
-from eddyline.answer.sets.expression import Intersect, Member, distinct_count, set_cardinality
+from eddyline.answer.sets.expression import Intersect, StreamLeaf, distinct_count, set_cardinality
 from eddyline.sketch.counters import key_array
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.peeling import PeelingSpec
@@ -92,7 +92,7 @@ def reading_rates(keys: np.ndarray, repeat: int) -> list[Rate]:
     spec = DistinctSpec.for_budget(194 * 1024, MAX_DISTINCT, seed=1)
     half = len(keys) // 2
     streams = [counters_of(spec, keys[: half + half // 4]), counters_of(spec, keys[half:])]
-    both = Intersect(Member(0), Member(1))
+    both = Intersect(StreamLeaf(0), StreamLeaf(1))
     table = PeelingSpec.for_budget(1 << 20, MAX_DISTINCT, seed=1)
     sampled = counters_of(table, keys)
     return [

@@ -13,10 +13,10 @@ from typing import get_args
 import numpy as np
 
 from eddyline.plan.sharing.coalesce import Objective, allocate, coalesce_join_graphs
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex, hash_slots
+from eddyline.plan.sharing.join_graph import End, GraphQuery, JoinGraph, Vertex, hash_slots
 
 
-def chain(name: str, weight: float, relations: list[int], keys: int) -> Query:
+def chain(name: str, weight: float, relations: list[int], keys: int) -> GraphQuery:
     """Return a query that joins relations in a row; what a relation sketches depends on its keys' columns too."""
     vertices = []
     last = len(relations) - 1
@@ -24,7 +24,7 @@ def chain(name: str, weight: float, relations: list[int], keys: int) -> Query:
         ends = [End(f"link {link}") for link in (place - 1, place) if 0 <= link < last]
         columns = (relation % keys, relation // keys)[: len(ends)]
         vertices.append(Vertex((relation, columns), tuple(ends)))
-    return Query(name, weight, tuple(vertices))
+    return GraphQuery(name, weight, tuple(vertices))
 
 
 def workload(queries: int, relations: int, *, equal: bool, seed: int = 1) -> JoinGraph:

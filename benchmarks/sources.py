@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eddyline as el
 from eddyline.spark.session import local_session
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -75,7 +75,7 @@ class Files:
 
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - files can be read by any number
         """Return all files."""
-        return read_frame(spark, Source("t", self._form, str(self._folder), SCHEMA, streaming=True))
+        return read_frame(spark, SparkSource("t", self._form, str(self._folder), SCHEMA, streaming=True))
 
 
 class Postgres:
@@ -104,7 +104,7 @@ class Postgres:
             "max_changes": "50000",
         }
         return read_frame(
-            spark, Source("t", "eddyline-postgres", None, SCHEMA, self.changes, options, streaming=True)
+            spark, SparkSource("t", "eddyline-postgres", None, SCHEMA, self.changes, options, streaming=True)
         )
 
 
@@ -125,7 +125,7 @@ class Topic:
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - a checkpoint keeps a sink's place
         """Return the topic from its first record on."""
         options = {"kafka.bootstrap.servers": self._broker.servers, "subscribe": "t"}
-        return read_frame(spark, Source("t", "kafka", None, SCHEMA, options=options, streaming=True))
+        return read_frame(spark, SparkSource("t", "kafka", None, SCHEMA, options=options, streaming=True))
 
 
 class Delta:
@@ -147,7 +147,7 @@ class Delta:
 
     def frame(self, spark: SparkSession, sink: str) -> DataFrame:  # noqa: ARG002 - a checkpoint keeps a sink's place
         """Return the table's rows and changes."""
-        return read_frame(spark, Source("t", "delta", self._path, SCHEMA, self.changes, streaming=True))
+        return read_frame(spark, SparkSource("t", "delta", self._path, SCHEMA, self.changes, streaming=True))
 
 
 @contextlib.contextmanager

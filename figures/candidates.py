@@ -25,7 +25,7 @@ import numpy as np
 from skimmed import DOMAIN, EXPONENTS, KEYS, settings, sketch
 
 from eddyline.answer.joins.document import dense_keys
-from eddyline.answer.joins.skimming import STANDS_OUT, dense_in_range, places, skim_dense
+from eddyline.answer.joins.skimming import STANDS_OUT, dense_in_range, places, without_dense_keys
 from eddyline.kernels.skimming import noise_level
 from eddyline.sketch import candidates
 from eddyline.sketch.candidates import CandidateSpec
@@ -44,7 +44,7 @@ def threshold(spec: HashSketchSpec, frequencies: np.ndarray, counters: np.ndarra
     """Return T: what stands out when the truly largest keys have been skimmed."""
     largest = np.argsort(-frequencies, kind="stable")[:2000].astype(np.uint64)
     rows = spec.rows(counters).astype(np.float64)
-    return STANDS_OUT * noise_level(skim_dense(rows, places(spec, largest)).residual, -1)
+    return STANDS_OUT * noise_level(without_dense_keys(rows, places(spec, largest)).residual, -1)
 
 
 def observed(spec: CandidateSpec, table: np.ndarray, rows: np.ndarray, weight: int = 1) -> float:
@@ -81,7 +81,7 @@ def by_merged_tables(words: int, rows: np.ndarray, seed: int) -> Found:
     for part in np.array_split(rows, 16):
         table = candidates.empty(spec)
         costs.append(observed(spec, table, part))
-        merged = candidates.merge(spec, merged, table)
+        merged = candidates.merge_tables(spec, merged, table)
     return candidates.keys(spec, merged), spec.words, float(np.mean(costs))
 
 

@@ -36,7 +36,7 @@ from multijoin_report import report
 from regions import JoinQuery, Relation
 
 from eddyline.answer.joins.tree import est_join_size, hash_tree, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import JoinTree, RowEstimates, SketchedRelation, hash_join, skimmed_join
+from eddyline.answer.joins.two_way import LinkTree, RowEstimates, SketchedRelation, hash_join, skimmed_join
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.size.specs import HINT_SHARE, MIN_DEPTH, PlanSettings, spec_for
 from eddyline.sketch import candidates
@@ -151,7 +151,7 @@ def hash_readings(query: JoinQuery, words: int, seed: int, rows: dict[int, Rows]
     if len(plain) == 2:
         both = plain[0].spec, plain[0].counters, plain[1].spec, plain[1].counters
         return {"hash": hash_join(*both), "ours": skimmed_join(ours[0], ours[1])}
-    tree = JoinTree(query.links)
+    tree = LinkTree(query.links)
     (skimmed,) = skim_relations([(tree, ours)])
     return {"hash": hash_tree(tree, plain), "ours": skimmed_tree(tree, ours, skimmed)}
 

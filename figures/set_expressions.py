@@ -46,12 +46,12 @@ from set_expressions_report import (
 )
 
 from eddyline.answer.sets.document import set_expression_estimator
-from eddyline.answer.sets.expression import Condition, Except, Intersect, Member, Union, set_cardinality
+from eddyline.answer.sets.expression import Condition, Except, Intersect, StreamLeaf, Union, set_cardinality
 from eddyline.sketch.counters import key_array
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.two_level import TwoLevelSpec
 
-A, B, C = Member(0), Member(1), Member(2)
+A, B, C = StreamLeaf(0), StreamLeaf(1), StreamLeaf(2)
 NEARLY_EQUAL = "A - B, B in A"
 EXPRESSIONS: dict[str, Condition] = {
     "A n B": Intersect(A, B),

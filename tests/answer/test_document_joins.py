@@ -7,7 +7,7 @@ from eddyline.answer.joins.document import (
     document_side,
     est_skim_join_size,
     est_sub_join_size,
-    skim_dense,
+    skim_dense_document,
     sub_joins,
 )
 from eddyline.answer.joins.tree import est_join_size
@@ -42,7 +42,7 @@ def test_est_join_size_is_the_median_of_mean_products(left, right):
 @settings(max_examples=10, deadline=None)
 def test_skim_dense_takes_off_what_the_document_takes_off(values, multiple):
     counters = counters_of(SPEC, values)
-    sketch, keys, frequencies = skim_dense(SPEC, counters, DOMAIN, values.sum(), multiple)
+    sketch, keys, frequencies = skim_dense_document(SPEC, counters, DOMAIN, values.sum(), multiple)
     expected, dense = naive.skim_dense(SPEC, SPEC.rows(counters).tolist(), range(300), values.sum(), multiple)
     assert dict(zip(keys.tolist(), frequencies.tolist(), strict=True)) == dense
     np.testing.assert_allclose(sketch, expected)

@@ -18,7 +18,7 @@ from eddyline.answer.sets.document import (
     union_singletons,
     witness_index,
 )
-from eddyline.answer.sets.expression import Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import Except, Intersect, StreamLeaf, Union
 from eddyline.sketch.two_level import TwoLevelSpec
 from tests.oracles.sets import counters_of
 
@@ -55,11 +55,11 @@ def test_estimators_agree_with_the_general_one(spread):
     spec = TwoLevelSpec(copies=128, levels=20, seed=3, key_bits=30, spread=spread)
     left, right = sketches = streams(spec, 4000, 0.5, 3)
     union = set_union_estimator(sketches, 0.1, spread=spread)
-    general = set_expression_estimator(Except(Member(0), Member(1)), sketches, spread=spread)
+    general = set_expression_estimator(Except(StreamLeaf(0), StreamLeaf(1)), sketches, spread=spread)
     assert set_difference_estimator(left, right, union, spread=spread) == general
-    general = set_expression_estimator(Intersect(Member(0), Member(1)), sketches, spread=spread)
+    general = set_expression_estimator(Intersect(StreamLeaf(0), StreamLeaf(1)), sketches, spread=spread)
     assert set_intersection_estimator(left, right, union, spread=spread) == general
-    whole = set_expression_estimator(Union(Member(0), Member(1)), sketches, spread=spread)
+    whole = set_expression_estimator(Union(StreamLeaf(0), StreamLeaf(1)), sketches, spread=spread)
     assert whole == pytest.approx(union)
 
 
@@ -88,7 +88,7 @@ def test_the_union_is_near(spread):
 def test_nothing_seen_is_no_estimate():
     spec = TwoLevelSpec(copies=4, levels=4, seed=7, key_bits=30)
     empty = spec.buckets(counters_of(spec, []))
-    assert set_expression_estimator(Member(0), [empty], spread=False) is None
+    assert set_expression_estimator(StreamLeaf(0), [empty], spread=False) is None
     assert set_difference_estimator(empty, empty, 1.0) is None
     assert set_intersection_estimator(empty, empty, 1.0) is None
 
@@ -97,7 +97,7 @@ def test_nothing_seen_is_no_estimate():
 @pytest.mark.parametrize("spread", [False, True])
 def test_intervals_of_the_documents_estimators_hold(spread):
     # 95-100% of 150 seeds each in docs/reference/documents.md: 34 of 40 fail by chance in 1 of 10,000 at 95%
-    one, two = Member(0), Member(1)
+    one, two = StreamLeaf(0), StreamLeaf(1)
     held = {"union": 0, "both": 0, "except": 0}
     for seed in range(40):
         spec = TwoLevelSpec.of_copies(128, 1 << 16, seed, 30, spread=spread)

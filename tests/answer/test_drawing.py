@@ -13,12 +13,12 @@ from eddyline.answer.drawing import (
     Markup,
     Span,
     axis_of,
+    axis_position,
     block,
     draw_answer,
     draw_column,
     draw_shares,
     escaped,
-    place_of,
     relative_axis,
     table,
 )
@@ -113,13 +113,13 @@ def test_shares_fill_the_bar_and_small_ones_are_still_there():
 @given(st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9990, 1, 1)), st.integers(0, 10**6))
 def test_times_stand_in_their_order(moment, seconds):
     later = moment + timedelta(seconds=seconds)
-    assert place_of(later) - place_of(moment) == pytest.approx(seconds, abs=1e-3)
-    assert place_of(moment.replace(tzinfo=UTC)) == place_of(moment)
-    assert place_of(moment.date()) <= place_of(moment)
+    assert axis_position(later) - axis_position(moment) == pytest.approx(seconds, abs=1e-3)
+    assert axis_position(moment.replace(tzinfo=UTC)) == axis_position(moment)
+    assert axis_position(moment.date()) <= axis_position(moment)
 
 
 def test_what_has_no_place_is_nan():
-    assert all(isnan(place_of(value)) for value in (None, "a", b"a", True, nan, 10**400, -1e308))
+    assert all(isnan(axis_position(value)) for value in (None, "a", b"a", True, nan, 10**400, -1e308))
 
 
 @given(st.lists(st.tuples(st.floats(-1, 0), st.floats(0, 1)), max_size=4))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eddyline.answer.joins.skimming import dense_in_range, places, refit_shrunk, skim_dense
+from eddyline.answer.joins.skimming import dense_in_range, places, refit_dense_keys, without_dense_keys
 from eddyline.answer.joins.two_way import SketchedRelation, _skim_without, _Stream, hash_join, skimmed_join
 from eddyline.errors import IncompatibleSpecs
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -45,9 +45,9 @@ def test_each_row_is_the_control_variate_of_what_the_other_rows_saw():
     for row, estimate in enumerate(skimmed_join(left, right).rows):
         dense = []
         for side in (left, right):
-            started = skim_dense(side.spec.rows(side.counters).astype(float), at, row)
+            started = without_dense_keys(side.spec.rows(side.counters).astype(float), at, row)
             own = np.isin(at.keys, side.candidates)
-            refitted = refit_shrunk(started, at, everything, own, 0, row)
+            refitted = refit_dense_keys(started, at, everything, own, 0, row)
             dense.append(dict(zip(at.keys.tolist(), refitted.dense.tolist(), strict=True)))
         counters = [side.spec.rows(side.counters).tolist() for side in (left, right)]
         expected = naive.left_out_estimate(left.spec, *counters, *dense, row)

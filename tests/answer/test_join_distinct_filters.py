@@ -5,7 +5,7 @@ import pytest
 
 from eddyline.answer.distinct_joins.filters import missed_share, triples_by_filters
 from eddyline.answer.distinct_joins.reading import join_distinct
-from eddyline.answer.distinct_joins.samples import SketchedSide, decode
+from eddyline.answer.distinct_joins.samples import SketchedSide, decode_side
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 
@@ -23,7 +23,7 @@ def triples(left, right):
 
 
 def filtered(left, right):
-    return triples_by_filters(left, right, decode(left), decode(right))
+    return triples_by_filters(left, right, decode_side(left), decode_side(right))
 
 
 def random_pair(seed, cells=(192, 192), weight=1):
@@ -53,7 +53,7 @@ def test_a_side_that_is_known_whole_counts_its_tuples_once():
     left, one = side(np.arange(60), np.arange(60) % 7, 0, 3, weight=9)
     right, two = side(rng.integers(0, 9000, 9000), rng.integers(0, 7, 9000), 1, 3)
     found = filtered(left, right)
-    assert decode(left).whole
+    assert decode_side(left).whole
     assert found.value == pytest.approx(triples(one, two), rel=0.1)
 
 
@@ -69,8 +69,8 @@ def test_join_values_too_heavy_for_the_samples_on_b_are_missed():
     rng = np.random.default_rng(4)
     even, _ = side(rng.integers(0, 9000, 9000), rng.integers(0, 3000, 9000), 0, 5)
     heavy, _ = side(np.arange(9000), np.where(rng.random(9000) < 0.6, np.arange(9000) % 40, 3000), 0, 5)
-    assert missed_share(even, decode(even)) < 0.4
-    assert missed_share(heavy, decode(heavy)) > 0.1
+    assert missed_share(even, decode_side(even)) < 0.4
+    assert missed_share(heavy, decode_side(heavy)) > 0.1
 
 
 def test_heavy_x_that_are_repeated_most_are_not_taken_for_more_tuples():

@@ -5,7 +5,7 @@ import pytest
 
 from eddyline.answer.distinct_joins.filters import degrees_of
 from eddyline.answer.distinct_joins.reading import read_form, samples_of
-from eddyline.answer.distinct_joins.samples import SketchedSide, decode
+from eddyline.answer.distinct_joins.samples import SketchedSide, decode_side
 from eddyline.sketch.join_distinct import JoinDistinctSpec
 
 SHAPES = {
@@ -111,7 +111,7 @@ def test_degrees_are_exact_where_the_level_decodes_and_near_otherwise():
         side = side_of(right, seed, 1)
         spec = side.spec
         hub = fingerprint(spec)
-        degrees, variances = degrees_of(decode(side), side, hub)
+        degrees, variances = degrees_of(decode_side(side), side, hub)
         true = int((right[1] == 0).sum())
         assert abs(degrees[0] - true) <= 5 * variances[0] ** 0.5 + 1e-9
         exact.append(variances[0] == 0)

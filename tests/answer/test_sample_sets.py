@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline.answer.interval import two_sided_z
 from eddyline.answer.sets.query import read_sample_set
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.join import Join
 from eddyline.sample.spec import COUNT, DictionarySpec, Node, Quantity, SampleSpec, Shape, View
 from tests.oracles import sample_joins as naive

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from eddyline.answer.sets.expression import (
     Except,
-    Member,
+    StreamLeaf,
     Union,
     holds,
     occurrences,
@@ -11,7 +11,7 @@ from eddyline.answer.sets.expression import (
     renamed,
     streams_of,
     truth_table,
-    without,
+    without_streams,
 )
 from tests.data.set_conditions import EXPRESSIONS
 from tests.oracles.sets import evaluate
@@ -32,7 +32,7 @@ def test_holds_is_membership(expression, sets):
 @given(EXPRESSIONS, STREAMS, st.frozensets(st.integers(0, 3)))
 def test_without_is_evaluation_with_empty_streams(expression, sets, empty):
     emptied = [set() if j in empty else own for j, own in enumerate(sets)]
-    left = without(expression, empty)
+    left = without_streams(expression, empty)
     assert (set() if left is None else evaluate(left, sets)) == evaluate(expression, emptied)
 
 
@@ -44,5 +44,5 @@ def test_members_and_names(expression):
 
 
 def test_plain_unions_are_recognised():
-    assert only_unions(Union(Member(0), Union(Member(1), Member(0))))
-    assert not only_unions(Union(Member(0), Except(Member(1), Member(0))))
+    assert only_unions(Union(StreamLeaf(0), Union(StreamLeaf(1), StreamLeaf(0))))
+    assert not only_unions(Union(StreamLeaf(0), Except(StreamLeaf(1), StreamLeaf(0))))

@@ -4,13 +4,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.answer.sets import expression as set_expression
-from eddyline.answer.sets.expression import Except, Intersect, Member, Union, distinct_count, set_cardinality
+from eddyline.answer.sets.expression import (
+    Except,
+    Intersect,
+    StreamLeaf,
+    Union,
+    distinct_count,
+    set_cardinality,
+)
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.sketch.distinct import DistinctSpec
 from tests.data.set_conditions import EXPRESSIONS
 from tests.oracles.sets import counters_of, evaluate, net_set
 
-A, B, C = Member(0), Member(1), Member(2)
+A, B, C = StreamLeaf(0), StreamLeaf(1), StreamLeaf(2)
 SMALL = DistinctSpec(cells=64, levels=5, seed=3)
 SEQUENCES = st.lists(
     st.lists(st.tuples(st.integers(0, 50), st.integers(-2, 2)), max_size=80), min_size=4, max_size=4
@@ -158,7 +165,7 @@ def test_many_streams(monkeypatch, most):
     keys = rng.integers(0, 2**62, 30_000)
     sets = [keys[rng.random(len(keys)) < 0.5] for _ in range(7)]
     counters = tuple(counters_of(spec, own) for own in sets)
-    union = Union(Union(Member(3), Member(4)), Union(Member(5), Member(6)))
+    union = Union(Union(StreamLeaf(3), StreamLeaf(4)), Union(StreamLeaf(5), StreamLeaf(6)))
     for expression in (
         Except(Intersect(Union(A, B), C), union),
         Intersect(Union(A, B), union),
@@ -179,9 +186,9 @@ def test_dozens_of_streams():
     sets = [keys[rng.random(len(keys)) < 0.97] for _ in range(30)]
     counters = tuple(counters_of(spec, own) for own in sets)
     for operator, rel in ((Union, 0.08), (Intersect, 0.15)):
-        expression = Member(0)
+        expression = StreamLeaf(0)
         for stream in range(1, 30):
-            expression = operator(expression, Member(stream))
+            expression = operator(expression, StreamLeaf(stream))
         truth = len(evaluate(expression, [set(own.tolist()) for own in sets]))
         assert set_cardinality(expression, (spec,) * 30, counters).value == pytest.approx(truth, rel=rel)
 
@@ -228,7 +235,7 @@ def test_what_cannot_be_answered_is_refused():
     with pytest.raises(SketchError, match="confidence"):
         distinct_count(spec, full, confidence=1.0)
     with pytest.raises(SketchError, match="names the streams"):
-        set_cardinality(Member(1), (spec,), (full,))
+        set_cardinality(StreamLeaf(1), (spec,), (full,))
     with pytest.raises(IncompatibleSpecs):
         set_cardinality(Union(A, B), (spec, DistinctSpec(64, 3, seed=2)), (full, full))
 

@@ -10,7 +10,14 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import csv
 
-from eddyline.answer.sets.expression import Except, Intersect, Member, Union, distinct_count, set_cardinality
+from eddyline.answer.sets.expression import (
+    Except,
+    Intersect,
+    StreamLeaf,
+    Union,
+    distinct_count,
+    set_cardinality,
+)
 from eddyline.sketch.distinct import DistinctSpec
 from tests.oracles.sets import counters_of, evaluate
 
@@ -46,7 +53,7 @@ def test_routes_of_carriers_are_exact(flights):
     carriers = [flights.filter(pc.equal(flights["carrier"], code)) for code in ("UA", "DL", "B6")]
     keys = [routes(table) for table in carriers]
     counters = tuple(counters_of(SPEC, own) for own in keys)
-    a, b, c = Member(0), Member(1), Member(2)
+    a, b, c = StreamLeaf(0), StreamLeaf(1), StreamLeaf(2)
     for expression in (
         Intersect(a, b),
         Except(a, Union(b, c)),
@@ -63,7 +70,7 @@ def test_tail_numbers_by_airport(flights):
     keys = [tails(flights.filter(pc.equal(flights["origin"], code))) for code in ("EWR", "JFK", "LGA")]
     counters = tuple(counters_of(SPEC, own) for own in keys)
     sets = [set(own.tolist()) for own in keys]
-    a, b, c = Member(0), Member(1), Member(2)
+    a, b, c = StreamLeaf(0), StreamLeaf(1), StreamLeaf(2)
     for expression, error in (
         (Union(a, Union(b, c)), 0.08),
         (Intersect(a, b), 0.2),

@@ -3,7 +3,14 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from eddyline.answer.sets.likelihood import Observation, _likelihood_at, _moves, element_rates, fit, observe
+from eddyline.answer.sets.likelihood import (
+    Observation,
+    _likelihood_at,
+    _moves,
+    element_rates,
+    fit,
+    observed_cells,
+)
 from eddyline.errors import SketchError
 from eddyline.kernels.sets import log_likelihood
 from eddyline.sketch.distinct import DistinctSpec
@@ -39,7 +46,7 @@ def test_the_gradient_is_the_slope(streams):
     spec = DistinctSpec.sized(64, 2**20, 1)
     universe = rng.integers(0, 2**62, 3000)
     counters = tuple(counters_of(spec, universe[rng.random(3000) < 0.4]) for _ in range(streams))
-    seen = observe(spec, counters)
+    seen = observed_cells(spec, counters)
     logs = np.log(rng.uniform(50, 800, (1 << streams) - 1))
     gradient = _likelihood_at(logs, seen).gradient
     for index in range(0, len(logs), 3):
@@ -64,19 +71,19 @@ def test_one_stream_is_the_textbook_likelihood():
             total += empty * -rate + pure * (log(rate) - rate) + many * log(rest)
         return total
 
-    best = fit(observe(spec, (counters,))).numbers[1]
+    best = fit(observed_cells(spec, (counters,))).numbers[1]
     assert by_hand(best) > max(by_hand(0.999 * best), by_hand(1.001 * best))
 
 
 def test_capacity_exceeded_is_refused():
     spec = DistinctSpec(cells=64, levels=3, seed=1)
     with pytest.raises(SketchError, match="capacity exceeded"):
-        observe(spec, (counters_of(spec, np.arange(5000)),))
+        observed_cells(spec, (counters_of(spec, np.arange(5000)),))
 
 
 def test_an_observation_counts_union_singletons_by_class():
     spec = DistinctSpec.sized(64, 2**20, 1)
-    seen = observe(spec, (counters_of(spec, np.arange(40)), counters_of(spec, np.arange(20, 60))))
+    seen = observed_cells(spec, (counters_of(spec, np.arange(40)), counters_of(spec, np.arange(20, 60))))
     assert isinstance(seen, Observation)
     assert (seen.singletons[1:] > 0).all()
     assert seen.singletons[1:].sum() <= seen.witnesses.sum() <= 60

@@ -6,9 +6,9 @@ from eddyline.answer.joins.skimming import (
     dense_in_range,
     places,
     point_estimates,
-    refit_shrunk,
-    skim_dense,
+    refit_dense_keys,
     strongest,
+    without_dense_keys,
 )
 from eddyline.errors import SketchError
 from eddyline.kernels.skimming import noise_level
@@ -32,8 +32,8 @@ def test_point_estimates_are_medians_over_rows():
 def test_what_is_taken_off_and_what_is_left_add_up(left_out):
     at = places(SPEC, heaviest(VALUES, 300))
     everything = np.ones(300, dtype=np.bool_)
-    started = skim_dense(ROWS, at, left_out)
-    for skimmed in (started, refit_shrunk(started, at, everything, everything, 0, left_out)):
+    started = without_dense_keys(ROWS, at, left_out)
+    for skimmed in (started, refit_dense_keys(started, at, everything, everything, 0, left_out)):
         image = np.zeros_like(ROWS)
         for row in range(SPEC.depth):
             np.add.at(image[row], at.buckets[:, row], at.signs[:, row] * skimmed.dense)
@@ -46,7 +46,7 @@ def test_the_row_left_out_is_not_looked_at():
     changed = ROWS.copy()
     changed[4] = np.random.default_rng(0).normal(0, 1e6, SPEC.width)
     one, two = (
-        refit_shrunk(skim_dense(rows, at, 4), at, everything, everything, 0, 4).dense
+        refit_dense_keys(without_dense_keys(rows, at, 4), at, everything, everything, 0, 4).dense
         for rows in (ROWS, changed)
     )
     np.testing.assert_array_equal(one, two)
@@ -55,7 +55,7 @@ def test_the_row_left_out_is_not_looked_at():
 def test_dense_frequencies_are_close_to_the_true_ones():
     at = places(SPEC, heaviest(VALUES, 300))
     everything = np.ones(300, dtype=np.bool_)
-    skimmed = refit_shrunk(skim_dense(ROWS, at), at, everything, everything, 0)
+    skimmed = refit_dense_keys(without_dense_keys(ROWS, at), at, everything, everything, 0)
     error = skimmed.dense - VALUES[at.keys.astype(np.int64)]
     # The standard error of each is one noise level; their root mean square stays below 1.3 of them.
     assert np.sqrt(np.mean(error**2)) < 1.3 * noise_level(skimmed.residual, -1)
@@ -66,8 +66,8 @@ def test_shrinking_beats_keeping_all_or_nothing():
     at = places(SPEC, heaviest(VALUES, 1000))
     everything = np.ones(1000, dtype=np.bool_)
     truth = VALUES[at.keys.astype(np.int64)]
-    started = skim_dense(ROWS, at)
-    shrunk = refit_shrunk(started, at, everything, everything, 0)
+    started = without_dense_keys(ROWS, at)
+    shrunk = refit_dense_keys(started, at, everything, everything, 0)
     kept = started.dense + point_estimates(started.residual, at)
     losses = [float(((dense - truth) ** 2).sum()) for dense in (shrunk.dense, started.dense, kept)]
     assert losses[0] < min(losses[1:])
@@ -84,7 +84,7 @@ def test_the_strongest_of_many_candidates_are_kept():
 def test_a_scan_finds_what_stands_out():
     found = dense_in_range(SPEC, counters_of(SPEC, VALUES), 0, DOMAIN - 1)
     at = places(SPEC, found)
-    noise = noise_level(skim_dense(ROWS, at).residual, -1)
+    noise = noise_level(without_dense_keys(ROWS, at).residual, -1)
     dense = np.nonzero(6 * noise <= VALUES)[0]
     assert len(dense) > 10
     assert np.isin(dense.astype(np.uint64), found).mean() >= 0.95

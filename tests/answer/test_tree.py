@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eddyline.answer.joins.tree import est_join_size, hash_tree, joined_through, skim_relations, skimmed_tree
-from eddyline.answer.joins.two_way import JoinTree, SketchedRelation, contract, rounding_bound
+from eddyline.answer.joins.two_way import LinkTree, SketchedRelation, contract, rounding_bound
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.plan.layout import Demand, Place
 from eddyline.plan.size.specs import PlanSettings, spec_for
@@ -27,7 +27,7 @@ SHAPES = pytest.mark.parametrize(
 def specs(links, words, seed, kind="hash"):
     """The specs that a plan gives the relations: one kind per link, members of a link in a row."""
     settings = PlanSettings(budget=0, seed=seed)
-    members = JoinTree(links).members
+    members = LinkTree(links).members
     return [
         spec_for(
             Demand(
@@ -70,7 +70,7 @@ def test_contraction_is_the_sum_over_all_buckets(links, seed):
     rng = np.random.default_rng(seed)
     rows = [rng.integers(-9, 9, (2, 4)).astype(np.float64) for _ in links]
     expected = [naive.contract(links, [each[p] for each in rows]) for p in range(2)]
-    assert contract(JoinTree(links), rows) == pytest.approx(expected, abs=1e-6)
+    assert contract(LinkTree(links), rows) == pytest.approx(expected, abs=1e-6)
 
 
 @SHAPES
@@ -81,7 +81,7 @@ def test_rounding_stays_within_its_bound_and_far_below_the_noise(links, bits):
         counters = [rng.integers(-(2**bits), 2**bits, (1, 8)) for _ in links]
         rows = [each.astype(np.float64) for each in counters]
         exact = naive.contract(links, [each[0] for each in counters])
-        error = abs(int(contract(JoinTree(links), rows)[0]) - exact)
+        error = abs(int(contract(LinkTree(links), rows)[0]) - exact)
         noise = np.prod([np.linalg.norm(each) for each in rows]) / sqrt(8)
         assert error <= rounding_bound(rows) <= 1e-9 * noise
 
@@ -89,7 +89,7 @@ def test_rounding_stays_within_its_bound_and_far_below_the_noise(links, bits):
 def test_products_beyond_floating_point_are_refused():
     rows = [np.full((1, 8), 1e18) for _ in range(20)]
     with pytest.raises(SketchError, match="floating point"):
-        contract(JoinTree(((0,), *((i, i + 1) for i in range(18)), (18,))), rows)
+        contract(LinkTree(((0,), *((i, i + 1) for i in range(18)), (18,))), rows)
 
 
 @SHAPES
@@ -101,7 +101,7 @@ def test_exact_join_of_tuples(links):
     ]
     frequencies = [each.astype(float) for each in values]
     exact = naive.exact_join(links, [counted(keys) for keys in data])
-    for sums in joined_through(JoinTree(links), [t.view(np.uint64) for t in tuples], frequencies):
+    for sums in joined_through(LinkTree(links), [t.view(np.uint64) for t in tuples], frequencies):
         assert sums.sum(axis=1) == pytest.approx([exact])
 
 
@@ -115,7 +115,7 @@ def skimmed(tree, made):
 def test_a_tree_whose_tuples_are_all_known_is_read_almost_exactly(links):
     data = relations(links, 60, 5, 2)
     exact = naive.exact_join(links, [counted(keys) for keys in data])
-    reading = skimmed(JoinTree(links), sides(links, data, 2000, 7, skim=True))
+    reading = skimmed(LinkTree(links), sides(links, data, 2000, 7, skim=True))
     assert reading.value == pytest.approx(exact, rel=0.01)
     assert abs(reading.value - exact) <= reading.half_width(0.95) + 1e-6 * exact
 
@@ -131,7 +131,7 @@ def test_readings_are_unbiased_and_cover(links, skim):
     values, hits = [], 0
     for seed in range(80):
         made = sides(links, data, 16 * 7, seed, skim=skim)
-        reading = skimmed(JoinTree(links), made) if skim else hash_tree(JoinTree(links), made)
+        reading = skimmed(LinkTree(links), made) if skim else hash_tree(LinkTree(links), made)
         values.append(reading.rows.mean())
         half = reading.half_width(0.95)
         hits += abs(reading.value - exact) <= half
@@ -171,7 +171,7 @@ def test_sketches_of_other_shapes_are_refused():
     made = sides(CHAIN, data, 300, 1, skim=False)
     other = sides(CHAIN, data, 3000, 1, skim=False)
     with pytest.raises(IncompatibleSpecs, match="differ in shape"):
-        hash_tree(JoinTree(CHAIN), [made[0], made[1], other[2]])
+        hash_tree(LinkTree(CHAIN), [made[0], made[1], other[2]])
 
 
 @pytest.mark.calibration

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.cli.asking import as_csv
+from eddyline.cli.asking import answers_csv
 
 _QUERIES = {
     "one": "SELECT MEDIAN(x) AS middle, MAX(x) AS top, MIN(d) AS first, COUNT(*) AS n, SUM(z) AS nothing FROM r",
@@ -93,7 +93,7 @@ def test_tables_and_csv_tell_them_apart(sampled: el.State) -> None:
     assert (found["one", "nothing"]["known"], found["one", "nothing"]["answer"]) == (True, "NULL")
     assert (found["null", None]["known"], found["null", None]["answer"]) == (True, "NULL (exact)")
     assert (found["top", None]["known"], found["top", None]["answer"]) == (False, "refused")
-    lines = as_csv([sampled.answer("one")], {}).splitlines()
+    lines = answers_csv([sampled.answer("one")], {}).splitlines()
     known = lines[0].split(",").index("known")
     cells = {line.split(",")[2]: line.split(",")[known] for line in lines[1:]}
     assert (cells["top"], cells["nothing"], cells["middle"]) == ("false", "true", "true")

@@ -6,7 +6,7 @@ import pytest
 
 import eddyline as el
 from eddyline.api import warm as warming
-from eddyline.api.warm import all_kernels, warm
+from eddyline.api.warm import all_kernels, warm_kernels
 from eddyline.errors import PipelineError
 
 
@@ -43,7 +43,7 @@ def shop(budget: str, *, samples: bool) -> el.State:
 
 
 def test_after_warming_nothing_is_left_to_compile():
-    shown = warm()
+    shown = warm_kernels()
     assert shown.folder.is_dir()
     before = compiled_forms()
     assert shown.kernels == len(before) > 40
@@ -62,4 +62,4 @@ def test_a_kernel_that_warming_misses_is_named(monkeypatch):
     monkeypatch.setattr(warming, "_plans", list)
     monkeypatch.setattr(warming, "all_kernels", lambda: [kernel()(lonely)])
     with pytest.raises(PipelineError, match=r"did not reach .*lonely"):
-        warm()
+        warm_kernels()

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as el
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 
 SCHEMA = "`Net Total (€)` DECIMAL(12,2), `a.b` BIGINT, größe INT, `line item` STRING"
@@ -64,7 +64,7 @@ def test_sources_of_spark(spark, tmp_path, form):
     else:
         rows = [row | {"Net Total (€)": float(row["Net Total (€)"])} for row in TABLE.to_pylist()]
         (tmp_path / "s.json").write_text("\n".join(map(json.dumps, rows)))
-    frame = path if form == "path" else read_frame(spark, Source("s", form, path, SCHEMA, "my weight"))
+    frame = path if form == "path" else read_frame(spark, SparkSource("s", form, path, SCHEMA, "my weight"))
     check(plan().sketch(spark, {"s": frame}))
 
 

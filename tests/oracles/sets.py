@@ -6,7 +6,7 @@ from math import exp, factorial
 
 import numpy as np
 
-from eddyline.answer.sets.expression import Except, Intersect, Member, Union
+from eddyline.answer.sets.expression import Except, Intersect, StreamLeaf, Union
 from eddyline.sketch.counters import key_array
 
 EMPTY, PURE, MANY = 0, 1, 2
@@ -32,7 +32,7 @@ def net_set(updates):
 def evaluate(expression, sets):
     """The elements of an expression over sets."""
     match expression:
-        case Member(stream):
+        case StreamLeaf(stream):
             return set(sets[stream])
         case Union(left, right):
             return evaluate(left, sets) | evaluate(right, sets)

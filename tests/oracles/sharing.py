@@ -7,8 +7,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from eddyline.plan.sharing.gain import ROOT_BITS
-from eddyline.plan.sharing.join_graph import End, Query, Vertex
-from eddyline.plan.sharing.space import final_components, largest_weights, numbered
+from eddyline.plan.sharing.join_graph import End, GraphQuery, Vertex
+from eddyline.plan.sharing.space import final_components, largest_weights, numbered_graph
 
 
 def least_average_error(graph, budget, power=1.0, floors=None):
@@ -68,7 +68,7 @@ def well_formed(graph):
 
 def compared_error(graph, objective):
     """An integer that grows with the optimum error of a graph and is the same for equal errors."""
-    flow_graph = numbered(graph)
+    flow_graph = numbered_graph(graph)
     largest = max(flow_graph.costs.values()) * max(flow_graph.weights.values())
     if objective == "largest":
         exact = {v: max(flow_graph.weights[q] for q in users) for v, users in flow_graph.uses.items()}
@@ -136,7 +136,7 @@ def random_query(rng, name, relations, *, costs=(1.0,), weights=(1.0, 3.0, 0.1, 
         Vertex((int(relation), len(met)), tuple(met), costs[int(relation) % len(costs)])
         for relation, met in zip(own, ends, strict=True)
     )
-    return Query(name, float(rng.choice(weights)), vertices)
+    return GraphQuery(name, float(rng.choice(weights)), vertices)
 
 
 def random_workload(rng, queries, relations=3, **options):

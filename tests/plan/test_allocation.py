@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
 from eddyline.plan.layout import Demand, Place
-from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
-from eddyline.plan.size.allocation import Bundle, Reader, _optimum, share_words
+from eddyline.plan.sharing.join_graph import GraphQuery, JoinGraph, Vertex
+from eddyline.plan.size.allocation import Bundle, BundleReader, _optimum, share_words
 from eddyline.plan.size.specs import PlanSettings, least_words, spec_for
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
@@ -31,7 +31,7 @@ def demand(index, kind):
 def readers_of(demands, weights):
     pairs = zip(demands, weights, strict=True)
     return [
-        Reader(f"q{i}", weight, (Bundle(((each, 1.0),)),))
+        BundleReader(f"q{i}", weight, (Bundle(((each, 1.0),)),))
         for i, (each, weight) in enumerate(pairs)
         if each.kind not in ("total", "peeling")
     ]
@@ -64,8 +64,8 @@ def test_shares_keep_the_budget_and_the_least(kinds, budget, most, objective, we
 
 def test_heavier_queries_get_more_and_shared_sketches_the_most():
     a, b, c = (demand(i, "hash") for i in range(3))
-    one = Reader("one", 9.0, (Bundle(((a, 1.0),)), Bundle(((b, 1.0),))))
-    other = Reader("other", 1.0, (Bundle(((b, 1.0),)), Bundle(((c, 1.0),))))
+    one = BundleReader("one", 9.0, (Bundle(((a, 1.0),)), Bundle(((b, 1.0),))))
+    other = BundleReader("other", 1.0, (Bundle(((b, 1.0),)), Bundle(((c, 1.0),))))
     shares = share_words([one, other], {}, PlanSettings(800_000))
     assert shares[a] == pytest.approx(shares[b], rel=0.01)
     assert shares[a] == pytest.approx(
@@ -75,7 +75,9 @@ def test_heavier_queries_get_more_and_shared_sketches_the_most():
 
 def test_the_parts_of_a_relation_keep_their_shares():
     a, b = demand(0, "hash"), demand(1, "hash")
-    shares = share_words([Reader("q", 1.0, (Bundle(((a, 1.0), (b, 3.0))),))], {}, PlanSettings(8_000_000))
+    shares = share_words(
+        [BundleReader("q", 1.0, (Bundle(((a, 1.0), (b, 3.0))),))], {}, PlanSettings(8_000_000)
+    )
     assert shares[b] == pytest.approx(3 * shares[a], rel=0.01)
     assert shares[a] + shares[b] == pytest.approx(1_000_000, rel=0.01)
 
@@ -87,7 +89,7 @@ def shared_readers(rng):
     for index in range(int(rng.integers(2, 7))):
         own = rng.choice(len(demands), size=int(rng.integers(1, 4)), replace=False)
         bundles = tuple(Bundle(((demands[place], 1.0),)) for place in own)
-        found.append(Reader(f"q{index}", float(10 ** rng.uniform(-2, 2)), bundles))
+        found.append(BundleReader(f"q{index}", float(10 ** rng.uniform(-2, 2)), bundles))
     return found
 
 
@@ -106,7 +108,7 @@ def over_optimum(seed):
         for reader in readers
     )
     graph = JoinGraph.separate(
-        Query(reader.name, reader.weight, tuple(Vertex(own.members[0][0]) for own in reader.bundles))
+        GraphQuery(reader.name, reader.weight, tuple(Vertex(own.members[0][0]) for own in reader.bundles))
         for reader in readers
     )
     groups = {}

@@ -7,7 +7,7 @@ import pytest
 
 import eddyline as el
 from eddyline.plan.layout import Demand
-from eddyline.plan.size.allocation import Bundle, Reader, minimise_errors_in_turn
+from eddyline.plan.size.allocation import Bundle, BundleReader, minimise_errors_in_turn
 
 STEPS = (10, 20, 40, 80)
 
@@ -23,7 +23,9 @@ def instance(seed):
     for i in range(3):
         chosen = rng.choice(4, size=rng.integers(1, 3), replace=False)
         weight = float(rng.integers(1, 40))
-        readers.append(Reader(f"q{i}", weight, tuple(Bundle(((demands[j], 1.0),)) for j in sorted(chosen))))
+        readers.append(
+            BundleReader(f"q{i}", weight, tuple(Bundle(((demands[j], 1.0),)) for j in sorted(chosen)))
+        )
     used = {d for reader in readers for bundle in reader.bundles for d, _ in bundle.members}
     return readers, sorted(used), int(rng.integers(40, 250))
 
@@ -54,7 +56,10 @@ def test_no_other_sizes_have_a_smaller_largest_error_and_none_can_be_lowered_alo
 
 def test_sizes_without_steps_give_all_queries_one_error():
     one, other = Demand("a", "hash"), Demand("b", "hash")
-    readers = [Reader("q", 3.0, (Bundle(((one, 1.0),)),)), Reader("p", 1.0, (Bundle(((other, 1.0),)),))]
+    readers = [
+        BundleReader("q", 3.0, (Bundle(((one, 1.0),)),)),
+        BundleReader("p", 1.0, (Bundle(((other, 1.0),)),)),
+    ]
     assert minimise_errors_in_turn(readers, {one: 10, other: 10}, 4000, lambda _: None) == {
         one: pytest.approx(3000, abs=1),
         other: pytest.approx(1000, abs=1),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.errors import PlanError
-from eddyline.plan.partition.histograms import Histogram, equi_depth, literal
+from eddyline.plan.partition.histograms import Histogram, equi_depth, sql_literal
 from eddyline.plan.partition.partitioning import (
     LinkStatistics,
     Partitioning,
@@ -231,7 +231,7 @@ def test_ranges_merge_neighbouring_buckets_and_are_open_ended():
 
 
 def test_strings_are_written_as_spark_reads_them():
-    assert literal("it's a \\ b") == r"'it\'s a \\ b'"
+    assert sql_literal("it's a \\ b") == r"'it\'s a \\ b'"
 
 
 def test_partitionings_are_stored_as_json():

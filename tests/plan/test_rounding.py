@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import PlanError
 from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs
-from eddyline.plan.sharing.join_graph import JoinGraph, Query, Vertex
+from eddyline.plan.sharing.join_graph import GraphQuery, JoinGraph, Vertex
 from tests.oracles import sharing as naive
 from tests.oracles.rounding import literal_average, literal_largest, round_average, round_largest
 
@@ -89,19 +89,22 @@ def test_largest_error_leaves_nothing_that_would_pay_for_a_step(seed, queries, a
 
 def test_what_is_left_goes_to_the_smallest_ratio():
     """Weights 3 and 2 share 9: 5.4 and 3.6 before rounding; 5 and 4 have the ratios 5/3 and 2, 6 and 3 less."""
-    graph = JoinGraph.separate([Query("a", 3.0, (Vertex("r"),)), Query("b", 2.0, (Vertex("s"),))])
+    graph = JoinGraph.separate([GraphQuery("a", 3.0, (Vertex("r"),)), GraphQuery("b", 2.0, (Vertex("s"),))])
     assert round_largest(graph, 9.0, range(1, 100)).query_sizes == {"a": 5, "b": 4}
 
 
 def test_largest_error_where_rounding_down_wastes_words():
-    queries = [Query("a", 1.0, (Vertex("r"), Vertex("s"), Vertex("t"))), Query("b", 3.0, (Vertex("u"),))]
+    queries = [
+        GraphQuery("a", 1.0, (Vertex("r"), Vertex("s"), Vertex("t"))),
+        GraphQuery("b", 3.0, (Vertex("u"),)),
+    ]
     assert round_largest(JoinGraph.separate(queries), 10.0, range(1, 30)).query_sizes == {"a": 2, "b": 4}
 
 
 def test_what_is_left_raises_a_whole_component():
     """Two vertices of one query and a budget of 7: raising one alone would not help."""
     graph = JoinGraph.separate(
-        [Query("a", 1.0, (Vertex("r"), Vertex("s"))), Query("b", 1e-3, (Vertex("t"),))]
+        [GraphQuery("a", 1.0, (Vertex("r"), Vertex("s"))), GraphQuery("b", 1e-3, (Vertex("t"),))]
     )
     assert round_average(graph, 7.0, range(1, 100)).query_sizes == {"a": 3, "b": 1}
 
@@ -111,8 +114,8 @@ def test_what_is_left_goes_where_its_words_lower_the_average_most():
     the others, yet less than three of them.
     """
     queries = [
-        Query("a", 2.0, (Vertex("r", (), 3.0),)),
-        *(Query(name, 1.0, (Vertex(name),)) for name in "bc"),
+        GraphQuery("a", 2.0, (Vertex("r", (), 3.0),)),
+        *(GraphQuery(name, 1.0, (Vertex(name),)) for name in "bc"),
     ]
     whole = round_average(JoinGraph.separate(queries), 13.0, range(1, 100))
     assert whole.query_sizes == {"a": 2, "b": 4, "c": 3}
@@ -120,13 +123,13 @@ def test_what_is_left_goes_where_its_words_lower_the_average_most():
 
 @pytest.mark.parametrize("objective", ROUNDINGS)
 def test_a_limit_on_the_size_leaves_the_rest_to_others(objective):
-    graph = JoinGraph.separate([Query("a", 100.0, (Vertex("r"),)), Query("b", 1.0, (Vertex("s"),))])
+    graph = JoinGraph.separate([GraphQuery("a", 100.0, (Vertex("r"),)), GraphQuery("b", 1.0, (Vertex("s"),))])
     assert ROUNDINGS[objective](graph, 15.0, range(1, 11)).query_sizes == {"a": 10, "b": 5}
 
 
 @pytest.mark.parametrize("objective", ROUNDINGS)
 def test_budget_below_the_smallest_sizes(objective):
-    graph = JoinGraph.separate([Query("a", 1.0, (Vertex("r"), Vertex("s")))])
+    graph = JoinGraph.separate([GraphQuery("a", 1.0, (Vertex("r"), Vertex("s")))])
     with pytest.raises(PlanError, match="take 16 words at their smallest size 8"):
         ROUNDINGS[objective](graph, 15.0, [8, 16])
 
@@ -136,7 +139,7 @@ def test_budget_below_the_smallest_sizes(objective):
 def test_budget_is_kept_to_the_last_bit(objective, costs, budget):
     """The costs as floats are a little more than they seem, so that the sizes which seem to fit exactly do not."""
     graph = JoinGraph.separate(
-        Query(str(number), cost if objective == "average" else 1.0, (Vertex(number, (), cost),))
+        GraphQuery(str(number), cost if objective == "average" else 1.0, (Vertex(number, (), cost),))
         for number, cost in enumerate(costs)
     )
     whole = ROUNDINGS[objective](graph, budget, range(1, 100))

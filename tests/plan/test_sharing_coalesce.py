@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.plan.sharing.coalesce import allocate, coalesce_join_graphs, coalescing_steps
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex, is_well_formed
+from eddyline.plan.sharing.join_graph import End, GraphQuery, JoinGraph, Vertex, is_well_formed
 from tests.oracles import sharing as naive
 
 OBJECTIVES = ("average", "largest")
@@ -45,7 +45,7 @@ def test_is_the_greedy_that_tries_every_pair(objective, seed, queries, costs, eq
 def test_a_gain_that_rises_with_a_neighbour_is_computed_again(weights, private):
     """A and X share a vertex: what A gains with B depends on the size of X, which another step changes."""
     queries = [
-        Query(name, weight, (*map(Vertex, shared), *(Vertex((name, place)) for place in range(alone))))
+        GraphQuery(name, weight, (*map(Vertex, shared), *(Vertex((name, place)) for place in range(alone))))
         for name, weight, shared, alone in zip(
             "ABXYPR", weights, ("UZ", "U", "ZT", "T", "P", "P"), private, strict=True
         )
@@ -95,7 +95,7 @@ def test_no_well_formed_pair_raises_the_error(objective, seed, queries, data):
 
 
 def test_figure_4_shares_the_first_relation_or_the_last_and_never_both():
-    two_joins = Query(
+    two_joins = GraphQuery(
         "two joins",
         1.0,
         (
@@ -104,7 +104,7 @@ def test_figure_4_shares_the_first_relation_or_the_last_and_never_both():
             Vertex("r3.a2", (End("e2"),)),
         ),
     )
-    one_join = Query("one join", 1.0, (Vertex("r1.a1", (End("e3"),)), Vertex("r3.a2", (End("e3"),))))
+    one_join = GraphQuery("one join", 1.0, (Vertex("r1.a1", (End("e3"),)), Vertex("r3.a2", (End("e3"),))))
     graph, _ = coalesce_join_graphs(JoinGraph.separate([two_joins, one_join]), 4.0)
     assert len(graph.members) == 4
 
@@ -112,7 +112,7 @@ def test_figure_4_shares_the_first_relation_or_the_last_and_never_both():
 def test_equal_queries_become_one():
     vertices = (Vertex("a", (End("x"),)), Vertex("b", (End("x"), End("y"))), Vertex("c", (End("y"),)))
     graph, allocation = coalesce_join_graphs(
-        JoinGraph.separate(Query(name, 2.0, vertices) for name in "pqrs"), 30.0
+        JoinGraph.separate(GraphQuery(name, 2.0, vertices) for name in "pqrs"), 30.0
     )
     assert [len(members) for members in graph.members.values()] == [4, 4, 4]
     assert allocation.sizes == pytest.approx(dict.fromkeys(graph.members, 10.0))

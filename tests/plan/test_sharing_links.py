@@ -12,8 +12,8 @@ from eddyline.plan.sharing.join_graph import (
     Conflict,
     DifferentRoles,
     End,
+    GraphQuery,
     JoinGraph,
-    Query,
     Vertex,
     conflict,
     hash_slots,
@@ -27,13 +27,13 @@ seeds = st.integers(0, 2**32 - 1)
 
 def figure_3():
     """Q1 joins R1, R2 and R3 by e1 and e2; Q2 joins R1 and R3 by e3."""
-    first = Query(
+    first = GraphQuery(
         "Q1",
         1.0,
         (Vertex("R1", (End("e1"),)), Vertex("R2", (End("e1"), End("e2"))), Vertex("R3", (End("e2"),))),
     )
     return JoinGraph.separate(
-        [first, Query("Q2", 1.0, (Vertex("R1", (End("e3"),)), Vertex("R3", (End("e3"),))))]
+        [first, GraphQuery("Q2", 1.0, (Vertex("R1", (End("e3"),)), Vertex("R3", (End("e3"),))))]
     )
 
 
@@ -66,8 +66,8 @@ def test_conflict_names_the_query_and_its_links():
 
 def test_conflict_between_two_keys_of_one_pair():
     """Each key alone may use one slot; both together would tie the two links of a query."""
-    crossed = Query("Q1", 1.0, (Vertex("R", (End("a"), End("b"))), Vertex("S", (End("a"), End("b")))))
-    swapped = Query("Q2", 1.0, (Vertex("R", (End("c"), End("d"))), Vertex("S", (End("d"), End("c")))))
+    crossed = GraphQuery("Q1", 1.0, (Vertex("R", (End("a"), End("b"))), Vertex("S", (End("a"), End("b")))))
+    swapped = GraphQuery("Q2", 1.0, (Vertex("R", (End("c"), End("d"))), Vertex("S", (End("d"), End("c")))))
     graph = JoinGraph.separate([crossed, swapped]).coalesced(("Q1", 0), ("Q2", 0))
     found = conflict(graph, ("Q1", 1), ("Q2", 1))
     assert isinstance(found, Conflict)
@@ -75,13 +75,13 @@ def test_conflict_between_two_keys_of_one_pair():
 
 
 def test_two_sides_of_a_self_join_are_one_sketch():
-    graph = JoinGraph.separate([Query("Q", 1.0, (Vertex("R", (End("a"),)), Vertex("R", (End("a"),))))])
+    graph = JoinGraph.separate([GraphQuery("Q", 1.0, (Vertex("R", (End("a"),)), Vertex("R", (End("a"),))))])
     assert conflict(graph, ("Q", 0), ("Q", 1)) is None
 
 
 def test_one_relation_on_two_links_of_a_query_is_two_sketches():
     vertices = (Vertex("R", (End("a"),)), Vertex("S", (End("a"), End("b"))), Vertex("R", (End("b"),)))
-    graph = JoinGraph.separate([Query("Q", 1.0, vertices)])
+    graph = JoinGraph.separate([GraphQuery("Q", 1.0, vertices)])
     assert conflict(graph, ("Q", 0), ("Q", 2)) == Conflict("Q", ("a", "b"))
 
 
@@ -95,7 +95,7 @@ def test_one_relation_on_two_links_of_a_query_is_two_sketches():
 )
 def test_members_of_wide_links_share_only_in_the_same_role_and_size(other):
     wide = (Vertex("R", (End("a", 0),)), Vertex("S", (End("a", 1),)), Vertex("T", (End("a", 2),)))
-    graph = JoinGraph.separate([Query("Q1", 1.0, wide), Query("Q2", 1.0, other)])
+    graph = JoinGraph.separate([GraphQuery("Q1", 1.0, wide), GraphQuery("Q2", 1.0, other)])
     assert conflict(graph, ("Q1", 0), ("Q2", 0)) == DifferentRoles(0)
     shared, _ = coalesce_join_graphs(graph, 10.0)
     assert ("Q2", 0) in shared.members
@@ -135,7 +135,9 @@ def test_families_agree_within_a_class_and_differ_within_a_query(seed, queries):
 
 def test_families_are_reused_where_nothing_forbids_it():
     queries = [
-        Query(f"Q{number}", 1.0, (Vertex(("R", number), (End("a"),)), Vertex(("S", number), (End("a"),))))
+        GraphQuery(
+            f"Q{number}", 1.0, (Vertex(("R", number), (End("a"),)), Vertex(("S", number), (End("a"),)))
+        )
         for number in range(5)
     ]
     assert set(hash_slots(JoinGraph.separate(queries)).values()) == {0}

@@ -14,12 +14,17 @@ from eddyline.plan.sharing.flow_graph import (
     FlowGraph,
     backward_mark,
     forward_mark,
+    integer_ratios,
     max_flow,
     select_edges,
-    whole_numbers,
 )
-from eddyline.plan.sharing.join_graph import End, JoinGraph, Query, Vertex
-from eddyline.plan.sharing.space import compute_space, final_components, minimise_largest_error, numbered
+from eddyline.plan.sharing.join_graph import End, GraphQuery, JoinGraph, Vertex
+from eddyline.plan.sharing.space import (
+    compute_space,
+    final_components,
+    minimise_largest_error,
+    numbered_graph,
+)
 from tests.oracles import sharing as naive
 
 # Paragraph 0074: V(Q1) = {v1, v2, v4}, V(Q2) = {v2, v3}, V(Q3) = {v4, v5}, weights 3, 3, 9; from zero on here.
@@ -30,9 +35,9 @@ FIGURE_5 = FlowGraph(
 
 def figure_5():
     queries = [
-        Query("Q1", 3, (Vertex("v1"), Vertex("v2"), Vertex("v4"))),
-        Query("Q2", 3, (Vertex("v2"), Vertex("v3"))),
-        Query("Q3", 9, (Vertex("v4"), Vertex("v5"))),
+        GraphQuery("Q1", 3, (Vertex("v1"), Vertex("v2"), Vertex("v4"))),
+        GraphQuery("Q2", 3, (Vertex("v2"), Vertex("v3"))),
+        GraphQuery("Q3", 9, (Vertex("v4"), Vertex("v5"))),
     ]
     return JoinGraph.separate(queries).coalesced(("Q1", 1), ("Q2", 0)).coalesced(("Q1", 2), ("Q3", 0))
 
@@ -148,7 +153,7 @@ def test_average_error_satisfies_the_conditions_of_the_optimum(seed, costs):
     assert fsum(graph.cost(v) * size for v, size in allocation.sizes.items()) == pytest.approx(50.0)
     for query, own in graph.parts():
         assert allocation.query_sizes[query] == pytest.approx(min(allocation.sizes[vertex] for vertex in own))
-    for component in final_components(numbered(graph)):
+    for component in final_components(numbered_graph(graph)):
         weight, cost = component.graph.total_weight(), component.graph.total_cost()
         for query, own in component.graph.weights.items():
             assert sum(component.flow.into[query].values()) == own * cost
@@ -162,7 +167,7 @@ def test_scale_of_the_weights_does_not_matter(seed, exponent):
     graph = random_graph(seed)
     scaled = JoinGraph(
         {
-            name: Query(name, query.weight * 2.0**exponent, query.vertices)
+            name: GraphQuery(name, query.weight * 2.0**exponent, query.vertices)
             for name, query in graph.queries.items()
         },
         graph.members,
@@ -187,7 +192,7 @@ def test_largest_error_is_the_same_at_every_vertex_and_spends_the_budget(seed, c
 
 
 def test_whole_numbers_keep_their_ratios():
-    assert whole_numbers([0.5, 0.75, 3.0]) == [2, 3, 12]
+    assert integer_ratios([0.5, 0.75, 3.0]) == [2, 3, 12]
 
 
 @pytest.mark.parametrize("space", [compute_space, minimise_largest_error])
@@ -199,14 +204,14 @@ def test_budget_must_be_positive(space):
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        ([Query("a", 1.0, (Vertex("r"),))] * 2, "one name"),
-        ([Query("a", 0.0, (Vertex("r"),))], "positive, finite weight"),
-        ([Query("a", float("inf"), (Vertex("r"),))], "positive, finite weight"),
-        ([Query("a", 1.0, ())], "at least one vertex"),
-        ([Query("a", 1.0, (Vertex("r", (), 1.0), Vertex("r", (), 2.0)))], "the same wherever"),
-        ([Query("a", 1.0, (Vertex("r", (), 0.0),))], "costs are positive"),
+        ([GraphQuery("a", 1.0, (Vertex("r"),))] * 2, "one name"),
+        ([GraphQuery("a", 0.0, (Vertex("r"),))], "positive, finite weight"),
+        ([GraphQuery("a", float("inf"), (Vertex("r"),))], "positive, finite weight"),
+        ([GraphQuery("a", 1.0, ())], "at least one vertex"),
+        ([GraphQuery("a", 1.0, (Vertex("r", (), 1.0), Vertex("r", (), 2.0)))], "the same wherever"),
+        ([GraphQuery("a", 1.0, (Vertex("r", (), 0.0),))], "costs are positive"),
         (
-            [Query("a", 1.0, (Vertex("r", (End("x"), End("x"))), Vertex("s", (End("x"),))))],
+            [GraphQuery("a", 1.0, (Vertex("r", (End("x"), End("x"))), Vertex("s", (End("x"),))))],
             "one link with two keys",
         ),
     ],

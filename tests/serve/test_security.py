@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram
 
 from eddyline.errors import PipelineError
-from eddyline.serve.api import LONG_TEXT, Asking
+from eddyline.serve.api import LONG_TEXT, AnswerThreads
 from eddyline.serve.requests import Refused
 from eddyline.serve.security import is_loopback, read_token
 from eddyline.serve.view import History, HistoryFile
@@ -93,7 +93,7 @@ def test_a_token_file_that_is_missing_is_named(tmp_path):
 
 
 def asking(**settings):
-    return Asking(Histogram("took", "took", registry=CollectorRegistry()), **settings)
+    return AnswerThreads(Histogram("took", "took", registry=CollectorRegistry()), **settings)
 
 
 def test_a_question_that_takes_too_long_is_refused_and_frees_its_place_when_it_ends():

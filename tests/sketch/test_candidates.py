@@ -75,8 +75,8 @@ def test_insert_then_delete_leaves_no_candidate(keys):
 @settings(max_examples=50)
 def test_merge_is_commutative_and_bounded(one, other):
     a, b = table_of(SMALL, one), table_of(SMALL, other)
-    merged = candidates.merge(SMALL, a, b)
-    np.testing.assert_array_equal(merged, candidates.merge(SMALL, b, a))
+    merged = candidates.merge_tables(SMALL, a, b)
+    np.testing.assert_array_equal(merged, candidates.merge_tables(SMALL, b, a))
     assert merged.shape == (SMALL.words,)
     assert set(candidates.keys(SMALL, merged).tolist()) <= set(one) | set(other)
 
@@ -84,7 +84,7 @@ def test_merge_is_commutative_and_bounded(one, other):
 @given(keys=KEYS)
 def test_merge_with_an_empty_table_changes_no_vote(keys):
     table = table_of(SMALL, keys)
-    merged = candidates.merge(SMALL, table, candidates.empty(SMALL))
+    merged = candidates.merge_tables(SMALL, table, candidates.empty(SMALL))
     assert set(zip(candidates.keys(SMALL, merged), candidates.votes(SMALL, merged), strict=True)) == set(
         zip(candidates.keys(SMALL, table), candidates.votes(SMALL, table), strict=True)
     )
@@ -118,7 +118,7 @@ def test_recall_after_merging_partial_tables():
     rows = stream()
     table = candidates.empty(spec)
     for part in np.array_split(rows, 16):
-        table = candidates.merge(spec, table, table_of(spec, part))
+        table = candidates.merge_tables(spec, table, table_of(spec, part))
     assert recall(spec, table, np.bincount(rows.astype(np.int64), minlength=1 << 14), 200) >= 0.95
 
 
@@ -137,8 +137,8 @@ def test_inserts_and_deletes_seen_apart_cancel_in_a_merge():
     spec = CandidateSpec.within(1000, 3)
     gone = np.repeat(np.arange(1 << 20, (1 << 20) + 200), 5000)
     rows = stream()
-    inserted = candidates.merge(spec, table_of(spec, gone), table_of(spec, rows))
-    table = candidates.merge(spec, inserted, table_of(spec, gone, -np.ones(len(gone))))
+    inserted = candidates.merge_tables(spec, table_of(spec, gone), table_of(spec, rows))
+    table = candidates.merge_tables(spec, inserted, table_of(spec, gone, -np.ones(len(gone))))
     held = candidates.keys(spec, table)
     heavy = np.abs(candidates.votes(spec, table)) > 500
     assert not np.isin(held[heavy], gone.astype(np.uint64)).any()
@@ -146,7 +146,7 @@ def test_inserts_and_deletes_seen_apart_cancel_in_a_merge():
 
 def test_another_size_is_refused():
     with pytest.raises(IncompatibleSpecs, match="slots"):
-        candidates.merge(SMALL, candidates.empty(SMALL), candidates.empty(CandidateSpec(8, 1)))
+        candidates.merge_tables(SMALL, candidates.empty(SMALL), candidates.empty(CandidateSpec(8, 1)))
     with pytest.raises(SketchError, match="multiple of 8"):
         CandidateSpec(12, 1)
 

@@ -20,7 +20,7 @@ import json, os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 import eddyline as el
 from pyspark.sql import SparkSession
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 from tests.data.clusters import plan
 
@@ -44,14 +44,14 @@ frame = spark.range(0, 5000, 1, 6).selectExpr("id % 97 AS k", "CAST(id AS STRING
 passed = plan().sketch(spark, {"t": frame})
 with open(folder + "/passed", "wb") as file:
     file.write(passed.to_bytes())
-source = Source("t", "csv", folder + "/rows", "k BIGINT, s STRING, n INT", options={"header": "true"})
+source = SparkSource("t", "csv", folder + "/rows", "k BIGINT, s STRING, n INT", options={"header": "true"})
 by_file = plan().sketch(spark, {"t": read_frame(spark, source)})
 found = {
     "by file": by_file == passed,
     "by path": plan().sketch(spark, {"t": folder + "/parquet"}) == passed,
     "answers": [[row.query, row.value] for row in spark.read.format("eddyline").load(folder + "/state").collect()],
     "run": refusal(lambda: plan().start(spark, {"t": spark.readStream.format("rate").load()}, store=folder + "/new")),
-    "topic": refusal(lambda: read_frame(spark, Source("t", "kafka", None, "k BIGINT", options={
+    "topic": refusal(lambda: read_frame(spark, SparkSource("t", "kafka", None, "k BIGINT", options={
         "kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))),
 }
 """

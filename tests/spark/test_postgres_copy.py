@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from eddyline.errors import ChangeError, PipelineError
 from eddyline.spark.postgres import source as copy
-from eddyline.spark.postgres.source import Blocks, Moment, PostgresReader
+from eddyline.spark.postgres.source import Blocks, LogMoment, PostgresReader
 from tests.spark.postgres_rows import rows
 from tests.spark.postgres_server import server
 
@@ -282,5 +282,5 @@ def test_a_moment_sees_what_ended_before_it(highest, opened, offset):
     between = frozenset(highest - 1 - each for each in opened if highest - 1 - each >= 3)
     lowest = min(between, default=highest)
     number = max(3, highest + offset)
-    moment = Moment.parse(f"{lowest}:{highest}:{','.join(map(str, sorted(between)))}")
+    moment = LogMoment.parse(f"{lowest}:{highest}:{','.join(map(str, sorted(between)))}")
     assert moment.sees(number % 2**32) == (number < highest and number not in between)

@@ -11,7 +11,7 @@ import pytest
 import eddyline as el
 from eddyline.ingest.sections import HINTS, to_sections
 from eddyline.spark.causes import SPARK_ERRORS
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 from eddyline.store import Reader, Store
 from tests.spark.stream_job import expected, frames, plan, table, write_files
@@ -181,7 +181,7 @@ def test_every_file_format_streams_as_it_is_read_in_a_batch(spark, tmp_path, for
         .query("pairs", "SELECT SUM(a.x) FROM s a JOIN s b ON a.s = b.s AND a.at = b.at")
         .plan()
     )
-    source = Source("s", form, str(tmp_path / "s"), schema, "w", options)
+    source = SparkSource("s", form, str(tmp_path / "s"), schema, "w", options)
     batch = plan.sketch(spark, {"s": read_frame(spark, source)})
     frame = read_frame(spark, replace(source, streaming=True))
     with plan.start(spark, {"s": frame}, store=tmp_path / "store", trigger="available now") as run:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 import eddyline as el
 from eddyline.cli.console import LogFormat, Progress
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 from tests.spark.postgres_server import server
 
@@ -52,7 +52,7 @@ def frames(spark, dsn):
     return {
         name: read_frame(
             spark,
-            Source(
+            SparkSource(
                 name,
                 "eddyline-postgres",
                 None,
@@ -177,7 +177,9 @@ def test_no_two_streams_share_the_map_that_spark_writes_into_their_tasks(spark):
     maps = []
     for table, schema in TABLES.items():
         options = {"dsn": "host=127.0.0.1 port=1", "table": f"public.{table}"}
-        read_frame(spark, Source(table, "eddyline-postgres", None, schema, options=options, streaming=True))
+        read_frame(
+            spark, SparkSource(table, "eddyline-postgres", None, schema, options=options, streaming=True)
+        )
         found = manager.lookupDataSource(f"eddyline-postgres-{table}")
         maps.append(found.dataSourceCls().envVars())
     identity = spark._jvm.java.lang.System.identityHashCode

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from eddyline.errors import PipelineError
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ def test_columns_of_folders_come_by_their_names(spark, tmp_path, form, declared)
     (tmp_path / "day=2024-01-01" / "1.txt").write_text(text)
     form = form.split()[0]
     frame = read_frame(
-        spark, Source("s", form, str(tmp_path), f"id BIGINT, x INT{declared}", options=options)
+        spark, SparkSource("s", form, str(tmp_path), f"id BIGINT, x INT{declared}", options=options)
     )
     (row,) = frame.select("id", "x", "day", "_corrupt_record").collect()
     assert (row.id, row.x, row["_corrupt_record"]) == (1, 2, None)
@@ -38,7 +38,8 @@ def test_lines_are_not_dropped_in_silence(spark, tmp_path):
     (tmp_path / "1.csv").write_text("1,2\nmany,2\n")
     with pytest.raises(PipelineError, match=r"drops lines silently.*on_bad = \"skip\""):
         read_frame(
-            spark, Source("s", "csv", str(tmp_path), "id BIGINT, x INT", options={"mode": "dropMalformed"})
+            spark,
+            SparkSource("s", "csv", str(tmp_path), "id BIGINT, x INT", options={"mode": "dropMalformed"}),
         )
 
 
@@ -47,7 +48,7 @@ def test_a_decimal_that_its_column_would_round_is_reported(spark, tmp_path, form
     texts = ["1.2", "-9999.9", "1.20", "7", "1.25", "99999.95", "-0.01"]
     lines = [f'{{"d": {text}, "k": 1}}' if form == "json" else f"{text},1" for text in texts]
     (tmp_path / f"1.{form}").write_text("\n".join(lines))
-    rows = read_frame(spark, Source("s", form, str(tmp_path), "d DECIMAL(5,1), k INT")).collect()
+    rows = read_frame(spark, SparkSource("s", form, str(tmp_path), "d DECIMAL(5,1), k INT")).collect()
     assert [row.d for row in rows[:4]] == [Decimal(text) for text in ("1.2", "-9999.9", "1.2", "7")]
     assert all(row["_corrupt_record"] is None for row in rows[:4])
     assert rows[4]["_corrupt_record"] == "d is 1.25, which DECIMAL(5,1) does not hold"

@@ -7,13 +7,13 @@ from eddyline.errors import CorruptState, FormatVersion
 from eddyline.sketch import codec
 from eddyline.store import Commit, PlanStamp, Reader, SourcePosition, Store
 from eddyline.store.layout import (
-    decode,
     decode_pointer,
     encode,
     encode_pointer,
     epoch_name,
     epoch_number,
     make_epoch,
+    read_epoch,
 )
 from tests.store.runs import ANY, PLAN, deliver, flipped, new_store, open_store
 
@@ -39,7 +39,7 @@ SMALL = make_epoch(
 @given(st.integers(0, 10**11), plans, sources, contents)
 def test_bytes_come_back(number, plan, where_streams_are, sections):
     epoch = make_epoch(Commit(number, None, "r", plan, where_streams_are, {}), sections)
-    assert decode(encode(epoch), number) == epoch
+    assert read_epoch(encode(epoch), number) == epoch
 
 
 @pytest.mark.parametrize("bits", [0x01, 0x80, 0xFF])
@@ -47,37 +47,37 @@ def test_every_flipped_byte_is_corrupt(bits):
     data = encode(SMALL)
     for place in range(len(data)):
         with pytest.raises(CorruptState):
-            decode(flipped(data, place, bits), 7)
+            read_epoch(flipped(data, place, bits), 7)
 
 
 def test_every_truncation_and_every_extra_byte_is_corrupt():
     data = encode(SMALL)
     for end in range(len(data)):
         with pytest.raises(CorruptState):
-            decode(data[:end], 7)
+            read_epoch(data[:end], 7)
     with pytest.raises(CorruptState):
-        decode(data + b"\0", 7)
+        read_epoch(data + b"\0", 7)
 
 
 def test_another_version_is_told_from_damage():
     data = bytearray(encode(SMALL)[: -codec._DIGEST])
     data[4] = 9
     with pytest.raises(FormatVersion, match="format version 9"):
-        decode(bytes(data) + codec._digest(data), 7)
+        read_epoch(bytes(data) + codec._digest(data), 7)
 
 
 def test_another_kind_another_epoch_and_a_wrong_header_are_corrupt():
     header = msgspec.json.encode(SMALL.commit)
     with pytest.raises(CorruptState, match="kind 2"):
-        decode(codec.pack(codec.KIND_STATE, header, b"abc"), 7)
+        read_epoch(codec.pack(codec.KIND_STATE, header, b"abc"), 7)
     with pytest.raises(CorruptState, match="holds epoch 7, not 8"):
-        decode(encode(SMALL), 8)
+        read_epoch(encode(SMALL), 8)
     for body in (b"ab", b"abcd"):
         with pytest.raises(CorruptState, match="do not add up"):
-            decode(codec.pack(codec.KIND_EPOCH, header, body), 7)
+            read_epoch(codec.pack(codec.KIND_EPOCH, header, body), 7)
     for wrong in (b"", b"{}", b"\xff", header[:-1], header.replace(b'"parent"', b'"paren2"')):
         with pytest.raises(CorruptState, match="header cannot be read"):
-            decode(codec.pack(codec.KIND_EPOCH, wrong, b"abc"), 7)
+            read_epoch(codec.pack(codec.KIND_EPOCH, wrong, b"abc"), 7)
 
 
 def test_the_pointer_detects_every_flip_and_truncation():

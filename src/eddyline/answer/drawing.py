@@ -58,7 +58,7 @@ def listed(notes: Iterable[str]) -> Markup:
     return Markup("".join(f"<div style='opacity:.85'>note: {escaped(note)}</div>" for note in notes))
 
 
-def folded(summary: str, text: str) -> Markup:
+def collapsible(summary: str, text: str) -> Markup:
     """Return a long string that opens at a click."""
     return Markup(f"<details><summary>{escaped(summary)}</summary>{escaped(text)}</details>")
 
@@ -121,10 +121,10 @@ class Span:
     @classmethod
     def of(cls, value: object, low: object, high: object) -> "Span | None":
         """Return the places of a value and its interval; None for a value without a place: a string, NULL, NaN."""
-        place = place_of(value)
+        place = axis_position(value)
         if not isfinite(place):
             return None
-        first, last = place_of(low), place_of(high)
+        first, last = axis_position(low), axis_position(high)
         return cls(place, first if first <= place else -inf, last if last >= place else inf)
 
     @property
@@ -140,12 +140,12 @@ class Span:
         return Span(0.0, (self.low - self.value) / size, (self.high - self.value) / size)
 
 
-def place_of(value: object) -> float:
+def axis_position(value: object) -> float:
     """Return the place of a value on an axis: a number unchanged, a date in seconds, anything else NaN.
 
     Infinities stay infinite. Finite numbers whose differences may overflow a float have no place: NaN.
     """
-    if is_number(value):
+    if is_plain_number(value):
         try:
             place = float(value)
         except OverflowError:
@@ -158,7 +158,7 @@ def place_of(value: object) -> float:
     return nan
 
 
-def is_number(value: object) -> TypeGuard[int | float | Decimal]:
+def is_plain_number(value: object) -> TypeGuard[int | float | Decimal]:
     """Return whether a value is a number, and not a BOOLEAN, which Python counts among them."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
@@ -189,7 +189,7 @@ def draw_answer(value: object, low: object, high: object, label: str) -> Markup:
     span = Span.of(value, low, high)
     if span is None or len(set(span.finite)) < 2:
         return Markup()
-    around = span.relative() if is_number(value) else None
+    around = span.relative() if is_plain_number(value) else None
     if around is not None and max(map(abs, around.finite)) <= _STEPS[-1]:
         return draw_interval(around, relative_axis([around]), label, ends=True)
     return draw_interval(span, axis_of([span]), label)
@@ -201,7 +201,7 @@ def draw_column(answers: Sequence[tuple[object, object, object]], labels: Sequen
     known = [span for span in spans if span is not None]
     if not known:
         return [Markup() for _ in answers]
-    bars = any(is_number(value) for value, _, _ in answers)
+    bars = any(is_plain_number(value) for value, _, _ in answers)
     draw, axis = draw_bar if bars else draw_interval, axis_of(known, zero=bars)
     return [
         draw(span, axis, label, width=160) if span is not None else Markup()

@@ -17,7 +17,7 @@ import numpy as np
 
 from eddyline.answer.interval import FloatArray, half_width_of_key, of_each
 from eddyline.answer.joins.quantities import single_words
-from eddyline.answer.joins.skimming import Places, UInt64Array, places, skim_dense
+from eddyline.answer.joins.skimming import Places, UInt64Array, places, without_dense_keys
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import KeptSynopsis
 from eddyline.sample.packing import BoolArray, IntArray
@@ -134,7 +134,7 @@ class _Side:
         assert isinstance(spec, HashSketchSpec)
         rows = one.counters.astype(np.float64).reshape(spec.depth, spec.width) * one.unit
         at = places(spec, named)
-        skimmed = skim_dense(rows, at)
+        skimmed = without_dense_keys(rows, at)
         return cls(rows, at, skimmed.dense, sqrt(float((skimmed.residual**2).mean())))
 
     @property

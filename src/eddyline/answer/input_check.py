@@ -24,10 +24,10 @@ _COUNT = -1  # where a dictionary has net counts
 
 def noted_deletes(snapshot: Snapshot, stream: str) -> str | None:
     """Return the note on a stream with deletes of unseen rows; it is computed once."""
-    return snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+    return snapshot.memo.recall(("unseen deletes", stream), lambda: note_on_deletes(snapshot, stream))
 
 
-def unseen_deletes(snapshot: Snapshot, stream: str) -> str | None:
+def note_on_deletes(snapshot: Snapshot, stream: str) -> str | None:
     """Return the note on a stream with deletes of unseen rows, None where no such deletes show."""
     rows = next(k for k in snapshot.layout.kept_for(stream) if k.demand == Demand(stream, "total"))
     net = snapshot.total(rows.id)
@@ -77,7 +77,7 @@ _YEAR_1990 = 631_152_000_000_000
 def check_stream(snapshot: Snapshot, stream: str) -> list[str]:
     """Return a sentence for each thing that looks wrong in the rows of a stream."""
     found = [*_rows(snapshot, stream), *_columns(snapshot, stream, None), *_times(snapshot, stream)]
-    unseen = snapshot.memo.recall(("unseen deletes", stream), lambda: unseen_deletes(snapshot, stream))
+    unseen = snapshot.memo.recall(("unseen deletes", stream), lambda: note_on_deletes(snapshot, stream))
     return [*found, *([unseen] if unseen is not None else [])]
 
 

@@ -20,6 +20,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import scipy  # its subpackages are loaded where they are touched
 
+from eddyline.plan.size.specs import two_sided_z
+
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Number = TypeVar("Number", float, FloatArray)
 
@@ -80,11 +82,6 @@ class Interval(NamedTuple):
     def scaled(self, factor: float) -> "Interval":
         """Return the interval scaled by `factor`, which is positive."""
         return Interval(self.value * factor, self.low * factor, self.high * factor)
-
-
-def two_sided_z(confidence: float) -> float:
-    """Return the normal quantile that leaves (1 - confidence)/2 on either side."""
-    return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
 def student(confidence: float, degrees: float) -> float:

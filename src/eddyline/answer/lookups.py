@@ -9,7 +9,7 @@ import numpy as np
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.interval import FloatArray, half_width_of_frequency, of_each
 from eddyline.answer.joins.quantities import candidate_keys
-from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates, skim_dense
+from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates, without_dense_keys
 from eddyline.errors import PlanError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.kernels.skimming import noise_level
@@ -49,7 +49,7 @@ def frequencies(
     """Return the frequencies of the keys, in their order; candidates are keys that may be dense."""
     known = keys if candidates is None else np.concatenate([keys, candidates])
     at = places(spec, known)
-    skimmed = skim_dense(spec.rows(counters).astype(np.float64), at)
+    skimmed = without_dense_keys(spec.rows(counters).astype(np.float64), at)
     estimates = skimmed.dense + point_estimates(skimmed.residual, at)
     half = half_width_of_frequency(noise_level(skimmed.residual, -1), confidence)
     values = estimates[np.searchsorted(at.keys, keys)]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from eddyline.answer.joins.quantities import read_quantities, self_join
 from eddyline.answer.lookups import holds_value, value_of
-from eddyline.answer.sets.expression import Member, set_cardinality
+from eddyline.answer.sets.expression import StreamLeaf, set_cardinality
 from eddyline.errors import SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, KeptSynopsis, PlannedQuery
@@ -74,7 +74,7 @@ def _distinct_counts(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
     for kept in _fed(snapshot):
         if isinstance(kept.spec, DistinctSpec):
             try:
-                found = set_cardinality(Member(0), (kept.spec,), (snapshot.counters[kept.id],), 0.95)
+                found = set_cardinality(StreamLeaf(0), (kept.spec,), (snapshot.counters[kept.id],), 0.95)
             except SketchError:
                 continue  # more elements than it can count: not known
             yield relation_name(kept.demand), found.value

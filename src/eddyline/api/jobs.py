@@ -314,7 +314,7 @@ def _scanned(pipeline: Pipeline, layout: Layout) -> State | None:
     return State(snapshot.settled(), ways=dict.fromkeys(paths, "by Arrow, without Spark"))
 
 
-def analyze(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
+def analyze_sources(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
     """Return statistics of the pipeline's streams from one pass; bad rows are left out if a run skips them."""
     from eddyline.spark.batch import sketch_frames  # noqa: PLC0415 - Spark only where it is used
 

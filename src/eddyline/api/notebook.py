@@ -8,12 +8,12 @@ from eddyline.answer.drawing import (
     block,
     bold,
     code,
+    collapsible,
     draw_interval,
     draw_shares,
     draw_swatch,
     escaped,
-    folded,
-    is_number,
+    is_plain_number,
     listed,
     muted,
     preformatted,
@@ -51,7 +51,7 @@ def state_html(snapshot: Snapshot, answers: Answers, freshness: Freshness | None
 
 def span_of(answer: Estimate | Groups | EddylineError) -> Span | None:
     """Return the interval of a number relative to its value; None for anything else."""
-    if not isinstance(answer, Estimate) or not is_number(answer.value):
+    if not isinstance(answer, Estimate) or not is_plain_number(answer.value):
         return None
     span = Span.of(answer.value, answer.low, answer.high)
     if span is None:
@@ -88,7 +88,7 @@ def _notes(answers: Answers) -> Markup:
         for note in answer.notes
     ]
     summary = "1 note" if len(shown) == 1 else f"{len(shown)} notes"
-    return folded(summary, listed(shown)) if shown else Markup()
+    return collapsible(summary, listed(shown)) if shown else Markup()
 
 
 def plan_html(layout: Layout, explained: str) -> Markup:
@@ -106,7 +106,7 @@ def plan_html(layout: Layout, explained: str) -> Markup:
             numbers=(2, 3),
         ),
         table(("query", "what is expected", "SQL"), _query_lines(layout)),
-        folded("plan.explain()", preformatted(explained)),
+        collapsible("plan.explain()", preformatted(explained)),
     )
 
 

@@ -70,7 +70,7 @@ from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import HashFamily
 
 if TYPE_CHECKING:
-    from eddyline.spark.sources import Source
+    from eddyline.spark.sources import SparkSource
 
 POSTGRES = "eddyline-postgres"
 """The format of streams of PostgreSQL tables; `spark/postgres/` reads it."""
@@ -319,12 +319,12 @@ def _path(path: str | None, folder: Path) -> str | None:
 # The sources of a pipeline file, as the Spark side reads them.
 
 
-def batch_source(pipeline: Pipeline, name: str) -> "Source":
+def batch_source(pipeline: Pipeline, name: str) -> "SparkSource":
     """Return the source of a stream that is read once, as it is now."""
-    from eddyline.spark.sources import Source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.spark.sources import SparkSource  # noqa: PLC0415 - Spark only where it is used
 
     given = pipeline.streams[name]
-    return Source(
+    return SparkSource(
         name,
         given.format,
         given.path,
@@ -335,7 +335,7 @@ def batch_source(pipeline: Pipeline, name: str) -> "Source":
     )
 
 
-def run_source(pipeline: Pipeline, name: str, *, resumed: bool) -> "Source":
+def run_source(pipeline: Pipeline, name: str, *, resumed: bool) -> "SparkSource":
     """Return the source of a stream for a run; PostgreSQL sources that name the same slot share it."""
     given, slots = pipeline.streams[name], [_slot(each) for each in pipeline.streams.values()]
     is_shared = _slot(given) is not None and slots.count(_slot(given)) > 1

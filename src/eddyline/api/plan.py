@@ -17,7 +17,7 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.ingest.stream_pass import projection_of
 from eddyline.plan.layout import Layout
 from eddyline.plan.layout_check import check_layout
-from eddyline.plan.show.explain import as_json, explain
+from eddyline.plan.show.explain import explain, plan_json
 from eddyline.plan.show.picture import as_mermaid, as_svg, picture_of
 from eddyline.sketch import codec
 
@@ -85,7 +85,7 @@ class Plan:
         if form not in get_args(ExplainFormat):
             raise PlanError(f"explain({form!r}): the forms are {', '.join(get_args(ExplainFormat))}.")
         if form == "json":
-            return as_json(self.layout)
+            return plan_json(self.layout)
         if form != "text":
             picture = picture_of(self.layout)
             return as_mermaid(picture) if form == "mermaid" else as_svg(picture)

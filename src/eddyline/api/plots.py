@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from math import isfinite
 
-from eddyline.answer.drawing import Span, axis_of, is_number, relative_axis
+from eddyline.answer.drawing import Span, axis_of, is_plain_number, relative_axis
 from eddyline.answer.estimate import Estimate, show_key
 from eddyline.answer.groups.table import Groups
 from eddyline.api.notebook import span_of
@@ -125,7 +125,8 @@ def _label_rows(panel: Axes, labels: Sequence[str]) -> None:
 def _draw_groups(panel: Axes, estimates: Sequence[Estimate]) -> None:
     """Draw one aggregate of the groups; what is not a number is written as text."""
     spans = [
-        Span.of(each.value, each.low, each.high) if is_number(each.value) else None for each in estimates
+        Span.of(each.value, each.low, each.high) if is_plain_number(each.value) else None
+        for each in estimates
     ]
     known = [span for span in spans if span is not None]
     axis = axis_of(known, zero=True) if known else (0.0, 1.0)

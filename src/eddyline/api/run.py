@@ -16,7 +16,7 @@ from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import Freshness
 from eddyline.answer.groups.table import Groups
-from eddyline.answer.input_check import check_stream, unseen_deletes
+from eddyline.answer.input_check import check_stream, note_on_deletes
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, fresh_sections, from_epoch, origin_of, stamp
 from eddyline.api.state import State
 from eddyline.errors import ChangeError, EddylineError, PipelineError
@@ -129,7 +129,7 @@ class Run:
 
         def change(epoch: Epoch) -> dict[str, bytes]:
             after = self._snapshot(epoch).plus_stream(stream, added)
-            note = unseen_deletes(after, stream) if self._on_unseen_delete == "fail" else None
+            note = note_on_deletes(after, stream) if self._on_unseen_delete == "fail" else None
             if note is not None:
                 raise ChangeError(f"batch {batch_id} of stream {stream} is not taken: {note}")
             return to_sections(after)

@@ -221,14 +221,16 @@ Answers = dict[str, Estimate | Groups | EddylineError]
 
 
 @dataclass(frozen=True)
-class Part:
+class MeasuredRows:
     """The rows that are measured, and how many rows each stream has in all."""
 
     tables: Mapping[str, pa.Table]
     rows: Mapping[str, int]
 
     @classmethod
-    def of(cls, streams: Collection[str], given: Mapping[str, Any], rows: Mapping[str, int] | None) -> "Part":
+    def of(
+        cls, streams: Collection[str], given: Mapping[str, Any], rows: Mapping[str, int] | None
+    ) -> "MeasuredRows":
         """Return the part of some streams that was given, or raise PlanError."""
         missing = [name for name in streams if name not in given]
         unknown = [name for name in (*given, *(rows or {})) if name not in streams]
@@ -266,7 +268,7 @@ class Part:
 
 
 def measure(
-    part: Part,
+    part: MeasuredRows,
     exactly: LayoutAt,
     layout_at: LayoutAt,
     budgets: Sequence[int],
@@ -375,7 +377,7 @@ def _no_plan(refused: str, share: float) -> str:
 
 
 def _runs(
-    part: Part, layout_at: LayoutAt, budget: int, seeds: Sequence[int]
+    part: MeasuredRows, layout_at: LayoutAt, budget: int, seeds: Sequence[int]
 ) -> tuple[list[Answers], str | None]:
     """Return the answers of the part at a budget under each seed, or why there is no plan."""
     runs: list[Answers] = []

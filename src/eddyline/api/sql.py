@@ -33,7 +33,7 @@ from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
 from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
 from eddyline.sql.around.moments import with_times
-from eddyline.sql.around.parts import BIGINT, Part, PartColumn, Values
+from eddyline.sql.around.parts import BIGINT, PartColumn, QueryPart, Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
 from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone
 from eddyline.sql.arrow_values import python_rows, to_arrow
@@ -53,7 +53,7 @@ _WHOLE_FLOATS = 2**53
 
 
 @dataclass(frozen=True)
-class Question:
+class SqlQuestion:
     """A SQL string for a snapshot; answer: answers one of its parts at the requested confidence.
 
     earlier: plans of earlier moments, by the suffix that marks the names of their streams and queries.
@@ -126,7 +126,7 @@ class Question:
             scene = replace(scene, streams={**scene.streams, **streams}, views={**scene.views, **views})
         return read_around(text, scene, self._values)
 
-    def _answered(self, part: Part, *, alone: bool) -> Estimate | Groups:
+    def _answered(self, part: QueryPart, *, alone: bool) -> Estimate | Groups:
         try:
             found: Estimate | Groups = self.answer(part.text)
         except EddylineError as error:
@@ -251,7 +251,7 @@ def _literal(value: object, kind: pa.DataType) -> str:  # noqa: PLR0911 - one li
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _part_table(part: Part, answer: Estimate | Groups) -> pa.Table:
+def _part_table(part: QueryPart, answer: Estimate | Groups) -> pa.Table:
     """Return the answer of a part as the table that the rest of the SQL reads, with the types of the part."""
     table: Any = answer.table if isinstance(answer, Groups) else None
     columns: dict[str, pa.Array] = {}

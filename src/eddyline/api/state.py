@@ -31,7 +31,7 @@ from eddyline.answer.query import Origin, answer, answers_table
 from eddyline.answer.statistics import statistics_of
 from eddyline.api.durable import save_snapshot
 from eddyline.api.notebook import state_html
-from eddyline.api.sql import Question
+from eddyline.api.sql import SqlQuestion
 from eddyline.errors import CorruptState, EddylineError, PlanError
 from eddyline.ingest.arrow_path import project_table, read_table, referenced, table_of
 from eddyline.ingest.changes import unread_in_table
@@ -188,7 +188,7 @@ class State:
         def ask(part: str) -> Any:
             return self.answer(part, confidence=at, simultaneous=simultaneous)
 
-        return Question(self.snapshot, ask, at, datetime.now(UTC)).table(text, intervals=intervals)
+        return SqlQuestion(self.snapshot, ask, at, datetime.now(UTC)).table(text, intervals=intervals)
 
     def _between(
         self,
@@ -208,7 +208,7 @@ class State:
             state = self if moment is None else states[moment]
             return state.answer(bare, confidence=each, simultaneous=simultaneous)
 
-        question = Question(self.snapshot, ask, confidence, datetime.now(UTC), earlier=earlier)
+        question = SqlQuestion(self.snapshot, ask, confidence, datetime.now(UTC), earlier=earlier)
         each = question.shared_confidence(text)
         return question.table(text, intervals=intervals)
 

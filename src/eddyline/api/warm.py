@@ -59,7 +59,7 @@ class Warmed:
     folder: Path
 
 
-def warm() -> Warmed:
+def warm_kernels() -> Warmed:
     """Compile every kernel that is not on disk yet; PipelineError if none can be saved, or one was not reached."""
     found = all_kernels()
     if found[0].compiled.stats.cache_path is None:

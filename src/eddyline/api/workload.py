@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from eddyline.api.given_schema import columns_of_stream, session_zone
 from eddyline.api.plan import Plan
-from eddyline.api.sizing import BUDGETS, SEEDS, Part, Sizing, measure
+from eddyline.api.sizing import BUDGETS, SEEDS, MeasuredRows, Sizing, measure
 from eddyline.api.state import State
 from eddyline.errors import PlanError, SqlError
 from eddyline.ingest.changes import change_format
@@ -470,7 +470,7 @@ class Workload:
             raise PlanError(_NO_QUERY)
         if not isinstance(seeds, int) or seeds < 1 or not budgets:
             raise PlanError(f"size() takes at least one budget and one seed, not {budgets!r} and {seeds!r}.")
-        part, first = Part.of(self._streams, tables, rows), self._settings.seed
+        part, first = MeasuredRows.of(self._streams, tables, rows), self._settings.seed
         return measure(
             part,
             partial(self.layout_at, samples=True, statistics=statistics),

@@ -82,14 +82,14 @@ def show_notes(answer: Answer) -> None:
         out.print(note, markup=False, highlight=False)
 
 
-def as_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+def answers_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
     """Return answers as a JSON list of objects with all digits; a question that was refused has the reason."""
     shown: list[dict[str, object]] = [answer.to_dict() for answer in answers]
     shown += [{"query": query, "refused": reason} for query, reason in refused.items()]
     return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+def answers_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
     """Return answers as CSV with all digits: a line for each estimate, and for each aggregate of each group.
 
     A group is a JSON object of its columns. A question that was refused has the reason among its notes.
@@ -236,7 +236,9 @@ def ask(
         _print_table(asked.state, answers)
     else:
         reasons = {each: str(error) for each, error in refused.items()}
-        print(as_json(answers, reasons) if form is Format.json else as_csv(answers, reasons), end="")
+        print(
+            answers_json(answers, reasons) if form is Format.json else answers_csv(answers, reasons), end=""
+        )
     shown = dict.fromkeys([*refused.values(), *([asked.difference] if asked.difference is not None else [])])
     for reason in shown:
         about = ", ".join(each for each, error in refused.items() if error is reason)

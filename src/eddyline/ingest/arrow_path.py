@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError, RowFailure, SketchError
-from eddyline.ingest.changes import change_format, decode
+from eddyline.ingest.changes import change_format, rows_and_weights
 from eddyline.ingest.projection import TIME, WEIGHT, Projection, any_of, watched_name
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
@@ -109,7 +109,7 @@ def read_table(
 ) -> tuple[pa.Table, Int64Array]:
     """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
     if weights is None:
-        return decode(stream.name, table, change_format(stream.name, stream.changes))
+        return rows_and_weights(stream.name, table, change_format(stream.name, stream.changes))
     if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
             f"stream {stream.name!r} carries its changes ({stream.changes}): leave weights out."

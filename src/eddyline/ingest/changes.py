@@ -169,7 +169,7 @@ def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> Cha
     )
 
 
-def decode(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, Int64Array]:
+def rows_and_weights(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, Int64Array]:
     """Return (rows, weights) of a table of changes, or raise ChangeError."""
     if form.form == "insert":
         return table, np.ones(table.num_rows, dtype=np.int64)

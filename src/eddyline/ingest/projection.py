@@ -339,10 +339,10 @@ _WHOLE = "64-bit integer"
 
 def is_made_in_jvm(kind: SqlType) -> bool:
     """Return whether the JVM makes the 64-bit key of a value of this type; for other types it sends the value."""
-    return kind.kind in ("boolean", "date", "timestamp", "string", "binary") or is_whole(kind)
+    return kind.kind in ("boolean", "date", "timestamp", "string", "binary") or is_whole_number(kind)
 
 
-def is_whole(kind: SqlType) -> bool:
+def is_whole_number(kind: SqlType) -> bool:
     """Return whether a type's values are 64-bit integers, the same as a key and as a measure."""
     return kind.is_integer or (kind.kind == "decimal" and kind.scale == 0 and kind.precision <= 18)
 
@@ -384,7 +384,7 @@ def _contents(projection: Projection, hashed: frozenset[int]) -> Iterator[tuple[
 
 
 def _as_key(part: Expression) -> tuple[str, str]:
-    return part.text, _WHOLE if is_whole(part.type) else f"key of {part.type}"
+    return part.text, _WHOLE if is_whole_number(part.type) else f"key of {part.type}"
 
 
 def _as_value(part: Expression) -> tuple[str, str]:
@@ -392,7 +392,7 @@ def _as_value(part: Expression) -> tuple[str, str]:
 
 
 def _as_number(part: Expression) -> tuple[str, str]:
-    return part.text, _WHOLE if is_whole(part.type) else f"number of {part.type}"
+    return part.text, _WHOLE if is_whole_number(part.type) else f"number of {part.type}"
 
 
 def _hashed(projection: Projection) -> frozenset[int]:

@@ -195,7 +195,7 @@ def _label_columns(kept: KeptSynopsis, elements: Elements, dictionary: Dictionar
     return tuple(made)
 
 
-def whole(sketches: Iterable[KeptSynopsis]) -> list[KeptSynopsis]:
+def of_every_row(sketches: Iterable[KeptSynopsis]) -> list[KeptSynopsis]:
     """Return the sketches that hold every row."""
     return [kept for kept in sketches if not kept.unfollowed]
 
@@ -284,7 +284,7 @@ class SamplePass:
             return
         planned, exact = self.task.sample, self.exact.build()
         self.sketches = Sketches(self.task.sketches)
-        sketch_elements(whole(self.task.sketches), planned.exact[self.position], exact, self.sketches)
+        sketch_elements(of_every_row(self.task.sketches), planned.exact[self.position], exact, self.sketches)
         self.grouped = True
         self._start()
         for i, builder in self.builders.items():
@@ -340,7 +340,9 @@ class SamplePass:
         if not state.grouped:
             planned = self.task.sample
             exact = state.dictionaries[self.position]
-            sketch_elements(whole(self.task.sketches), planned.exact[self.position], exact, self.sketches)
+            sketch_elements(
+                of_every_row(self.task.sketches), planned.exact[self.position], exact, self.sketches
+            )
         state = state.in_second_stage()
         sketch_dropped(self.task.sample, self.task.sketches, state, self.rosters, self.sketches)
         state = state.under(self.rosters)

@@ -11,7 +11,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs
 from eddyline.ingest.changes import Tally
 from eddyline.ingest.projection import StreamSpec, stream_spec
-from eddyline.ingest.sample_pass import SamplePass, sketch_dropped, sketch_elements, whole
+from eddyline.ingest.sample_pass import SamplePass, of_every_row, sketch_dropped, sketch_elements
 from eddyline.ingest.sketching import Sketches
 from eddyline.ingest.stream_pass import Accumulator, StreamPass
 from eddyline.kernels import doubles
@@ -346,7 +346,7 @@ class Snapshot:
             return self
         made = Sketches(planned.sketches)
         for elements, dictionary in zip(planned.exact, state.dictionaries, strict=True):
-            mine = [kept for kept in whole(planned.sketches) if kept.stream == elements.stream]
+            mine = [kept for kept in of_every_row(planned.sketches) if kept.stream == elements.stream]
             sketch_elements(mine, elements, dictionary, made)
         regrouped = replace(
             self,
@@ -389,7 +389,7 @@ class Snapshot:
         for name, words in others.hints.items():
             spec = by_id[name].candidates
             assert spec is not None
-            merged[name] = candidates.merge(spec, self.hints[name], words)
+            merged[name] = candidates.merge_tables(spec, self.hints[name], words)
             if name in others.labels:
                 both = self.labels[name].plus(others.labels[name])
                 labels[name] = both.only(candidates.keys(spec, merged[name]).view(np.int64))

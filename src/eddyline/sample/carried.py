@@ -51,7 +51,7 @@ class Carried:
 
     def entries(self) -> Entries:
         """Return (where the entries of each place begin, their groups, their sums), without entries of all 0."""
-        used = any_of(self.sums)
+        used = any_nonzero(self.sums)
         if self.places is None:
             starts = np.append(0, np.cumsum(used))
             return starts, np.zeros(int(starts[-1]), dtype=np.int64), self.sums.compress(used, axis=0)
@@ -108,7 +108,7 @@ def multiplied(
     own, theirs = matches(places[rows].astype(np.int64, copy=False), reached)
     sums = _taken(sums, own) * _taken(reached.sums, theirs)
     groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
-    used = any_of(sums)
+    used = any_nonzero(sums)
     if used.all():
         return rows[own], groups, sums
     return rows[own][used], groups[used], sums.compress(used, axis=0)
@@ -119,7 +119,7 @@ def _taken(sums: np.ndarray, entries: IntArray | slice) -> np.ndarray:
     return sums[entries] if isinstance(entries, slice) else sums.take(entries, axis=0)
 
 
-def any_of(sums: np.ndarray) -> BoolArray:
+def any_nonzero(sums: np.ndarray) -> BoolArray:
     """Return which entries have a quantity that is not 0."""
     there = sums[:, 0] != 0
     for column in range(1, sums.shape[1]):

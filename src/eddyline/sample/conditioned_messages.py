@@ -13,7 +13,14 @@ import numpy as np
 
 from eddyline.errors import PlanError
 from eddyline.sample.carried import Carried, Entries, GroupTable
-from eddyline.sample.cross_conditions import CrossConditions, Found, GroupCondition, Relations, Step, step_of
+from eddyline.sample.cross_conditions import (
+    CrossConditions,
+    GroupCondition,
+    MetEntries,
+    Relations,
+    Step,
+    step_of,
+)
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.grouped_messages import GroupedMessages, Ordered
 from eddyline.sample.join import Join, behind
@@ -158,7 +165,7 @@ class ConditionedMessages(GroupedMessages):
             _Reached(self.sent(other, variable), everywhere, self._behind(variable, [other]))
             for other in others
         ]
-        found = Found.of(self.sent(first, variable))
+        found = MetEntries.of(self.sent(first, variable))
         steps = self._steps(self._behind(variable, [first]), reached)
         return self._added(self._through(found, steps), found, everywhere)
 
@@ -167,7 +174,7 @@ class ConditionedMessages(GroupedMessages):
         weights = self.weights[relation]
         rows = np.flatnonzero((weights != 0).any(axis=1))
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        found = Found(rows, groups, weights[rows])
+        found = MetEntries(rows, groups, weights[rows])
         at = self._places(relation, towards, np.arange(len(weights)))
         parts = (
             part
@@ -177,8 +184,8 @@ class ConditionedMessages(GroupedMessages):
         return self._added(parts, found, at)
 
     def _orders(
-        self, relation: int, found: Found, reached: Sequence[_Reached]
-    ) -> Iterator[tuple[Found, list[Step]]]:
+        self, relation: int, found: MetEntries, reached: Sequence[_Reached]
+    ) -> Iterator[tuple[MetEntries, list[Step]]]:
         """Yield (elements, what they meet): each element first meets its smallest input."""
         mine = frozenset({relation})
         if len(reached) < 2:
@@ -200,7 +207,7 @@ class ConditionedMessages(GroupedMessages):
             covered |= each.side
         return steps
 
-    def _through(self, found: Found, steps: Sequence[Step]) -> Iterator[Found]:
+    def _through(self, found: MetEntries, steps: Sequence[Step]) -> Iterator[MetEntries]:
         """Yield entries once they have met all steps, in chunks."""
         if not steps:
             yield found
@@ -209,15 +216,15 @@ class ConditionedMessages(GroupedMessages):
         for part in step.met(found, self._count):
             yield from self._through(part, others)
 
-    def _added(self, parts: Iterator[Found], like: Found, at: IntArray) -> Carried:
+    def _added(self, parts: Iterator[MetEntries], like: MetEntries, at: IntArray) -> Carried:
         """Return entries added up by place and group; at: the place of each row."""
         waiting = [like.only(np.zeros(0, dtype=np.int64))]
         for part in parts:
-            waiting.append(Found.together([Found(at[part.rows], part.groups, part.sums)]))
+            waiting.append(MetEntries.together([MetEntries(at[part.rows], part.groups, part.sums)]))
             if sum(len(each.rows) for each in waiting[1:]) > MOST_CELLS:
-                waiting = [Found.together(waiting)]
+                waiting = [MetEntries.together(waiting)]
                 _check_size(waiting[0])
-        made = Found.together(waiting)
+        made = MetEntries.together(waiting)
         return Carried(made.sums, made.rows, made.groups)
 
     def _count(self, pairs: int) -> None:
@@ -229,7 +236,7 @@ class ConditionedMessages(GroupedMessages):
             )
 
 
-def _check_size(made: Found) -> None:
+def _check_size(made: MetEntries) -> None:
     if made.sums.size > _MOST_SUMS:
         raise PlanError(
             f"this query's conditions between relations leave more than {_MOST_SUMS:,} sums to hold at once: ask for "

@@ -82,7 +82,7 @@ class GroupCondition:
 
 
 @dataclass(frozen=True, eq=False)
-class Meeting:
+class MeetingRule:
     """What is applied where a side meets another: equalities, other conditions, and columns no longer needed.
 
     mine: the relations behind the side. first: for a relation, the group that represents each of its groups.
@@ -116,7 +116,7 @@ class CrossConditions:
         self.join = join
         self.kept = kept
         self.conditions = conditions
-        self._meetings: dict[tuple[Relations, Relations], Meeting] = {}
+        self._meetings: dict[tuple[Relations, Relations], MeetingRule] = {}
 
     def may_hold(self, relation: int) -> BoolArray:
         """Return which groups of a relation meet each comparison with some group of another, whatever they join."""
@@ -126,7 +126,7 @@ class CrossConditions:
                 kept &= condition.test.may_hold(relation)
         return kept
 
-    def meeting(self, mine: Relations, others: Relations) -> Meeting:
+    def meeting(self, mine: Relations, others: Relations) -> MeetingRule:
         """Return what is applied where two sides first meet; each side: the relations behind it."""
         if (mine, others) not in self._meetings:
             both = mine | others
@@ -136,7 +136,7 @@ class CrossConditions:
                 if each.relations <= both and not each.relations <= mine and not each.relations <= others
             ]
             equated = [e.test for e in fresh if isinstance(e.test, Compared) and e.test.operator == "="]
-            self._meetings[mine, others] = Meeting(
+            self._meetings[mine, others] = MeetingRule(
                 mine,
                 tuple(equated),
                 tuple(each for each in fresh if each.test not in equated),
@@ -157,12 +157,12 @@ class CrossConditions:
         _, first = np.unique(number, return_index=True)
         return np.asarray(first[number], dtype=np.int64)
 
-    def ranks(self, meeting: Meeting, compared: Compared, groups: IntArray, *, mine: bool) -> IntArray:
+    def ranks(self, meeting: MeetingRule, compared: Compared, groups: IntArray, *, mine: bool) -> IntArray:
         """Return the rank of the compared value of entries of a side, -1 for NULL."""
         relation = meeting.relation_of(compared, mine=mine)
         return compared.ranks[relation][self.join.part(relation, groups)]
 
-    def keys(self, meeting: Meeting, places: IntArray, groups: IntArray, *, mine: bool) -> IntArray:
+    def keys(self, meeting: MeetingRule, places: IntArray, groups: IntArray, *, mine: bool) -> IntArray:
         """Return a number for each entry of a side, equal if they meet by place and equalities; -1: no match."""
         keys, missing = places.astype(np.int64), np.zeros(len(places), dtype=np.bool_)
         for each in meeting.equated:
@@ -170,7 +170,7 @@ class CrossConditions:
             keys, missing = keys * each.size + found, missing | (found < 0)
         return np.where(missing, -1, keys)
 
-    def hold(self, meeting: Meeting, groups: IntArray) -> BoolArray:
+    def hold(self, meeting: MeetingRule, groups: IntArray) -> BoolArray:
         """Return which combinations meet the conditions other than equalities."""
         kept = np.ones(len(groups), dtype=np.bool_)
         for condition in meeting.tested:
@@ -180,7 +180,7 @@ class CrossConditions:
             kept[left] = test.holds(parts) if isinstance(test, Compared) else test(list(parts.values()))
         return kept
 
-    def settled(self, meeting: Meeting, groups: IntArray, *, mine: bool | None = None) -> IntArray:
+    def settled(self, meeting: MeetingRule, groups: IntArray, *, mine: bool | None = None) -> IntArray:
         """Return combinations without columns no longer needed; mine: only in the relations of one of the sides."""
         for relation, first in meeting.first.items():
             if mine is None or (relation in meeting.mine) == mine:
@@ -202,7 +202,7 @@ _MOST_KEYS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Found:
+class MetEntries:
     """Entries in transit: the element (or place) that each belongs to, its group and its sums."""
 
     rows: IntArray
@@ -210,14 +210,14 @@ class Found:
     sums: np.ndarray
 
     @classmethod
-    def of(cls, carried: Carried) -> "Found":
+    def of(cls, carried: Carried) -> "MetEntries":
         """Return the entries of a message that are not 0, each with its place."""
         starts, groups, sums = carried.entries()
         rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         return cls(rows, groups, sums).only((sums != 0).any(axis=1))
 
     @classmethod
-    def together(cls, parts: Sequence["Found"]) -> "Found":
+    def together(cls, parts: Sequence["MetEntries"]) -> "MetEntries":
         """Return the entries of several parts, with those of equal row and group added up."""
         columns = zip(*((part.rows, part.groups, part.sums) for part in parts), strict=True)
         made = added_up(*(np.concatenate(each) for each in columns))
@@ -225,16 +225,16 @@ class Found:
         assert made.groups is not None
         return cls(made.places, made.groups, made.sums)
 
-    def only(self, which: np.ndarray) -> "Found":
+    def only(self, which: np.ndarray) -> "MetEntries":
         """Return some of the entries."""
-        return Found(self.rows[which], self.groups[which], self.sums[which])
+        return MetEntries(self.rows[which], self.groups[which], self.sums[which])
 
 
 class Step:
     """What entries meet next: a side's entries, and what is applied there; places: where each row meets them."""
 
     def __init__(
-        self, conditions: CrossConditions, meeting: Meeting, places: IntArray, theirs: Found
+        self, conditions: CrossConditions, meeting: MeetingRule, places: IntArray, theirs: MetEntries
     ) -> None:
         self.conditions = conditions
         self.meeting = meeting
@@ -250,18 +250,18 @@ class Step:
         keys = conditions.keys(meeting, theirs.rows, theirs.groups, mine=False)
         self._sort(theirs.only(keys >= 0), keys[keys >= 0])
 
-    def _sort(self, theirs: Found, keys: IntArray) -> None:
+    def _sort(self, theirs: MetEntries, keys: IntArray) -> None:
         """Take the other side's entries, in the order of their keys."""
         order = np.argsort(keys, kind="stable")
         self.keys, self.theirs = keys[order], theirs.only(order)
 
-    def counts(self, found: Found) -> tuple[IntArray, IntArray]:
+    def counts(self, found: MetEntries) -> tuple[IntArray, IntArray]:
         """Return for each entry (where its matches begin, how many there are)."""
         keys = self.conditions.keys(self.meeting, self.places[found.rows], found.groups, mine=True)
         starts = np.searchsorted(self.keys, keys, side="left")
         return starts, np.where(keys < 0, 0, np.searchsorted(self.keys, keys, side="right") - starts)
 
-    def met(self, found: Found, count: Callable[[int], None]) -> Iterator[Found]:
+    def met(self, found: MetEntries, count: Callable[[int], None]) -> Iterator[MetEntries]:
         """Yield the results of entries, in chunks; count: is called with the number of pairs made."""
         starts, counts = self.counts(found)
         count(int(counts.sum()))
@@ -272,20 +272,20 @@ class Step:
             made = self._pairs(found, mine, theirs)
             yield made.only((made.sums != 0).any(axis=1))
 
-    def _pairs(self, found: Found, mine: IntArray, theirs: IntArray) -> Found:
+    def _pairs(self, found: MetEntries, mine: IntArray, theirs: IntArray) -> MetEntries:
         """Return the pairs that meet the conditions."""
         groups = found.groups[mine] + self.theirs.groups[theirs]
         if self.meeting.tested:
             kept = np.flatnonzero(self.conditions.hold(self.meeting, groups))
             mine, theirs, groups = mine[kept], theirs[kept], groups[kept]
         sums = found.sums[mine] * self.theirs.sums[theirs]
-        return Found(found.rows[mine], self.conditions.settled(self.meeting, groups), sums)
+        return MetEntries(found.rows[mine], self.conditions.settled(self.meeting, groups), sums)
 
 
 class OrderedStep(Step):
     """A step whose only test is a comparison: blocks of the other side, each in the order of compared values."""
 
-    def _sort(self, theirs: Found, keys: IntArray) -> None:
+    def _sort(self, theirs: MetEntries, keys: IntArray) -> None:
         """Take the other side's entries as blocks of equal key and group, without the compared column."""
         compared = self.meeting.ordered
         assert compared is not None
@@ -299,19 +299,19 @@ class OrderedStep(Step):
         first[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1])
         self.starts = np.append(np.flatnonzero(first), len(keys))
         self.keys = keys[first]
-        self.theirs = Found(self.keys, groups[first], theirs.sums[:0])
+        self.theirs = MetEntries(self.keys, groups[first], theirs.sums[:0])
         self.ranked = (np.cumsum(first) - 1) * compared.size + ranks[order]
         none = np.zeros((1, theirs.sums.shape[1]), dtype=theirs.sums.dtype)
         self.running = np.concatenate([none, np.cumsum(theirs.sums[order], axis=0)])
 
-    def _pairs(self, found: Found, mine: IntArray, theirs: IntArray) -> Found:
+    def _pairs(self, found: MetEntries, mine: IntArray, theirs: IntArray) -> MetEntries:
         """Return entries with the sums of everything in range, block by block."""
         ranks = self.conditions.ranks(self.meeting, self.compared, found.groups, mine=True)[mine]
         known = np.flatnonzero(ranks >= 0)
         mine, theirs, ranks = mine[known], theirs[known], ranks[known]
         sums = found.sums[mine] * self._in_range(theirs, ranks)
         groups = self.conditions.settled(self.meeting, found.groups, mine=True)[mine]
-        return Found(found.rows[mine], groups + self.theirs.groups[theirs], sums)
+        return MetEntries(found.rows[mine], groups + self.theirs.groups[theirs], sums)
 
     def _in_range(self, blocks: IntArray, ranks: IntArray) -> np.ndarray:
         """Return the sums of what is beyond a rank in each block, or up to it, depending on the comparison."""
@@ -326,10 +326,10 @@ class OrderedStep(Step):
         return np.asarray(total[low if operator == ">" else high] - total[start])
 
 
-def step_of(conditions: CrossConditions, meeting: Meeting, places: IntArray, theirs: Carried) -> Step:
+def step_of(conditions: CrossConditions, meeting: MeetingRule, places: IntArray, theirs: Carried) -> Step:
     """Return how entries meet what a side sent."""
     kind = Step if meeting.ordered is None else OrderedStep
-    return kind(conditions, meeting, places, Found.of(theirs))
+    return kind(conditions, meeting, places, MetEntries.of(theirs))
 
 
 def _slices(counts: IntArray, room: int) -> Iterator[tuple[int, int]]:

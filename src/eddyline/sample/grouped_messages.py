@@ -16,7 +16,7 @@ from eddyline.sample.carried import (
     Entries,
     GroupTable,
     added_up,
-    any_of,
+    any_nonzero,
     carried_through,
     group_table,
     multiplied,
@@ -116,7 +116,7 @@ class GroupedMessages:
         if not set(turns) & {Turn.OUTER, Turn.FULL}:
             return Carried(made)
         more = made - totals
-        places = np.flatnonzero(any_of(more))
+        places = np.flatnonzero(any_nonzero(more))
         group = self.join.missing_group(relation, variable)
         return added_up(
             np.concatenate([own.places, places]),
@@ -180,7 +180,7 @@ class GroupedMessages:
     def _rows(self, relation: int, towards: int | None) -> IntArray:
         """Return the elements of a relation with nonzero weight, in the order of their places at a link."""
         if (relation, towards) not in self._ordered:
-            rows = np.flatnonzero(any_of(self.weights[relation]))
+            rows = np.flatnonzero(any_nonzero(self.weights[relation]))
             if towards is not None:
                 rows = rows[ordered(self._places(relation, towards, rows), self.join.sizes[towards])[0]]
             self._ordered[relation, towards] = rows
@@ -199,7 +199,7 @@ class GroupedMessages:
         else:
             total = self._gathered(self.join.root, None)
         assert total.groups is not None
-        used = np.flatnonzero(any_of(total.sums))
+        used = np.flatnonzero(any_nonzero(total.sums))
         order = used[np.argsort(total.groups[used])]
         return total.groups[order], total.sums[order][:, self.join.columns]
 

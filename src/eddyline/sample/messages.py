@@ -83,7 +83,7 @@ class Messages:
                 weights = self._widened(mine.weights[at])
                 for passed, reached in others:
                     weights = weights * passed[reached[at]]
-                add(weights, places[at], totals)
+                accumulate(weights, places[at], totals)
             self._own[key] = totals
         return self._own[key]
 
@@ -202,11 +202,11 @@ def added(weights: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
     """Return the sums of weights by place, in 64-bit integers or in the weights' own number type."""
     totals = np.zeros(size, dtype=np.result_type(np.int64, weights))
     for at in chunks(len(places)):
-        add(weights[at].astype(totals.dtype), places[at], totals)
+        accumulate(weights[at].astype(totals.dtype), places[at], totals)
     return totals
 
 
-def add(weights: np.ndarray, places: np.ndarray, totals: np.ndarray) -> None:
+def accumulate(weights: np.ndarray, places: np.ndarray, totals: np.ndarray) -> None:
     """Add weights to the totals at their places, one after the other."""
     if len(weights) < FEW or weights.dtype == np.object_:
         np.add.at(totals, places, weights)

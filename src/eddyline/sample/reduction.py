@@ -9,7 +9,7 @@ import numpy as np
 from eddyline.kernels.reduction import COSTS, LEFT, SQUARES, VARIANCE, add_costs, least_at
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
-from eddyline.sample.messages import Messages, add, added, sampled_messages, set_values
+from eddyline.sample.messages import Messages, accumulate, added, sampled_messages, set_values
 from eddyline.sample.packing import BoolArray, chunks, places_among, return_freed, united
 from eddyline.sample.spec import COUNT, Quantity, Shape
 from eddyline.sample.state import (
@@ -290,7 +290,7 @@ def _relation_shares(messages: Messages, read: Sequence[int]) -> tuple[list[np.n
             scaled = messages.scaled_weights(relation, at)
             total += float(scaled.sum())
             for variable, places in zip(mine.variables, mine.places, strict=True):
-                add(scaled, places[at], known[variable][row])
+                accumulate(scaled, places[at], known[variable][row])
         totals.append(total or 1.0)
         for variable in mine.variables:
             known[variable][row] /= totals[-1]

@@ -22,8 +22,8 @@ from eddyline.errors import CorruptState, EddylineError, FormatVersion, StoreErr
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import memory_of
 from eddyline.serve.openapi import document
-from eddyline.serve.requests import AnswerSettings, Refused, boolean, parameters
-from eddyline.serve.view import View, answer_or_table, answered, content_of, streams_of
+from eddyline.serve.requests import AnswerSettings, Refused, boolean, request_parameters
+from eddyline.serve.view import AnswersView, answer_or_table, answered, content_of, stream_columns
 from eddyline.serve.watcher import Events, Watcher
 
 # Ad hoc queries are answered outside the event loop: a few at a time, clients in turn, with a time limit.
@@ -42,7 +42,7 @@ class _Question:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
-class Asking:
+class AnswerThreads:
     """A few threads that answer, a bounded queue before them, and a time limit for each question.
 
     Clients take turns, so that a client with many questions delays only itself. Long SQL leaves one thread, and
@@ -174,7 +174,7 @@ _FORMS = {
 class Api:
     """The addresses under /api/v1 and their handlers."""
 
-    def __init__(self, watcher: Watcher, events: Events, asking: Asking) -> None:
+    def __init__(self, watcher: Watcher, events: Events, asking: AnswerThreads) -> None:
         self._watcher = watcher
         self._events = events
         self._asking = asking
@@ -196,12 +196,12 @@ class Api:
 
     async def openapi(self, request: Request) -> Response:
         """Return the description of the API."""
-        parameters(request)
+        request_parameters(request)
         return _json(document())
 
     async def queries(self, request: Request) -> Response:
         """Return the queries that the store's plan answers."""
-        parameters(request)
+        request_parameters(request)
         layout = self._state().snapshot.layout
         content = [_query(planned, None) for planned in layout.queries]
         for group in layout.windows:
@@ -214,7 +214,7 @@ class Api:
 
     async def answers(self, request: Request) -> Response:
         """Answer all queries."""
-        given = parameters(request, "confidence", "limit", "as_of", "since")
+        given = request_parameters(request, "confidence", "limit", "as_of", "since")
         how = AnswerSettings.read(given)
         view = self._view()
         if "as_of" in given or "since" in given:
@@ -228,7 +228,7 @@ class Api:
 
     async def answer_by_name(self, request: Request) -> Response:
         """Answer one query of the plan."""
-        given = parameters(request, "confidence", "limit", "as_of", "since")
+        given = request_parameters(request, "confidence", "limit", "as_of", "since")
         how = AnswerSettings.read(given)
         view, query = self._view(), request.path_params["query"]
         self._check_name(view, query)
@@ -239,7 +239,7 @@ class Api:
             return _json(view.content(query, how.limit))
         return await self._asked(request, lambda: self._answer_of(view, query, how))
 
-    def _answer_of(self, view: View, query: str, how: AnswerSettings) -> dict[str, object]:
+    def _answer_of(self, view: AnswersView, query: str, how: AnswerSettings) -> dict[str, object]:
         """Return the answer of a planned query, at another confidence than the plan's if one is asked for."""
         if how.confidence is None or view.state is None or isinstance(view.answers[query], EddylineError):
             return view.content(query, how.limit)
@@ -247,7 +247,7 @@ class Api:
 
     async def answer_by_sql(self, request: Request) -> Response:
         """Answer SQL, or a query by its name, from what is kept."""
-        given = parameters(
+        given = request_parameters(
             request, "sql", "confidence", "limit", "window", "slide", "simultaneous", "as_of", "since"
         )
         how, together = AnswerSettings.read(given), boolean(given, "simultaneous")
@@ -276,7 +276,7 @@ class Api:
 
     async def history(self, request: Request) -> Response:
         """Return the history of the estimates, or as a file the answers of all epochs that the store keeps."""
-        given = parameters(request, "form", "sql", "since", "until", "confidence")
+        given = request_parameters(request, "form", "sql", "since", "until", "confidence")
         how, form = AnswerSettings.read(given), given.get("form", "json")
         if form == "json":
             if len(given) > ("form" in given):
@@ -300,7 +300,7 @@ class Api:
 
     async def plan(self, request: Request) -> Response:
         """Return what is kept: as the memory that each part holds, in full, as text, or as a picture."""
-        form = parameters(request, "form", "digest").get("form", "json")
+        form = request_parameters(request, "form", "digest").get("form", "json")
         layout = self._state().snapshot.layout
         if form == "json":
             return _json(_plan(layout))
@@ -311,7 +311,7 @@ class Api:
 
     async def explain(self, request: Request) -> Response:
         """Return how one query was answered: what was decided for it, and what its synopses show at each step."""
-        form = parameters(request, "form").get("form", "json")
+        form = request_parameters(request, "form").get("form", "json")
         state, query = self._state(), request.path_params["query"]
         if form not in ("json", "text"):
             raise Refused(400, "RequestError", f"form={form!r} is not one of json, text.")
@@ -322,12 +322,12 @@ class Api:
 
     async def freshness(self, request: Request) -> Response:
         """Return how far the streams have come, whether a run writes the store, and what is wrong with it."""
-        parameters(request)
+        request_parameters(request)
         return _json(self._watcher.view.status())
 
     async def events(self, request: Request) -> Response:
         """Send the answers as server-sent events."""
-        parameters(request)
+        request_parameters(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return self._events.respond()
@@ -338,12 +338,12 @@ class Api:
         answer = await self._asking.ask(lambda: msgspec.json.encode(question()), client, length)
         return Response(answer, media_type=_JSON)
 
-    def _check_name(self, view: View, query: str) -> None:
+    def _check_name(self, view: AnswersView, query: str) -> None:
         if query not in view.answers:
             known = f"its queries are {', '.join(view.answers)}" if view.answers else "it has none"
             raise Refused(404, "RequestError", f"the plan has no query {query!r}: {known}.")
 
-    def _view(self) -> View:
+    def _view(self) -> AnswersView:
         self._state()
         return self._watcher.view
 
@@ -404,7 +404,7 @@ def _plan(layout: Layout) -> dict[str, object]:
         "confidence": layout.confidence,
         "bytes": layout.nbytes,
         "memory": memory_of(layout),
-        "streams": streams_of(layout),
+        "streams": stream_columns(layout),
     }
 
 

@@ -24,10 +24,10 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.serve.api import Api, Asking
+from eddyline.serve.api import AnswerThreads, Api
 from eddyline.serve.metrics import registry_of
 from eddyline.serve.requests import Refused, respond_error, respond_fault, respond_http, respond_refused
-from eddyline.serve.security import Guard, is_loopback
+from eddyline.serve.security import AccessGuard, is_loopback
 from eddyline.serve.watcher import Events, Watcher
 
 MOST_CONNECTIONS = 1_000
@@ -132,7 +132,7 @@ def create_app(
     None for any.
     """
     registry, took = registry_of(watcher, events)
-    asking = Asking(took)
+    asking = AnswerThreads(took)
 
     @asynccontextmanager
     async def alive(_app: Starlette) -> AsyncIterator[None]:
@@ -162,7 +162,7 @@ def create_app(
         },
         lifespan=alive,
     )
-    return Guard(app, token=token, hosts=hosts)
+    return AccessGuard(app, token=token, hosts=hosts)
 
 
 def _file(name: str, media: str) -> Endpoint:

@@ -13,7 +13,7 @@ from eddyline.answer.groups.table import Groups
 from eddyline.api.reconcile import Comparison
 from eddyline.errors import EddylineError
 from eddyline.sample.packing import process_memory
-from eddyline.serve.view import SHOWN_GROUPS, View
+from eddyline.serve.view import SHOWN_GROUPS, AnswersView
 from eddyline.serve.watcher import Events, Watcher
 from eddyline.sql.arrow_values import python_rows
 
@@ -62,7 +62,7 @@ def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, about, value=value)
 
 
-def _estimates(view: View) -> Iterator[Metric]:
+def _estimates(view: AnswersView) -> Iterator[Metric]:
     """Yield the value and both ends of every number; for groups, of those that the page shows."""
     value, low, high, exact = (
         GaugeMetricFamily(name, about, labels=_LABELS) for name, about in _ESTIMATE.items()
@@ -81,7 +81,7 @@ def _estimates(view: View) -> Iterator[Metric]:
     yield from (value, low, high, exact, answered)
 
 
-def _labelled(view: View) -> Iterator[tuple[list[str], Estimate]]:
+def _labelled(view: AnswersView) -> Iterator[tuple[list[str], Estimate]]:
     """Yield every estimate with its labels: the query, the aggregate and the group, empty if there is none."""
     for query, answer in view.answers.items():
         if isinstance(answer, Estimate):
@@ -106,7 +106,7 @@ def _literal(value: object) -> str:
     return "NULL" if shown is None else str(shown).lower()
 
 
-def _freshness(view: View) -> Iterator[Metric]:
+def _freshness(view: AnswersView) -> Iterator[Metric]:
     state, fresh = view.state, view.freshness
     if state is None or fresh is None:
         return

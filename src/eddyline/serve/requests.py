@@ -91,7 +91,7 @@ LEAST_GROUPS, MOST_GROUPS, DEFAULT_GROUPS = 1, 10_000, 1_000
 _BOOLEANS = {"true": True, "false": False}
 
 
-def parameters(request: Request, *allowed: str) -> dict[str, str]:
+def request_parameters(request: Request, *allowed: str) -> dict[str, str]:
     """Return the parameters of a request, each given at most once; Refused for any other."""
     given = request.query_params.multi_items()
     names = [name for name, _ in given]

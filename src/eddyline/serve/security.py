@@ -92,7 +92,7 @@ def _check_mode(path: Path) -> None:
         )
 
 
-class Guard:
+class AccessGuard:
     """Middleware that passes allowed requests on and adds security headers for browsers to every response."""
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str] | None) -> None:

@@ -153,7 +153,7 @@ ExactAnswers = Callable[[Freshness], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class View:
+class AnswersView:
     """The answers of all queries at an epoch, or why a query cannot be answered from what is kept.
 
     seconds: how long each took to read. exact: the exact answers, if they are known.
@@ -192,7 +192,9 @@ class View:
         if isinstance(answer, EddylineError):
             return {"query": query, "refused": str(answer)}
         entry = self.with_exact(content_of(answer, limit))
-        return {**entry, "groups_shown": order_of(self.state, query, answer)} if "groups" in entry else entry
+        return (
+            {**entry, "groups_shown": first_groups(self.state, query, answer)} if "groups" in entry else entry
+        )
 
     def with_exact(self, entry: dict[str, object]) -> dict[str, object]:
         """Return an answer with the exact one next to it, if it is known."""
@@ -241,11 +243,11 @@ def content_of(answer: Answer, limit: int) -> dict[str, object]:
     return answer.to_dict(limit) if isinstance(answer, Groups) else answer.to_dict()
 
 
-def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> View:
+def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> AnswersView:
     """Return the view of a state: every query answered, or the reason why it cannot be."""
     state = sighting.state
     if state is None:
-        return View(sighting)
+        return AnswersView(sighting)
     answers: dict[str, Answer | EddylineError] = {}
     seconds: dict[str, float] = {}
     for name in state.snapshot.layout.query_names:
@@ -255,7 +257,9 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> View:
         except EddylineError as error:
             answers[name] = error
         seconds[name] = perf_counter() - start
-    return View(sighting, answers, seconds, exact(state.origin.freshness) if exact and state.origin else {})
+    return AnswersView(
+        sighting, answers, seconds, exact(state.origin.freshness) if exact and state.origin else {}
+    )
 
 
 def answered(state: State, query: str, **settings: Any) -> Answer:
@@ -296,7 +300,7 @@ def answer_or_table(
     return content_of(found, limit)
 
 
-def order_of(state: State | None, query: str, answer: Answer | EddylineError) -> str:
+def first_groups(state: State | None, query: str, answer: Answer | EddylineError) -> str:
     """Return which groups of an answer come first: "newest", "largest", or "first" for those of its own order."""
     planned = _unordered(state.snapshot.layout).get(query) if state is not None else None
     if planned is None or not isinstance(answer, Groups):
@@ -304,7 +308,7 @@ def order_of(state: State | None, query: str, answer: Answer | EddylineError) ->
     return "newest" if _time_columns(planned, answer) else "largest"
 
 
-def streams_of(layout: Layout) -> list[dict[str, object]]:
+def stream_columns(layout: Layout) -> list[dict[str, object]]:
     """Return the streams with their columns; held: ad hoc SQL may read the column."""
     held = held_columns(layout)
     return [

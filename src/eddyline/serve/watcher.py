@@ -19,7 +19,7 @@ from eddyline.api.sites import SitesFollower
 from eddyline.api.store_tables import Follower, Sighting, history_of
 from eddyline.errors import StoreError
 from eddyline.serve.requests import Refused
-from eddyline.serve.view import ExactAnswers, HistoryFile, View, query_texts, view_of
+from eddyline.serve.view import AnswersView, ExactAnswers, HistoryFile, query_texts, view_of
 
 _LOG = logging.getLogger("eddyline.serve")
 _SAVED_EVERY = 5.0
@@ -56,7 +56,7 @@ class Watcher:
         self._thread = threading.Thread(target=self._watch, name="eddyline-watcher", daemon=True)
         self._notify: Callable[[], None] = lambda: None
         self._saved = time.monotonic()
-        self.view = View(Sighting())
+        self.view = AnswersView(Sighting())
         self.message = self.view.to_json()
         self.version = 0
 
@@ -133,13 +133,13 @@ class Watcher:
         """Return a sighting whose problem names the store without its folders: clients may be on other machines."""
         return replace(seen, problem=self._follower.without_path(seen.problem)) if seen.problem else seen
 
-    def _remember(self, view: View) -> None:
+    def _remember(self, view: AnswersView) -> None:
         state = view.state
         if state is not None and view.sighting.epoch != self._history.epoch:
             with self._turn:
                 self._history.add(query_texts(state.snapshot.layout), view.points())
 
-    def _publish(self, view: View) -> None:
+    def _publish(self, view: AnswersView) -> None:
         self.message = view.to_json()
         self.view = view
         self.version += 1

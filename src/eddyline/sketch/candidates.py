@@ -100,7 +100,7 @@ def _slot_keys(tuples: UInt64Array) -> UInt64Array:
     return folded
 
 
-def merge(spec: CandidateSpec, one: Int64Array, other: Int64Array) -> Int64Array:
+def merge_tables(spec: CandidateSpec, one: Int64Array, other: Int64Array) -> Int64Array:
     """Return the table of both streams: votes of equal keys are added, each set keeps its 8 strongest.
 
     merge(a, b) equals merge(b, a), and merging with an empty table changes nothing.

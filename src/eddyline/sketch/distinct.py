@@ -55,7 +55,7 @@ class Cells(NamedTuple):
     counts: np.ndarray
 
 
-class Elements(NamedTuple):
+class DecodedElements(NamedTuple):
     """All elements of a stream: identities, the codes that level cells show, and net counts.
 
     An identity has 46 bits; identities are None if some elements came from the levels, which show less. A code is a
@@ -214,7 +214,7 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
         distinct_classify(words, self.params, kinds, fingerprints, counts)
         return Cells(kinds, fingerprints, counts)
 
-    def decode(self, counters: Int64Array) -> Elements | None:
+    def decode(self, counters: Int64Array) -> DecodedElements | None:
         """Return all elements with their net counts, or None if there are too many to decode.
 
         Elements that cannot be decoded from the table (two that share all three slots) are read from the levels,
@@ -234,9 +234,9 @@ class DistinctSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="distinct"
         distinct_codes(identities, self.params, self.levels, self.cells, codes)
         at = np.flatnonzero(stuck.kinds == PURE)
         if len(at) == 0:
-            return Elements(identities, codes, found)
+            return DecodedElements(identities, codes, found)
         late = at << 21 | stuck.fingerprints[at]
-        return Elements(None, np.concatenate([codes, late]), np.concatenate([found, stuck.counts[at]]))
+        return DecodedElements(None, np.concatenate([codes, late]), np.concatenate([found, stuck.counts[at]]))
 
     def _table(self, counters: Int64Array) -> tuple[np.ndarray, Int64Array]:
         """Return a copy of the table: sums (uint64) and signed counts."""

@@ -29,7 +29,7 @@ _BEFORE_ALL = -1
 """The epoch before the first one: a new stream begins with whatever epoch the store has."""
 
 
-class Question(Protocol):
+class StoreQuestions(Protocol):
     """What a reader asks of a store; the `api` package, which is above this one, implements it."""
 
     def schema(self) -> pa.Schema:
@@ -54,7 +54,7 @@ class AnswersSource(DataSource):
         return FORMAT
 
     @abstractmethod
-    def question(self) -> Question:
+    def question(self) -> StoreQuestions:
         """Return the question that the options ask."""
 
     def schema(self) -> StructType:
@@ -73,7 +73,7 @@ class AnswersSource(DataSource):
 class AnswersReader(DataSourceReader):
     """Reads the answers at the epoch that is current when Spark plans the query."""
 
-    def __init__(self, question: Question, schema: StructType) -> None:
+    def __init__(self, question: StoreQuestions, schema: StructType) -> None:
         self._question = question
         self._schema = schema
 
@@ -89,7 +89,7 @@ class AnswersReader(DataSourceReader):
 class AnswersStream(DataSourceStreamReader, TakesAvailableNow):  # type: ignore[misc]
     """Reads the answers at the newest epoch, once for each epoch that it sees."""
 
-    def __init__(self, question: Question, schema: StructType) -> None:
+    def __init__(self, question: StoreQuestions, schema: StructType) -> None:
         self._question = question
         self._schema = schema
         self._last: int | None = None

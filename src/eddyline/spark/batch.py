@@ -25,7 +25,7 @@ from eddyline.spark.direct.planning import check_settings, scan_of
 from eddyline.spark.direct.scan import encode_scan, scan_task
 from eddyline.spark.projection import project_frame
 from eddyline.spark.session import check_zone
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 from eddyline.spark.tasks import CHUNK_WORDS, DDL, Merger, encode_spec, from_batches, merge_task, sketch_task
 from eddyline.store.filesystem import without_secrets
@@ -181,7 +181,7 @@ def _directly(
 def _frame(spark: SparkSession, stream: Stream, path: str, doubt: Doubt) -> DataFrame:
     """Return the frame of a path that is not scanned directly; a PipelineError shows no keys of a URI."""
     try:
-        return read_frame(spark, Source(stream.name, "parquet", path, "", stream.changes))
+        return read_frame(spark, SparkSource(stream.name, "parquet", path, "", stream.changes))
     except PipelineError as error:
         reason = str(error).replace(path, without_secrets(path))
         raise PipelineError(

@@ -335,7 +335,7 @@ def plain_folder(path: str) -> str:
     return local.rstrip("/") or "/"
 
 
-def names_in(folder: str, files: list[str]) -> tuple[str, ...]:
+def file_names_in(folder: str, files: list[str]) -> tuple[str, ...]:
     """Return the names of files relative to their folder, so that they are the same in a copy of it."""
     root = folder.partition("*")[0].rpartition("/")[0] + "/" if "*" in folder else folder + "/"
     plain = [plain_folder(unquote(file)) for file in files]

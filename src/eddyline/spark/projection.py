@@ -17,7 +17,7 @@ from eddyline.ingest.projection import (
     Predicates,
     Projection,
     is_made_in_jvm,
-    is_whole,
+    is_whole_number,
     lean_columns,
     part_name,
 )
@@ -142,7 +142,7 @@ def _key_part(part: Expression, guards: Guards) -> Column:
 
 def _number(part: Expression, guards: Guards) -> Column:
     value, kind = _value(part, guards), part.type
-    if is_whole(kind):
+    if is_whole_number(kind):
         return value.cast("bigint")
     if kind.kind == "decimal" and kind.precision <= 18:
         return (value.cast(str(kind)) * sf.lit(10**kind.scale).cast(f"DECIMAL({kind.scale + 1},0)")).cast(

@@ -14,7 +14,7 @@ from eddyline.errors import EddylineError, PipelineError
 from eddyline.plan.layout import Stream
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.changes import decode_changes
-from eddyline.spark.checkpoint import AwaitedFrame, Checkpoint, NoFileYet, folder_of, names_in
+from eddyline.spark.checkpoint import AwaitedFrame, Checkpoint, NoFileYet, file_names_in, folder_of
 from eddyline.spark.tasks import BAD, MARK, MARK_KEY, dead_letter_task
 from eddyline.store import Batch
 
@@ -121,7 +121,7 @@ class StreamFeed:
 
     def _held(self, batch_id: int) -> Batch:
         """Return what the checkpoint knows of a batch."""
-        files = names_in(self._folder, self._checkpoint.files(batch_id)) if self._folder else ()
+        files = file_names_in(self._folder, self._checkpoint.files(batch_id)) if self._folder else ()
         return Batch(self._checkpoint.held(batch_id), self._folder, files)
 
     @property

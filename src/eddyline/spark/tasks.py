@@ -82,7 +82,7 @@ _HEADER: Final = struct.Struct("<BBII")
 _WIDTHS: Final = (1, 2, 4, 8)
 
 
-def pack(words: Int64Array) -> bytes:
+def pack_block(words: Int64Array) -> bytes:
     """Return a block of words as bytes."""
     width = _width(words)
     count, place = int(np.count_nonzero(words)), _place(len(words))
@@ -98,7 +98,7 @@ def pack(words: Int64Array) -> bytes:
     )
 
 
-def unpack(block: bytes | memoryview) -> Int64Array:
+def unpack_block(block: bytes | memoryview) -> Int64Array:
     """Return the words of a block."""
     width, place, words, count = _HEADER.unpack_from(block)
     values = np.frombuffer(block, f"<i{width}", count, _HEADER.size + count * place)
@@ -215,12 +215,12 @@ class Merger:
             came = KeyLabels.from_bytes(bytes(block), len(kept.demand.keys[0].columns))
             labels[identifier] = labels[identifier].plus(came)
             return
-        values = unpack(block)
+        values = unpack_block(block)
         start = chunk * CHUNK_WORDS
         part = self._words(name)[start : start + len(values)]
         if name.startswith(_HINTS):
             assert kept.candidates is not None
-            part[:] = candidates.merge(kept.candidates, part, values)
+            part[:] = candidates.merge_tables(kept.candidates, part, values)
         else:
             part[:] = kept.spec.add(part, values, start)
         self.touched[name, chunk] = part
@@ -248,7 +248,7 @@ class Merger:
         }
         for (name, chunk), words in self.touched.items():
             if name[2:] not in around:
-                yield name, chunk, pack(words)
+                yield name, chunk, pack_block(words)
         for name, sample in self.sampled.items():
             yield name, 0, encode_sample(sample.state())
             yield from _words(sample.sketches, _prefix(name))
@@ -305,9 +305,9 @@ def _words(sketches: Sketches, prefix: str) -> Iterator[tuple[str, int, bytes]]:
         for chunk in range(-(-len(counters) // CHUNK_WORDS)):
             values = counters[chunk * CHUNK_WORDS : (chunk + 1) * CHUNK_WORDS]
             if values.any():
-                yield _COUNTERS + prefix + name, chunk, pack(values)
+                yield _COUNTERS + prefix + name, chunk, pack_block(values)
     for name, hints in sketches.hints.items():
-        yield _HINTS + prefix + name, 0, pack(hints)
+        yield _HINTS + prefix + name, 0, pack_block(hints)
     for name, labels in sketches.labels.items():
         yield _LABELS + prefix + name, 0, labels.to_bytes()
 

@@ -17,7 +17,7 @@ from eddyline.sql.expressions import (
     negative,
     one_where_not_null,
     only_where,
-    product,
+    product_of,
     relations_of,
     safe_first,
     text,
@@ -205,7 +205,7 @@ def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     factors = []
     for relation, parts in sorted(by_relation.items()):
         flags = [bare(one_where_not_null(part), sources) for part in dict.fromkeys(parts)]
-        factors.append(Factor(relation, Expression(text(reduce(product, flags)), SqlType("int"))))
+        factors.append(Factor(relation, Expression(text(reduce(product_of, flags)), SqlType("int"))))
     return Aggregate("count", tuple(factors))
 
 
@@ -274,7 +274,7 @@ def _opposite(node: exp.Expr, sources: tuple[Source, ...]) -> exp.Expr:
 
 
 def _factor(relation: int, parts: list[exp.Expr], sources: tuple[Source, ...]) -> Factor:
-    measure = reduce(product, parts)
+    measure = reduce(product_of, parts)
     kind = infer(measure, sources)
     if kind is None or not kind.is_numeric:
         found = "a type that eddyline cannot work out" if kind is None else f"type {kind}"

@@ -35,7 +35,7 @@ from eddyline.sql.typing import (
     decimal_result,
     infer,
     literal_number,
-    widened,
+    wider_decimal,
 )
 from eddyline.types import Column, SqlType
 
@@ -439,7 +439,7 @@ class _Evaluator:
         if source.kind == "void":
             return pa.scalar(None, to_arrow(target))
         if isinstance(node.this, exp.Literal) and source.kind == "string":
-            read = arrow_times.literal(node.this.name, target.kind, self.timezone)
+            read = arrow_times.time_literal(node.this.name, target.kind, self.timezone)
             if read is None:
                 raise _unsupported(node)
             return read
@@ -517,7 +517,7 @@ class _Evaluator:
             return self._field(node, name, node.expressions[0])
         if name in _FROM_EPOCHS and len(node.expressions) == 1:
             whole = ("tinyint", "smallint", "int", "bigint")
-            return arrow_times.from_epoch(self.typed(node.expressions[0], *whole), _FROM_EPOCHS[name])
+            return arrow_times.from_epoch_units(self.typed(node.expressions[0], *whole), _FROM_EPOCHS[name])
         raise _unsupported(node)
 
 
@@ -629,4 +629,4 @@ _RULES: dict[type[exp.Expr], _Rule] = {
 def _is_bounded(left: SqlType, right: SqlType) -> bool:
     """Return whether two numbers have no common decimal without loss."""
     numbers = [kind for kind in (left, right) if kind.kind != "void"]
-    return len(numbers) == 2 and widened(*numbers) is None
+    return len(numbers) == 2 and wider_decimal(*numbers) is None

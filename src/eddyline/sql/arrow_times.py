@@ -25,7 +25,7 @@ _DAY = 86_400_000_000
 _CLOCK = pa.timestamp("us")
 
 
-def shown(times: Value, timezone: str) -> Value:
+def time_text(times: Value, timezone: str) -> Value:
     """Return timestamps as local times in the zone, without a zone."""
     early, later = _early(times.cast(pa.timestamp("us", "UTC")))
     return _plus(pc.local_timestamp(early.cast(pa.timestamp("us", timezone))), later)
@@ -90,7 +90,7 @@ def local(value: Value, timezone: str) -> Value:
     """Return timestamps as local times in the zone, without a zone; other values as they are."""
     if not pa.types.is_timestamp(value.type) or value.type.tz is None:
         return value
-    return shown(value, timezone)
+    return time_text(value, timezone)
 
 
 FIELDS: dict[str, Callable[[Value], Value]] = {
@@ -192,12 +192,12 @@ def epoch(value: Value, unit: str) -> Value:
     return pc.divide(begin.cast(pa.int64()), _MICROS[unit])
 
 
-def from_epoch(value: Value, unit: str) -> Value:
+def from_epoch_units(value: Value, unit: str) -> Value:
     """Return the timestamps of whole seconds, milliseconds or microseconds since 1970."""
     return pc.multiply_checked(value.cast(pa.int64()), _MICROS[unit]).cast(_TIMESTAMP)
 
 
-def literal(text: str, kind: str, timezone: str) -> pa.Scalar | None:
+def time_literal(text: str, kind: str, timezone: str) -> pa.Scalar | None:
     """Return the DATE, TIMESTAMP or TIMESTAMP_NTZ in a string, or None where only Spark can read it."""
     if kind == "date":
         return _date(text)

@@ -28,7 +28,7 @@ from eddyline.sql.expressions import (
 from eddyline.sql.links import LinkEnd
 from eddyline.sql.query import Comparison, Computed, CrossCondition, Expression, GroupColumn
 from eddyline.sql.times import TIMES, depends_on_zone
-from eddyline.sql.typing import infer, widened
+from eddyline.sql.typing import infer, wider_decimal
 from eddyline.types import Column, SqlType
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {
@@ -92,7 +92,9 @@ def _comparison(node: exp.Expr, columns: tuple[GroupColumn, ...]) -> Comparison 
     if found is None or not all(isinstance(part, exp.Column) for part in (node.this, node.expression)):
         return None
     left, right = (column.expression.type for column in columns)
-    if left.key_class != right.key_class or (left.key_class == "numeric" and widened(left, right) is None):
+    if left.key_class != right.key_class or (
+        left.key_class == "numeric" and wider_decimal(left, right) is None
+    ):
         return None
     return found
 

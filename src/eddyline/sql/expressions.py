@@ -313,7 +313,7 @@ def negative(node: exp.Expr) -> exp.Expr:
     return exp.Neg(this=operand(node))
 
 
-def product(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+def product_of(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Return the product of two expressions."""
     return exp.Mul(this=operand(left), expression=operand(right))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.expressions import conjuncts, fragment, is_not_null, operand, product, unparenthesised
+from eddyline.sql.expressions import conjuncts, fragment, is_not_null, operand, product_of, unparenthesised
 from eddyline.types import Column
 
 _MOST_TERMS = 8
@@ -139,7 +139,7 @@ def _take_apart(node: exp.Expr, owners: _Owners) -> None:
 def _product(factors: tuple[exp.Expr, ...]) -> exp.Expr:
     made = factors[0].copy()
     for factor in factors[1:]:
-        made = product(made, factor)
+        made = product_of(made, factor)
     return made
 
 

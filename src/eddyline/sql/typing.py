@@ -44,7 +44,7 @@ def can_cast(source: SqlType, target: SqlType) -> bool:
     return source.kind in _CAST_SOURCES.get(target.kind, ())
 
 
-def widened(left: SqlType, right: SqlType) -> SqlType | None:
+def wider_decimal(left: SqlType, right: SqlType) -> SqlType | None:
     """Return the decimal that holds all values of two types, before Spark limits it to 38 digits; None if wider."""
     a, b = left.as_decimal(), right.as_decimal()
     scale = max(a.scale, b.scale)
@@ -75,7 +75,7 @@ def _common_number(left: SqlType, right: SqlType) -> SqlType:
         return DOUBLE
     if left.is_integer and right.is_integer:
         return wider_integer(left, right)
-    exact = widened(left, right)
+    exact = wider_decimal(left, right)
     if exact is not None:
         return exact
     # Beyond 38 digits, digits after the point are dropped, all of them if necessary.

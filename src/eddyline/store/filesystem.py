@@ -367,7 +367,7 @@ def open_files(where: Where) -> Files:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A directory or a file of a pyarrow filesystem; shown: its name, fit for a message."""
 
     filesystem: fs.FileSystem
@@ -375,19 +375,19 @@ class Place:
     shown: str
 
 
-def open_filesystem(where: str | os.PathLike[str]) -> Place:
+def open_filesystem(where: str | os.PathLike[str]) -> Location:
     """Return the filesystem of a local path or a URI and the path in it, or raise StoreError."""
     text = os.fspath(where)
     if "://" not in text:
         path = str(Path(text).absolute())
-        return Place(fs.LocalFileSystem(), path, path)
+        return Location(fs.LocalFileSystem(), path, path)
     shown = without_secrets(text)
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (OSError, ValueError, pa.ArrowException):
         # Not chained: pyarrow's sentence repeats the URI with its keys.
         raise StoreError(f"no filesystem of pyarrow opens {shown}: check its scheme and options.") from None
-    return Place(filesystem, root, shown)
+    return Location(filesystem, root, shown)
 
 
 def without_secrets(where: str) -> str:

@@ -192,7 +192,7 @@ def encode(epoch: Epoch) -> bytes:
     return codec.pack(codec.KIND_EPOCH, header, *epoch.sections.values())
 
 
-def decode(data: bytes, number: int) -> Epoch:
+def read_epoch(data: bytes, number: int) -> Epoch:
     """Return the epoch of that number from its bytes, or raise CorruptState or FormatVersion."""
     try:
         header, body = codec.unpack(data, codec.KIND_EPOCH)

@@ -19,10 +19,10 @@ from eddyline.store.layout import (
     Commit,
     Epoch,
     Pointer,
-    decode,
     decode_pointer,
     epoch_name,
     epoch_numbers,
+    read_epoch,
 )
 from eddyline.store.lock import Holder, writer_of
 from eddyline.store.retention import RECENT
@@ -162,7 +162,7 @@ class Reader:
 
     def load(self, number: int) -> Epoch:
         """Return an epoch whatever CURRENT names, or raise OSError, CorruptState or FormatVersion."""
-        return decode(self.files.read(epoch_name(number), _check_epoch), number)
+        return read_epoch(self.files.read(epoch_name(number), _check_epoch), number)
 
     def _named(self, pointer: Pointer) -> Epoch:
         """Return the epoch that CURRENT names, or raise CorruptState where its file is another one."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eddyline.answer.distinct_joins.samples import Estimate, SideSamples, SketchedSide, chosen, count_by
+from eddyline.answer.distinct_joins.samples import CountEstimate, SideSamples, SketchedSide, chosen, count_by
 from eddyline.answer.interval import FloatArray
 
 # Hubs: join values that many sampled x's of one side hold, and few sampled x's of the other.
@@ -177,12 +177,12 @@ class Filtered:
     trusted: bool = False
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> CountEstimate:
         """The number as an estimate whose variance is all noise of the filters; nothing where it is not usable."""
         if self.value <= 0 or self.error == inf or (self.doubted and not self.trusted):
-            return Estimate(0.0, inf, 0, "filters")
+            return CountEstimate(0.0, inf, 0, "filters")
         variance = (self.error / self.value) ** 2
-        return Estimate(self.value, variance, MANY_COUNTERS, "filters", noise=variance)
+        return CountEstimate(self.value, variance, MANY_COUNTERS, "filters", noise=variance)
 
 
 UNFILTERED = Filtered(0.0, inf, inf)

@@ -31,8 +31,8 @@ from eddyline.answer.interval import (
     ends_of_sampled_values,
     most_unsampled,
     student,
-    two_sided_z,
 )
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.join import Join
 from eddyline.sample.messages import added
@@ -231,7 +231,7 @@ _NEARLY_ONE = 1.0 - 1e-9
 """The largest rate of a state that does not follow everything: only a state that follows everything is exact."""
 
 
-class Side(NamedTuple):
+class FollowedSide(NamedTuple):
     """The different (counted value, place of the join value) with rows on one side, in the order of places.
 
     x: the number of the counted value, codes: its key, by number.
@@ -267,7 +267,7 @@ def count_followed(join: Join, query: JoinDistinctQuery, confidence: float) -> P
     return _two_sided(left, right, rates, base, confidence)
 
 
-def side_of(join: Join, relation: int, *, null_is_value: bool) -> Side:
+def side_of(join: Join, relation: int, *, null_is_value: bool) -> FollowedSide:
     """Return what one side of a distinct count holds; a side that only decides has just its join values.
 
     null_is_value: a row whose counted columns are NULL counts as well, as in SELECT DISTINCT.
@@ -289,7 +289,7 @@ def side_of(join: Join, relation: int, *, null_is_value: bool) -> Side:
     first = first_of_each(number)
     net = added(mine.weights[rows][order], np.cumsum(first) - 1, int(first.sum()))
     number = number[first][net > 0]
-    return Side(number % max(len(codes), 1), number // max(len(codes), 1), codes)
+    return FollowedSide(number % max(len(codes), 1), number // max(len(codes), 1), codes)
 
 
 def _counted(dictionary: Dictionary, columns: Sequence[int], rows: IntArray) -> tuple[IntArray, IntArray]:
@@ -317,7 +317,9 @@ def _one_witness_each(met: IntArray, rates: FloatArray, base: float, confidence:
     return PairCount(value, max(value - below, float(seen)), value + above, seen)
 
 
-def _two_sided(left: Side, right: Side, rates: FloatArray, base: float, confidence: float) -> PairCount:
+def _two_sided(
+    left: FollowedSide, right: FollowedSide, rates: FloatArray, base: float, confidence: float
+) -> PairCount:
     """Return the number of pairs that meet; if there are too many, from a part of either side's counted values."""
     exact = base >= 1.0 and not (rates < 1.0).any()
     chances, sides, most = [1.0, 1.0], [left, right], MOST_PAIRS if exact else MOST_TRIPLES
@@ -350,13 +352,13 @@ def _of_part(
     return found.scaled(rate, two_sided_z(confidence) * sqrt(variance) / rate)
 
 
-def _triples(left: Side, right: Side, size: int) -> float:
+def _triples(left: FollowedSide, right: FollowedSide, size: int) -> float:
     """Return how many triples meet at the places of a link."""
     held, other = (np.bincount(side.places, minlength=size) for side in (left, right))
     return float((held.astype(np.float64) * other).sum())
 
 
-def _joined(left: Side, right: Side, size: int) -> tuple[IntArray, IntArray, IntArray]:
+def _joined(left: FollowedSide, right: FollowedSide, size: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return (left value, right value, place) of all triples; both sides are in the order of places."""
     starts = np.searchsorted(right.places, np.arange(size + 1))
     times = np.diff(starts)[left.places]

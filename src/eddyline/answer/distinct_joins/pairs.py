@@ -8,15 +8,15 @@ import numpy as np
 
 from eddyline.answer.distinct_joins.filters import FEWEST_VALUES, LIGHT, MANY, UNFILTERED, Filtered, Hubs
 from eddyline.answer.distinct_joins.samples import (
-    Estimate,
-    Joined,
+    CountEstimate,
+    JoinedPairs,
     SideSamples,
     SketchedSide,
     chosen,
     count_by,
     join,
     thinned_b,
-    without,
+    without_values,
 )
 from eddyline.answer.interval import FloatArray
 from eddyline.sketch.join_distinct import Tuples
@@ -44,7 +44,7 @@ class Samples:
 
     left: SideSamples
     right: SideSamples
-    joined: Joined
+    joined: JoinedPairs
     b_left: Tuples
     b_right: Tuples
     hubs: tuple[Hubs, Hubs]
@@ -69,7 +69,7 @@ class Samples:
         return self.b_left.rate
 
 
-def pair_variance(u: FloatArray, joined: Joined, p: float, q: float) -> float:
+def pair_variance(u: FloatArray, joined: JoinedPairs, p: float, q: float) -> float:
     """Return the estimated variance of sum(u)/(pq) over sampled pairs."""
     own = float((u**2).sum())
     by_a = float((np.bincount(joined.a, u) ** 2).sum()) - own
@@ -106,24 +106,24 @@ def pair_total(u: FloatArray, samples: Samples) -> tuple[float, float]:
     return min(horvitz_thompson(u, samples), hajek(u, samples), key=lambda estimate: estimate[1])
 
 
-def by_pairs(samples: Samples) -> Estimate:
+def by_pairs(samples: Samples) -> CountEstimate:
     """Return the number of pairs from the samples on x alone."""
     return _from_total(np.ones(samples.joined.pairs), samples, "pairs")
 
 
-def full_by_pairs(samples: Samples) -> Estimate:
+def full_by_pairs(samples: Samples) -> CountEstimate:
     """Return the number of distinct (a, b, c) from the samples on x alone, where they hold every x."""
     if len(samples.left.heavy) + len(samples.right.heavy) > 0:
-        return Estimate(0.0, inf, 0, "triples")
+        return CountEstimate(0.0, inf, 0, "triples")
     return _from_total(samples.joined.witnesses.astype(np.float64), samples, "triples")
 
 
-def _from_total(u: FloatArray, samples: Samples, method: str) -> Estimate:
+def _from_total(u: FloatArray, samples: Samples, method: str) -> CountEstimate:
     if len(u) == 0:
-        return Estimate(0.0, inf, 0, method)
+        return CountEstimate(0.0, inf, 0, method)
     value, variance = pair_total(u, samples)
     variance += sum(hubs.unseen_variance() for hubs in samples.hubs)
-    return Estimate(value, variance / value**2, int(u.sum()), method, by_x=1.0)
+    return CountEstimate(value, variance / value**2, int(u.sum()), method, by_x=1.0)
 
 
 def _light_degree(full: np.ndarray, sampled: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def _light_degree(full: np.ndarray, sampled: np.ndarray) -> np.ndarray:
     return np.where(sampled <= LIGHT, full, np.where(sampled == LIGHT + 1, sampled, 0))
 
 
-def all_triples(samples: Samples) -> Estimate:
+def all_triples(samples: Samples) -> CountEstimate:
     """Return the number of distinct (a, b, c): by the filters or by the samples, whichever is more precise.
 
     The samples are ignored where the filters contradict them.
@@ -156,13 +156,13 @@ def may_be_more(samples: Samples) -> bool:
     return more > max(_APART * errors[0], errors[1])
 
 
-def _sampled_triples(samples: Samples) -> Estimate:
+def _sampled_triples(samples: Samples) -> CountEstimate:
     """Return J'', which may miss as large a share of the join as its samples miss of either side's tuples."""
     sampled = full_projection(samples)
     return replace(sampled, variance=sampled.variance + sum(share**2 for share in samples.missed))
 
 
-def full_projection(samples: Samples) -> Estimate:
+def full_projection(samples: Samples) -> CountEstimate:
     """Return J'', the number of distinct (a, b, c): light join values by the samples on b, heavy by those on x.
 
     The class of a triple never depends on its own sampling, so the sum is unbiased.
@@ -173,11 +173,11 @@ def full_projection(samples: Samples) -> Estimate:
     heavy, heavy_variance, noise, seen = _heavy_triples(samples)
     total = value + heavy
     if total == 0:
-        return Estimate(0.0, inf, 0, "J''")
+        return CountEstimate(0.0, inf, 0, "J''")
     variance += heavy_variance + noise
     seen += int((light > 0).sum())
     square = total**2
-    return Estimate(total, variance / square, seen, "J''", by_x=heavy / total, noise=noise / square)
+    return CountEstimate(total, variance / square, seen, "J''", by_x=heavy / total, noise=noise / square)
 
 
 def _light_triples(samples: Samples) -> FloatArray:
@@ -231,11 +231,11 @@ def _many_share(samples: Samples) -> float:
     return min(shares)
 
 
-def pairs_per_triple(samples: Samples, triples: Estimate) -> Estimate:
+def pairs_per_triple(samples: Samples, triples: CountEstimate) -> CountEstimate:
     """Return the J-ratio: distinct (a, b, c) times the share of sampled triples that are new pairs."""
     joined = samples.joined
     if triples.value == 0:
-        return Estimate(0.0, inf, 0, "J-ratio")
+        return CountEstimate(0.0, inf, 0, "J-ratio")
     share, spread = 1.0, 0.0
     if joined.pairs:
         share = joined.pairs / joined.triples
@@ -243,7 +243,7 @@ def pairs_per_triple(samples: Samples, triples: Estimate) -> Estimate:
         spread = pair_variance(u, joined, samples.p, samples.q) * (samples.p * samples.q / joined.pairs) ** 2
     floor = (2 * _many_share(samples) / (joined.pairs + 3)) ** 2
     variance = spread + triples.variance + floor
-    return Estimate(
+    return CountEstimate(
         triples.value * share,
         variance,
         triples.witnesses,
@@ -253,21 +253,21 @@ def pairs_per_triple(samples: Samples, triples: Estimate) -> Estimate:
     )
 
 
-def thin_pairs(samples: Samples, triples: Estimate) -> Estimate:
+def thin_pairs(samples: Samples, triples: CountEstimate) -> CountEstimate:
     """Return an estimate where hardly any pair was sampled.
 
     It is distinct (a, b, c) over the mean number of witnesses, as the samples on b show it. It is flagged, because
     witnesses differ between pairs.
     """
     if triples.value == 0 or samples.r == 0:
-        return Estimate(0.0, inf, 0, "thin", thin=True)
+        return CountEstimate(0.0, inf, 0, "thin", thin=True)
     one, two = thinned_b(samples.b_left, samples.b_right)
     j = join(one, two).witnesses.astype(np.float64)
     once, more = float(j.sum()) / one.rate, float((j * (j - 1)).sum()) / one.rate**2
     share = once / (once + more) if once else 1.0
     unseen = _many_share(samples)
     variance = triples.variance + (1 - share) ** 2 + unseen**2 / 4
-    return Estimate(
+    return CountEstimate(
         triples.value * share, variance, triples.witnesses, "thin", thin=True, noise=triples.noise
     )
 
@@ -353,26 +353,26 @@ def _any_joins(x: np.ndarray, chance: FloatArray) -> FloatArray:
     return 1 - np.exp(np.bincount(x, fails))
 
 
-def joining_x(samples: Samples, member: Membership) -> Estimate:
+def joining_x(samples: Samples, member: Membership) -> CountEstimate:
     """Return the share of sampled x that join, times the number of x; and the heavy x's seen to join."""
     left = samples.left
     if len(left.by_x.x) == 0:
-        return Estimate(0.0, inf, 0, "semi by x")
+        return CountEstimate(0.0, inf, 0, "semi by x")
     x = np.unique(left.by_x.x, return_inverse=True)[1]
     joins, shifted = _any_joins(x, member.chance), _any_joins(x, member.shifted)
     number, mean = len(joins), float(joins.mean())
     if number * mean < _FEWEST_JOINS:
-        return Estimate(0.0, inf, 0, "semi by x")
+        return CountEstimate(0.0, inf, 0, "semi by x")
     least = (number * mean + 0.5) / (number + 1)  # that no seen x fails to join does not mean that all join
     spread = max((1 - left.by_x.rate) * float(joins.var()), (1 - left.by_x.rate) * least * (1 - least))
     spread += float((joins * (1 - joins)).mean())
     slope = float((shifted - joins).mean()) / mean
     variance = spread / (number * mean**2) + slope**2 + left.distinct_variance
     heavy = int(np.isin(left.heavy, samples.b_left.x).sum())
-    return Estimate(left.distinct * mean + heavy, variance, int((joins > 0.5).sum()), "semi by x")
+    return CountEstimate(left.distinct * mean + heavy, variance, int((joins > 0.5).sum()), "semi by x")
 
 
-def joining_tuples(samples: Samples, member: Membership) -> Estimate:
+def joining_tuples(samples: Samples, member: Membership) -> CountEstimate:
     """Return the number of distinct left tuples (x, b) that join: light b by samples on b, heavy by those on x."""
     left, r, p = samples.left, samples.r, samples.p
     value, variance, seen, part = 0.0, 0.0, 0, 0.0
@@ -394,22 +394,22 @@ def joining_tuples(samples: Samples, member: Membership) -> Estimate:
         variance += float(unsure.sum() / p) ** 2
         seen += int(own.sum())
     if value == 0:
-        return Estimate(0.0, inf, 0, "semi by b")
+        return CountEstimate(0.0, inf, 0, "semi by b")
     relative = variance / value**2 + samples.missed[0] ** 2
-    return Estimate(float(value), relative, seen, "semi by b", by_x=part / value)
+    return CountEstimate(float(value), relative, seen, "semi by b", by_x=part / value)
 
 
-def x_per_tuple(samples: Samples, member: Membership, tuples: Estimate) -> Estimate:
+def x_per_tuple(samples: Samples, member: Membership, tuples: CountEstimate) -> CountEstimate:
     """Return joining tuples times the share of sampled joining tuples that are a new x."""
     left = samples.left
     x = np.unique(left.by_x.x, return_inverse=True)[1]
     degrees = np.bincount(x)
     many = float((degrees[x] >= 2).mean()) + 3 / len(x) if len(x) else 1.0
     if tuples.value == 0:
-        return Estimate(0.0, inf, 0, "semi by b")
+        return CountEstimate(0.0, inf, 0, "semi by b")
     if member.chance.sum() < _FEWEST_JOINS:
         value = min(tuples.value, left.distinct + len(left.heavy))
-        return Estimate(value, tuples.variance + 1, tuples.witnesses, "semi by b", thin=True)
+        return CountEstimate(value, tuples.variance + 1, tuples.witnesses, "semi by b", thin=True)
     joins, times = _any_joins(x, member.chance), np.bincount(x, member.chance)
     share = float(joins.sum() / times.sum())
     u = joins - times * share
@@ -418,7 +418,7 @@ def x_per_tuple(samples: Samples, member: Membership, tuples: Estimate) -> Estim
     shifted = _any_joins(x, member.shifted).sum() / max(float(member.shifted.sum()), 1e-9)
     slope = float(shifted) / share - 1
     variance = tuples.variance + spread + floor + slope**2
-    return Estimate(tuples.value * share, variance, tuples.witnesses, "semi by b", by_x=tuples.by_x)
+    return CountEstimate(tuples.value * share, variance, tuples.witnesses, "semi by b", by_x=tuples.by_x)
 
 
 # Pairs of heavy x's: those with too many tuples for any sample on x, seen in the samples on b.
@@ -436,7 +436,7 @@ _UNSURE = 0.3  # the relative error that is allowed for the model's share of rep
 def light_samples(samples: Samples) -> Samples:
     """Return the samples without heavy x's on either side."""
     b_left, b_right = (
-        without(sample, side.heavy)
+        without_values(sample, side.heavy)
         for sample, side in ((samples.b_left, samples.left), (samples.b_right, samples.right))
     )
     one, two = chosen(b_left, np.isin(b_left.b, b_right.b)), chosen(b_right, np.isin(b_right.b, b_left.b))
@@ -447,17 +447,17 @@ def light_samples(samples: Samples) -> Samples:
     return light if has_heavy else replace(light, filtered=samples.filtered)
 
 
-def total(light: Estimate, heavy: Estimate) -> Estimate:
+def total(light: CountEstimate, heavy: CountEstimate) -> CountEstimate:
     """Return the sum of the two parts of an answer."""
     if heavy.value == 0:
         return light
     if light.variance == inf:
-        return Estimate(heavy.value, heavy.variance + 0.25, heavy.witnesses, heavy.method, thin=True)
+        return CountEstimate(heavy.value, heavy.variance + 0.25, heavy.witnesses, heavy.method, thin=True)
     value = light.value + heavy.value
     variance = (light.variance * light.value**2 + heavy.variance * heavy.value**2) / value**2
     witnesses = light.witnesses + heavy.witnesses
     noise = light.noise * (light.value / value) ** 2
-    return Estimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin, noise=noise)
+    return CountEstimate(value, variance, witnesses, f"{light.method}, heavy x", thin=light.thin, noise=noise)
 
 
 def _degrees(side: SideSamples) -> tuple[FloatArray, FloatArray]:
@@ -475,12 +475,12 @@ def _pairs(triples: FloatArray, degrees: FloatArray, weights: FloatArray, rho: f
     return float(((1 - np.exp(np.outer(inner, kinds))) @ numbers).sum()) / rho
 
 
-def _with_light(heavy: Tuples, others: Tuples, side: SideSamples, boost: float) -> Estimate:
+def _with_light(heavy: Tuples, others: Tuples, side: SideSamples, boost: float) -> CountEstimate:
     """Return the pairs of the heavy x's of one side (as sampled on b) with the others of the other side."""
     one, two = thinned_b(heavy, others)
     joined = join(one, two)
     if joined.triples == 0:
-        return Estimate(0.0, 0.0, 0, "heavy x")
+        return CountEstimate(0.0, 0.0, 0, "heavy x")
     rate, j = one.rate, joined.witnesses.astype(np.float64)
     triples = np.bincount(joined.a, j) / rate
     degrees, weights = _degrees(side)
@@ -493,14 +493,14 @@ def _with_light(heavy: Tuples, others: Tuples, side: SideSamples, boost: float) 
     by_b = np.unique(joined.b, return_counts=True)[1].astype(np.float64)
     variance = (1 - rate) * float((by_b**2).sum()) / joined.triples**2
     variance += (_UNSURE * (1 - value / all_triples)) ** 2 + (_UNSURE * (1 - 1 / boost)) ** 2
-    return Estimate(value, variance, joined.triples, "heavy x")
+    return CountEstimate(value, variance, joined.triples, "heavy x")
 
 
-def heavy_pairs(samples: Samples, triples: Estimate) -> Estimate:
+def heavy_pairs(samples: Samples, triples: CountEstimate) -> CountEstimate:
     """Return the number of distinct pairs with a heavy x on either side."""
     left, right = samples.left, samples.right
     if len(left.heavy) + len(right.heavy) == 0:
-        return Estimate(0.0, 0.0, 0, "heavy x")
+        return CountEstimate(0.0, 0.0, 0, "heavy x")
     values, one = np.unique(samples.b_left.b, return_counts=True)
     two = np.unique(samples.b_right.b, return_counts=True)[1]
     shown = float((one * two).sum()) / samples.r
@@ -517,10 +517,10 @@ def heavy_pairs(samples: Samples, triples: Estimate) -> Estimate:
     if value == 0:
         return parts[0]
     error = sum(part.value * part.variance**0.5 for part in parts) / value
-    return Estimate(value, error**2, sum(part.witnesses for part in parts), "heavy x")
+    return CountEstimate(value, error**2, sum(part.witnesses for part in parts), "heavy x")
 
 
-def _both_heavy(left: Tuples, right: Tuples, most: int) -> Estimate:
+def _both_heavy(left: Tuples, right: Tuples, most: int) -> CountEstimate:
     """Return the pairs of two heavy x's: those seen to join, and the unseen ones by pairs seen once and twice.
 
     Heavy x's that join have many join values in common, so that most such pairs are seen.
@@ -529,4 +529,4 @@ def _both_heavy(left: Tuples, right: Tuples, most: int) -> Estimate:
     once, twice = int((j == 1).sum()), int((j == 2).sum())
     more = once * (once - 1) / (2 * (twice + 1))
     value = min(len(j) + more, float(most))
-    return Estimate(value, (more / value) ** 2 if value else 0.0, len(j), "heavy x")
+    return CountEstimate(value, (more / value) ** 2 if value else 0.0, len(j), "heavy x")

@@ -38,16 +38,17 @@ from eddyline.answer.distinct_joins.pairs import (
     x_per_tuple,
 )
 from eddyline.answer.distinct_joins.samples import (
-    Estimate,
+    CountEstimate,
     SketchedSide,
     check_sides,
     common_b,
-    decode,
+    decode_side,
     join,
     thinned_x,
 )
-from eddyline.answer.interval import most_unsampled, of_factor, two_sided_z
+from eddyline.answer.interval import most_unsampled, of_factor
 from eddyline.answer.sets.expression import SetReading
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sql.query import ProjectionForm
 
 _NOISY = 0.04  # the relative variance by the filters from which an estimate is called uncertain
@@ -59,7 +60,7 @@ _SHARED = 0.3  # the share of an estimate that may be based on the samples of th
 def samples_of(left: SketchedSide, right: SketchedSide) -> Samples:
     """Return both sides decoded and joined."""
     check_sides(left.spec, right.spec)
-    one, two = decode(left), decode(right)
+    one, two = decode_side(left), decode_side(right)
     by_left, by_right = thinned_x(one.by_x, two.by_x)
     fewer = min(left.spec, right.spec, key=lambda spec: spec.levels)
     b_left, b_right = common_b(one, two, fewer.by_b.level_rates)
@@ -142,7 +143,7 @@ def _most(samples: Samples, form: ProjectionForm) -> float:
     )
 
 
-def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Estimate:
+def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> CountEstimate:
     """Return the estimate of a form: the best of each kind, combined."""
     if form == "semi":
         member = membership(samples, right)
@@ -161,7 +162,7 @@ def _estimate(samples: Samples, right: SketchedSide, form: ProjectionForm) -> Es
     return replace(best, value=most, variance=best.variance + unsure)
 
 
-def _two_sided(samples: Samples) -> Estimate:
+def _two_sided(samples: Samples) -> CountEstimate:
     """Return the estimate of the number of distinct pairs without heavy x's."""
     triples = all_triples(samples)
     if is_thin(samples):
@@ -170,7 +171,7 @@ def _two_sided(samples: Samples) -> Estimate:
     return by_triples if samples.filtered.trusted else combined(by_pairs(samples), by_triples)
 
 
-def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
+def combined(on_x: CountEstimate, on_b: CountEstimate) -> CountEstimate:
     """Return the mean of two estimates, weighted by their relative precision, or the better one alone.
 
     The first is based on the samples on x, the second on those on b, which are drawn independently, unless much of
@@ -186,10 +187,10 @@ def combined(on_x: Estimate, on_b: Estimate) -> Estimate:
     variance += 2 * weight * (1 - weight) * on_b.by_x * sqrt(best.variance * other.variance)
     witnesses = best.witnesses + other.witnesses
     noise = weight**2 * best.noise + (1 - weight) ** 2 * other.noise
-    return Estimate(value, variance, witnesses, f"{best.method} and {other.method}", noise=noise)
+    return CountEstimate(value, variance, witnesses, f"{best.method} and {other.method}", noise=noise)
 
 
-def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetReading:
+def _reading(best: CountEstimate, seen: int, most: float, confidence: float) -> SetReading:
     """Return the reading of the chosen estimate, between what was seen and what the filters allow.
 
     The uncertainty of the samples is a factor; few witnesses widen it, as their variance is less known. The
@@ -203,7 +204,7 @@ def _reading(best: Estimate, seen: int, most: float, confidence: float) -> SetRe
     return SetReading(value, min(low, value), high, exact=False, witnesses=best.witnesses, note=_note(best))
 
 
-def _note(best: Estimate) -> str | None:
+def _note(best: CountEstimate) -> str | None:
     """Return the note on an estimate that is based on few witnesses."""
     if best.thin:
         return notes.FEW_COMMON_VALUES

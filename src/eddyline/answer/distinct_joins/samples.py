@@ -39,7 +39,7 @@ class SideSamples(NamedTuple):
     whole: bool
 
 
-def decode(side: SketchedSide) -> SideSamples:
+def decode_side(side: SketchedSide) -> SideSamples:
     """Return what the counters of a side show; where one sample is whole, it replaces both."""
     spec, counters = side
     by_x, by_b = spec.tuples_by_x(counters), spec.tuples_by_b(counters)
@@ -48,7 +48,7 @@ def decode(side: SketchedSide) -> SideSamples:
             whole, none = sample._replace(rate=1.0), np.empty(0, dtype=np.uint64)
             return SideSamples(whole, whole, float(len(np.unique(sample.x))), 0.0, none, True)
     heavy = _heavy_x(by_b, spec.cells)
-    by_x = without(by_x, heavy)
+    by_x = without_values(by_x, heavy)
     distinct = spec.distinct_x(counters)
     number, variance = _light_number(by_x, distinct, len(heavy))
     return SideSamples(by_x, by_b, number, variance, heavy, False)
@@ -70,7 +70,7 @@ def _heavy_x(by_b: Tuples, cells: int) -> np.ndarray:
     return np.asarray(x[times >= max(_FEWEST_SIGHTS, by_b.rate * cells / 4)])
 
 
-def without(sample: Tuples, x: np.ndarray) -> Tuples:
+def without_values(sample: Tuples, x: np.ndarray) -> Tuples:
     """Return the sample without the tuples of some x's."""
     return chosen(sample, ~np.isin(sample.x, x))
 
@@ -130,7 +130,7 @@ def common_b(left: SideSamples, right: SideSamples, rates: np.ndarray) -> tuple[
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedPairs:
     """Joined pairs of two samples of tuples: a, c (indices) and witnesses of each; and every triple's b."""
 
     a: Int64Array
@@ -187,7 +187,7 @@ def thinned_b(left: Tuples, right: Tuples) -> tuple[Tuples, Tuples]:
     return left, right
 
 
-def join(left: Tuples, right: Tuples) -> Joined:
+def join(left: Tuples, right: Tuples) -> JoinedPairs:
     """Return the join of two samples of tuples on b."""
     order = np.argsort(right.b, kind="stable")
     values = right.b[order]
@@ -202,7 +202,7 @@ def join(left: Tuples, right: Tuples) -> Joined:
         a * max(len(xs), 1) + c_all[at_right], return_inverse=True, return_counts=True
     )
     width = max(len(xs), 1)
-    return Joined(codes // width, codes % width, witnesses, pair_of, left.b[at_left])
+    return JoinedPairs(codes // width, codes % width, witnesses, pair_of, left.b[at_left])
 
 
 def count_by(values: np.ndarray, wanted: np.ndarray) -> Int64Array:
@@ -218,7 +218,7 @@ def count_by(values: np.ndarray, wanted: np.ndarray) -> Int64Array:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CountEstimate:
     """A value with its relative variance, what it is based on, and how it was computed.
 
     `by_x` is the share of the value from the samples on x; the rest is from those on b. `noise` is the part of the

@@ -14,18 +14,18 @@ from eddyline.answer.estimate import Estimate, Number, Scalar
 from eddyline.answer.groups.columns import Value, not_known
 from eddyline.answer.groups.entries import Asked, hidden_in_groups
 from eddyline.answer.groups.sampled import GroupIntervals
-from eddyline.answer.groups.tuples import Labels, Tuples, read_tuples
+from eddyline.answer.groups.tuples import GroupTuples, Labels, read_tuples
 from eddyline.answer.interval import (
     FloatArray,
     GroupSpread,
     ends_of_groups,
     most_unsampled,
-    two_sided_z,
     wilson_ends,
 )
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.packing import IntArray
 from eddyline.sql.query import Detail, Query
 from eddyline.sql.times import TIMES
@@ -40,7 +40,7 @@ from eddyline.types import SqlType
 # because its columns are what is followed, the count is unbiased and its interval is two-sided.
 
 
-def count_distinct(tuples: Tuples, most_rows: FloatArray, confidence: float) -> GroupIntervals:
+def count_distinct(tuples: GroupTuples, most_rows: FloatArray, confidence: float) -> GroupIntervals:
     """Return the number of distinct tuples of each group; most_rows: the most rows that it can have."""
     seen = np.bincount(tuples.owners, minlength=tuples.groups).astype(np.float64)
     if tuples.exact:
@@ -68,7 +68,7 @@ def count_distinct(tuples: Tuples, most_rows: FloatArray, confidence: float) -> 
     return GroupIntervals(np.minimum(found.values, highs), np.minimum(found.lows, highs), highs)
 
 
-def _is_measured(tuples: Tuples, chance: FloatArray) -> np.ndarray:
+def _is_measured(tuples: GroupTuples, chance: FloatArray) -> np.ndarray:
     """Return the groups with a seen tuple that might have been missed: other groups do not show what is unseen."""
     assert tuples.sampled is not None
     if not tuples.sampled.sampled_links:
@@ -76,14 +76,14 @@ def _is_measured(tuples: Tuples, chance: FloatArray) -> np.ndarray:
     return np.bincount(tuples.owners[chance < 1.0], minlength=tuples.groups) > 0
 
 
-def _hidden(tuples: Tuples, confidence: float) -> float:
+def _hidden(tuples: GroupTuples, confidence: float) -> float:
     """Return how many tuples a group may have if none is seen and each has one value; otherwise any number."""
     assert tuples.sampled is not None
     return most_unsampled(tuples.sampled.base, confidence) if tuples.one_value_each else inf
 
 
 def _unbiased(
-    tuples: Tuples, seen: FloatArray, stands_for: FloatArray, chance: FloatArray, confidence: float
+    tuples: GroupTuples, seen: FloatArray, stands_for: FloatArray, chance: FloatArray, confidence: float
 ) -> GroupIntervals:
     values = np.bincount(tuples.owners, weights=stands_for, minlength=tuples.groups).astype(np.float64)
     spread = GroupSpread.of(stands_for, chance, tuples.owners, tuples.groups)
@@ -99,7 +99,7 @@ def _values_each(pairs: np.ndarray, chance: FloatArray) -> float:
 
 
 def _spread(
-    tuples: Tuples,
+    tuples: GroupTuples,
     of_tuple: IntArray,
     values: IntArray,
     alone: np.ndarray,
@@ -135,7 +135,7 @@ class SortedValues:
     returned as numbers, whose open ends are infinities, and not in the column's own type.
     """
 
-    def __init__(self, tuples: Tuples, *, is_number: bool) -> None:
+    def __init__(self, tuples: GroupTuples, *, is_number: bool) -> None:
         column, self.is_number = tuples.columns[0], is_number
         self.values, self.unit = _numbers(column)
         self.order = np.lexsort((self.values, tuples.owners))
@@ -178,7 +178,7 @@ def _numbers(column: pa.Array) -> tuple[np.ndarray, int]:
     return np.array(whole, dtype=np.int64 if fits else np.object_), unit
 
 
-def extremes(tuples: Tuples, *, largest: bool, is_number: bool) -> list[Ends]:
+def extremes(tuples: GroupTuples, *, largest: bool, is_number: bool) -> list[Ends]:
     """Return MIN or MAX of each group, where everything is held; None where a group has no value."""
     values = SortedValues(tuples, is_number=is_number)
     found: list[Ends] = []
@@ -190,7 +190,13 @@ def extremes(tuples: Tuples, *, largest: bool, is_number: bool) -> list[Ends]:
 
 
 def quantiles(
-    tuples: Tuples, share: float, *, between: bool, is_number: bool, missing: float = 0.0, confidence: float
+    tuples: GroupTuples,
+    share: float,
+    *,
+    between: bool,
+    is_number: bool,
+    missing: float = 0.0,
+    confidence: float,
 ) -> list[Ends]:
     """Return a quantile of each group; between: interpolated where the share lies between two rows.
 
@@ -233,7 +239,7 @@ def _between(below: Number, above: Number, part: float) -> float:
 
 
 def _sampled(
-    tuples: Tuples, values: SortedValues, share: float, missing: float, confidence: float
+    tuples: GroupTuples, values: SortedValues, share: float, missing: float, confidence: float
 ) -> list[Ends]:
     """Return a quantile of each group of a sample, with its interval."""
     places = _places(tuples, values, share)
@@ -254,7 +260,7 @@ def _sampled(
     return found
 
 
-def _places(tuples: Tuples, values: SortedValues, share: float) -> IntArray:
+def _places(tuples: GroupTuples, values: SortedValues, share: float) -> IntArray:
     """Return the place of each group's quantile among the sorted values, -1 for a group without values."""
     places = np.full(tuples.groups, -1)
     for group in range(tuples.groups):
@@ -271,7 +277,7 @@ def _place(rows: np.ndarray, share: float) -> int:
 
 
 def _uncertainty(
-    tuples: Tuples, values: SortedValues, places: IntArray, share: float, confidence: float
+    tuples: GroupTuples, values: SortedValues, places: IntArray, share: float, confidence: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return how far off the share of rows up to each group's estimate may be (below, above), and its unseen ends.
 
@@ -305,7 +311,7 @@ def _uncertainty(
     )
 
 
-def _shares(tuples: Tuples, values: SortedValues, places: IntArray) -> FloatArray:
+def _shares(tuples: GroupTuples, values: SortedValues, places: IntArray) -> FloatArray:
     """Return the share of each group's rows up to a place, 0.5 for a group without a place."""
     found = np.full(tuples.groups, 0.5)
     for group in np.flatnonzero(places >= 0).tolist():
@@ -314,7 +320,7 @@ def _shares(tuples: Tuples, values: SortedValues, places: IntArray) -> FloatArra
     return found
 
 
-def _asked(tuples: Tuples, values: SortedValues, places: IntArray, shares: FloatArray) -> Asked:
+def _asked(tuples: GroupTuples, values: SortedValues, places: IntArray, shares: FloatArray) -> Asked:
     """Return the sum whose spread is that of the share of each group's rows up to a place."""
     sampled, places_of = tuples.sampled, tuples.places
     assert sampled is not None
@@ -381,7 +387,7 @@ def read_details(
 
 
 def _values(
-    tuples: Tuples, detail: Detail, most_rows: FloatArray, missing: float, confidence: float
+    tuples: GroupTuples, detail: Detail, most_rows: FloatArray, missing: float, confidence: float
 ) -> list[Value]:
     aggregate = detail.aggregate
     if aggregate.counts:

@@ -139,7 +139,7 @@ Labels = Sequence[tuple[object, ...]]
 
 
 @dataclass(frozen=True)
-class Tuples:
+class GroupTuples:
     """The tuples of a detail that have rows and no NULL.
 
     owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
@@ -165,7 +165,7 @@ class Tuples:
 
 def read_tuples(
     snapshot: Snapshot, planned: PlannedQuery, owner: Query, detail: Detail, labels: Labels
-) -> Tuples:
+) -> GroupTuples:
     """Return the tuples of a detail of a grouped query; planned: the query of its part; labels: of the groups."""
     assert planned.shape is not None
     part = owner.part(detail)
@@ -217,7 +217,7 @@ def _kept(
     numbers: IntArray,
     rows: np.ndarray,
     sampled: SampledGroups | None,
-) -> Tuples:
+) -> GroupTuples:
     """Return the tuples that belong to a group of the answer, have rows, and no NULL among the detail's columns."""
     found = labels_of(grouped, part, numbers)
     negative = sum(
@@ -238,7 +238,7 @@ def _kept(
     places = np.where(kept, np.cumsum(kept) - 1, -1)
     mask = pa.array(kept)
     columns = tuple(column.filter(mask) for column in values)
-    return Tuples(owners[kept], columns, rows[kept], len(labels), sampled, places, negative=negative)
+    return GroupTuples(owners[kept], columns, rows[kept], len(labels), sampled, places, negative=negative)
 
 
 def _computed(detail: Detail, computed: Computed, values: Sequence[pa.Array], kept: BoolArray) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from eddyline.aggregates.catalog import moment_named
 from eddyline.answer import notes
-from eddyline.answer.joins.sampled import Missed, missed_rows, read_quantities
+from eddyline.answer.joins.sampled import Missed, estimate_of_quantities, missed_rows
 from eddyline.answer.joins.sampled_ratios import SampleEstimate, row_differences
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
@@ -72,7 +72,7 @@ class WholeJoin:
         totals = {name: self._totals(quantity) for name, quantity in quantities.items()} | {
             EVERY_ROW: self._totals(EVERY_ROW)
         }
-        found = read_quantities(sampled, function, totals, self.confidence)
+        found = estimate_of_quantities(sampled, function, totals, self.confidence)
         moment = moment_named(function)
         if moment.is_sum:
             return found

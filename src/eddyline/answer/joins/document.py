@@ -62,7 +62,7 @@ def document_side(spec: DyadicSpec, counters: Int64Array) -> tuple[SketchedRelat
     return SketchedRelation(leaves.spec, leaves.counters, keys), n
 
 
-def skim_dense(
+def skim_dense_document(
     spec: HashSketchSpec,
     counters: Int64Array,
     domain: UInt64Array,
@@ -162,8 +162,10 @@ def sub_joins(
     spec = left.spec
     if spec != right.spec:
         raise IncompatibleSpecs(f"these sketches cannot be joined: {spec} and {right.spec}.")
-    left_sketch, left_keys, f = skim_dense(spec, left.counters, left.candidates, totals[0], multiple)
-    right_sketch, right_keys, g = skim_dense(spec, right.counters, right.candidates, totals[1], multiple)
+    left_sketch, left_keys, f = skim_dense_document(spec, left.counters, left.candidates, totals[0], multiple)
+    right_sketch, right_keys, g = skim_dense_document(
+        spec, right.counters, right.candidates, totals[1], multiple
+    )
     _, at_left, at_right = np.intersect1d(left_keys, right_keys, assume_unique=True, return_indices=True)
     dense_dense = float(f[at_left] @ g[at_right])
     parts = (

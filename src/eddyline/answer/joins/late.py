@@ -18,7 +18,7 @@ from eddyline.aggregates.catalog import moment_named
 from eddyline.answer.heavy_keys import STANDARD_ERRORS, KeyFrequencies, heavy_keys
 from eddyline.answer.interval import FloatArray, half_width_of_key
 from eddyline.answer.joins.quantities import single_words
-from eddyline.answer.joins.sampled import Totals, read_quantities, read_sample_join
+from eddyline.answer.joins.sampled import Totals, estimate_of_quantities, read_sample_join
 from eddyline.answer.joins.sampled_ratios import SampleEstimate, row_differences
 from eddyline.answer.joins.skimming import Places, places
 from eddyline.ingest.snapshot import Snapshot
@@ -255,7 +255,10 @@ def _half(variance: float, confidence: float) -> float:
 def _with_average(base: SampleEstimate, late: LateKeys, left: Totals, confidence: float) -> SampleEstimate:
     """Return AVG with late keys: the average of the sample's rows and of theirs, weighted by their numbers."""
     counted = late.added("count")
-    rows, own = read_quantities(base.quantities, "count", left, confidence), float(counted.values.sum())
+    rows, own = (
+        estimate_of_quantities(base.quantities, "count", left, confidence),
+        float(counted.values.sum()),
+    )
     if not isfinite(base.value) or rows.value <= 0.0 or own <= 0.0:
         return base
     means, variances = _averages(base, late)

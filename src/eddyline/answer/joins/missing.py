@@ -6,8 +6,9 @@ from math import inf, log, log1p, prod, sqrt
 
 import numpy as np
 
-from eddyline.answer.interval import student, two_sided_z
+from eddyline.answer.interval import student
 from eddyline.answer.joins.sampled_values import SampledQuantity
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.join import Turn
 from eddyline.sample.packing import chunks, distinct, dot, mixed, times
 from eddyline.sample.spec import COUNT

@@ -20,7 +20,7 @@ from eddyline.answer.joins.document import SubJoins, document_side, skimmed_sub_
 from eddyline.answer.joins.skimming import UInt64Array, dense_in_range
 from eddyline.answer.joins.tree import SkimmedRelation, est_join_size, hash_tree, skim_relations, skimmed_tree
 from eddyline.answer.joins.two_way import (
-    JoinTree,
+    LinkTree,
     RowEstimates,
     SketchedRelation,
     hash_join,
@@ -93,7 +93,7 @@ def _parts_of(
     }
 
 
-def sides_of(
+def sketched_sides(
     snapshot: Snapshot, quantities: Mapping[str, SketchedQuantity]
 ) -> dict[str, tuple[SketchedRelation, SketchedRelation]]:
     """Return the two sides of each quantity of a two-way join, all in one shape, to be read alongside a sample."""
@@ -122,10 +122,10 @@ class _Part:
         return len(self.relations) > 2 and self.method != "hash" and not atomic
 
     @cached_property
-    def joined(self) -> tuple[JoinTree, list[SketchedRelation]]:
+    def joined(self) -> tuple[LinkTree, list[SketchedRelation]]:
         """The links of the relations, and their sketches."""
         links = tuple(links_of(self.query, relation) for relation in range(len(self.relations)))
-        return JoinTree(links), _sides(
+        return LinkTree(links), _sides(
             self.snapshot, self.relations, self.shape, skim=self.method == "skimmed"
         )
 
@@ -203,7 +203,7 @@ def _side(
     snapshot: Snapshot, kept: KeptSynopsis, shape: tuple[int, int], *, skim: bool, scan: bool
 ) -> SketchedRelation:
     one = single_words(snapshot, kept)
-    spec, counters = reduced(msgspec.structs.replace(_hash_spec(kept), number_words=1), one.counters, *shape)
+    spec, counters = shrunk(msgspec.structs.replace(_hash_spec(kept), number_words=1), one.counters, *shape)
     if not skim or kept.candidates is None:
         return SketchedRelation(spec, counters, unit=one.unit, cut_off=one.cut_off)
     if not scan:
@@ -226,12 +226,12 @@ def single_words(snapshot: Snapshot, kept: KeptSynopsis) -> SingleWords:
     counters = snapshot.counters[kept.id]
     if kept.number_words == 1:
         return SingleWords(counters)
-    made, unit = whole_numbers(as_floats(counters.reshape(kept.number_words, -1), SKETCHED_LOWEST))
+    made, unit = as_whole_numbers(as_floats(counters.reshape(kept.number_words, -1), SKETCHED_LOWEST))
     rows = next(k.id for k in snapshot.layout.kept if k.demand == Demand(kept.stream, "total"))
     return SingleWords(made, unit, 2.0**SKETCHED_LOWEST * abs(snapshot.total(rows)))
 
 
-def whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
+def as_whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
     """Return (numbers as integers in a unit so small that little precision is lost, the unit)."""
     largest = float(np.abs(values).max(initial=0.0))
     unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
@@ -251,7 +251,7 @@ def candidate_keys(
     return dense_in_range(spec, counters, low, high), high - low + 1
 
 
-def reduced(
+def shrunk(
     spec: HashSketchSpec, counters: Int64Array, width: int, depth: int
 ) -> tuple[HashSketchSpec, Int64Array]:
     """Return the sketch at a smaller width and depth: folded, and its first rows."""
@@ -365,7 +365,7 @@ def _cautious_correlation(one: RowEstimates, other: RowEstimates, *, rising: boo
 # Aggregates over a join from the readings of its sketches.
 
 
-def aggregate_of(function: str, readings: Mapping[str, RowEstimates], confidence: float) -> Interval:
+def sketched_aggregate(function: str, readings: Mapping[str, RowEstimates], confidence: float) -> Interval:
     """Return an aggregate, by name, from the readings of its quantities, in the units of the answer."""
     moment = moment_named(function)
     if moment.is_sum:

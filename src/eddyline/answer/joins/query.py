@@ -8,7 +8,7 @@ from eddyline.answer.aggregates import estimate_of, exact_estimate, unit_of, wei
 from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
 from eddyline.answer.joins.late import read_late_join
-from eddyline.answer.joins.quantities import aggregate_of, read_quantities, sides_of
+from eddyline.answer.joins.quantities import read_quantities, sketched_aggregate, sketched_sides
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.sampled import held_join, missed_rows
 from eddyline.answer.joins.two_way import RowEstimates
@@ -38,7 +38,9 @@ def answer_join(
         rounded = any(map(join.is_rounded, read.values()))
         return exact_estimate(planned.name, query.aggregate, totals, confidence, about, rounded=rounded)
     if planned.quantities and planned.method != "skimmed":
-        interval = aggregate_of(query.aggregate.function, _readings(snapshot, planned, query), confidence)
+        interval = sketched_aggregate(
+            query.aggregate.function, _readings(snapshot, planned, query), confidence
+        )
         interval = widened(query.aggregate, interval, most_rows(snapshot, query))
         return estimate_of(planned, query.aggregate, interval, confidence, planned.method, about)
     return _by_sample(snapshot, planned, query, join, confidence, about)
@@ -73,7 +75,7 @@ def _by_sample(
             [*about, *few],
         )
     both = read_residual_join(
-        join, function, totals, sides_of(snapshot, planned.quantities), confidence, sample
+        join, function, totals, sketched_sides(snapshot, planned.quantities), confidence, sample
     )
     about = [*about, *(few if both.weight > 1 - _MOSTLY else [])]
     interval = Interval(both.value, both.low, both.high).scaled(factor)
@@ -92,7 +94,7 @@ def _by_sketches(
 ) -> Estimate:
     """Return an aggregate by sketches alone."""
     readings = _readings(snapshot, planned, query)
-    interval = aggregate_of(query.aggregate.function, readings, confidence)
+    interval = sketched_aggregate(query.aggregate.function, readings, confidence)
     interval = widened(query.aggregate, interval, most_rows(snapshot, query))
     dense = max(reading.dense for reading in readings.values())
     method = "hash" if planned.method == "skimmed" and dense == 0 else planned.method

@@ -16,7 +16,7 @@ import numpy as np
 from eddyline.aggregates.catalog import moment_named
 from eddyline.aggregates.moments import Moment, Quotient
 from eddyline.answer.interval import Interval, half_width_of_both
-from eddyline.answer.joins.quantities import combination, whole_numbers
+from eddyline.answer.joins.quantities import as_whole_numbers, combination
 from eddyline.answer.joins.sampled import Totals, read_sample_join, within_certain
 from eddyline.answer.joins.sampled_ratios import (
     CANCELLED,
@@ -171,7 +171,7 @@ def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) 
         f * side.unit * side.counters.astype(np.float64) for side, f in zip(sides, factors, strict=True)
     )
     assert isinstance(mixed, np.ndarray)
-    counters, unit = whole_numbers(mixed)
+    counters, unit = as_whole_numbers(mixed)
     candidates = np.unique(np.concatenate([side.candidates for side in sides]))
     population = max(side.population for side in sides)
     cut_off = sum(abs(f) * side.cut_off for side, f in zip(sides, factors, strict=True))

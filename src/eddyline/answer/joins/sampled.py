@@ -18,7 +18,7 @@ from eddyline.answer.joins.missing import (
 )
 from eddyline.answer.joins.sampled_ratios import (
     SampleEstimate,
-    exact_estimate,
+    exact_sample_estimate,
     has_own_totals,
     margin_for_tails,
     read_ratio,
@@ -54,11 +54,11 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     whatever the predicates. Where SQL answers NULL (AVG over no rows), the value is nan.
     """
     if join.follows_all:
-        return exact_estimate(join, function)
-    return read_quantities(sampled_quantities(join), function, totals, confidence)
+        return exact_sample_estimate(join, function)
+    return estimate_of_quantities(sampled_quantities(join), function, totals, confidence)
 
 
-def read_quantities(
+def estimate_of_quantities(
     quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
 ) -> SampleEstimate:
     """Return the answer of an aggregate by its quantities as the sample sees them; totals as above."""

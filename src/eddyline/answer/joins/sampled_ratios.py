@@ -120,7 +120,7 @@ def margin_for_tails(
     return below, above
 
 
-def exact_estimate(join: Join, function: str) -> SampleEstimate:
+def exact_sample_estimate(join: Join, function: str) -> SampleEstimate:
     """Return the answer where every value is followed; the integers are exact up to the last division."""
     quantities = {
         name: Fraction(exact_total(join, quantity), 1 << -quantity.lowest)

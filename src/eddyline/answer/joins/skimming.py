@@ -1,8 +1,8 @@
 """Skimming: the dense frequencies of a sketched stream, found among candidate keys and shrunk.
 
 The sketch gives the frequency of any key, up to a noise that falls as the dense values are subtracted. Two steps do
-that. `skim_dense` subtracts what stands out by 4.5 noise levels, by medians, which large neighbors in a bucket
-cannot distort. `refit_shrunk` then gives each candidate its posterior mean under a prior that is fitted to the
+that. `without_dense_keys` subtracts what stands out by 4.5 noise levels, by medians, which large neighbors in a bucket
+cannot distort. `refit_dense_keys` then gives each candidate its posterior mean under a prior that is fitted to the
 candidates themselves: keys that stand out are kept unchanged, doubtful ones in part, and where nothing stands out
 the prior and all frequencies collapse to zero.
 
@@ -103,7 +103,7 @@ class Skimmed:
     residual: FloatArray
 
 
-def skim_dense(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
+def without_dense_keys(rows: FloatArray, at: Places, left_out: int = -1) -> Skimmed:
     """Return the sketch without the frequencies that stand out, found without reading one of the rows.
 
     Paper: skimmed, SKIMDENSE.
@@ -137,7 +137,7 @@ def _bar(depth: int, rows: int, chance: float) -> float:
     return float(-scipy.special.ndtri(one_row)) * sqrt(rows)
 
 
-def refit_shrunk(
+def refit_dense_keys(
     skimmed: Skimmed, at: Places, support: BoolArray, own: BoolArray, population: int, left_out: int = -1
 ) -> Skimmed:
     """Return the posterior means of the frequencies on the support, and the residual that they leave.
@@ -202,7 +202,7 @@ def strongest(at: Places, *sides: FloatArray) -> Places:
         return at
     score = np.zeros(len(at))
     for rows in sides:
-        skimmed = skim_dense(rows, at)
+        skimmed = without_dense_keys(rows, at)
         noise = kernel.noise_level(skimmed.residual, -1) or 1.0
         score = np.maximum(score, np.abs(skimmed.dense + point_estimates(skimmed.residual, at)) / noise)
     chosen = np.argsort(-score, kind="stable")[:_MOST_CANDIDATES]
@@ -227,7 +227,7 @@ def dense_in_range(spec: HashSketchSpec, counters: Int64Array, low: int, high: i
     for _ in range(_ROUNDS):
         noise = kernel.noise_level(residual, -1)
         found = np.union1d(found, scan(spec, residual, low, high, bar * noise))
-        residual = skim_dense(rows, places(spec, found)).residual
+        residual = without_dense_keys(rows, places(spec, found)).residual
         if kernel.noise_level(residual, -1) >= 0.8 * noise:
             break
     return found

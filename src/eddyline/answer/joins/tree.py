@@ -16,13 +16,13 @@ from eddyline.answer.joins.skimming import (
     in_threads,
     named,
     places,
-    refit_shrunk,
-    skim_dense,
+    refit_dense_keys,
     standing_out,
     strongest,
+    without_dense_keys,
 )
 from eddyline.answer.joins.two_way import (
-    JoinTree,
+    LinkTree,
     RowEstimates,
     SketchedRelation,
     contract,
@@ -47,7 +47,7 @@ from eddyline.sketch.hash_sketch import HashSketchSpec
 # Paper: multi-join, section 3; skimming is from the skimmed-sketch document. Deviation: the combination of the two.
 
 
-def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
+def hash_tree(tree: LinkTree, sides: Sequence[SketchedRelation]) -> RowEstimates:
     """Return the plain reading of a join size: the median over rows of the contracted sketches."""
     rows = _common_rows(sides)
     nothing = [np.zeros((len(rows[0]), 0)) for _ in rows]
@@ -61,7 +61,7 @@ def hash_tree(tree: JoinTree, sides: Sequence[SketchedRelation]) -> RowEstimates
 
 
 def skim_relations(
-    joins: Sequence[tuple[JoinTree, Sequence[SketchedRelation]]],
+    joins: Sequence[tuple[LinkTree, Sequence[SketchedRelation]]],
 ) -> list[list["SkimmedRelation"]]:
     """Return the skimmed relations of each join: all are skimmed in parallel, and what joins share only once.
 
@@ -74,7 +74,7 @@ def skim_relations(
 
 
 def skimmed_tree(
-    tree: JoinTree, sides: Sequence[SketchedRelation], skimmed: Sequence["SkimmedRelation"]
+    tree: LinkTree, sides: Sequence[SketchedRelation], skimmed: Sequence["SkimmedRelation"]
 ) -> RowEstimates:
     """Return the skimmed reading of a join size; skimmed: its relations, by `skim_relations`."""
     rows = _common_rows(sides)
@@ -119,7 +119,7 @@ class _Relation:
         return self.side.spec, _digest(self.side.counters), _digest(self.tuples)
 
 
-def _relations(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[_Relation]:
+def _relations(tree: LinkTree, sides: Sequence[SketchedRelation]) -> list[_Relation]:
     return [
         _Relation(side, rows, tuples)
         for side, rows, tuples in zip(sides, _common_rows(sides), _supports(tree, sides), strict=True)
@@ -144,9 +144,9 @@ def _skim_all(relations: Sequence[_Relation]) -> list[SkimmedRelation]:
         """Fill in one row of a relation, and return how many of its dense frequencies stand out."""
         relation, row = task
         at = found[relation]
-        started = skim_dense(relations[relation].rows, at, row)
+        started = without_dense_keys(relations[relation].rows, at, row)
         names = named(started, at, own[relation], 0, row)
-        refitted = refit_shrunk(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
+        refitted = refit_dense_keys(started, at, np.ones(len(at), dtype=np.bool_), names, 0, row)
         dense[relation][row], residuals[relation][row] = refitted.dense, refitted.residual[row]
         return standing_out(refitted)
 
@@ -164,7 +164,7 @@ def _digest(array: np.ndarray) -> bytes:
     return blake2b(array.tobytes(), digest_size=16).digest()
 
 
-def _supports(tree: JoinTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:
+def _supports(tree: LinkTree, sides: Sequence[SketchedRelation]) -> list[UInt64Array]:
     """Return the tuples to fit in each relation: its own candidates, and for a leaf those of its neighbors."""
     supports = [
         side.candidates.reshape(len(links), -1) for side, links in zip(sides, tree.links, strict=True)
@@ -189,7 +189,7 @@ def _among(keys: UInt64Array, candidates: UInt64Array) -> np.ndarray:
 
 
 def joined_through(
-    tree: JoinTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
+    tree: LinkTree, tuples: Sequence[UInt64Array], values: Sequence[FloatArray]
 ) -> list[FloatArray]:
     """Return how much of the join of tuples goes through each value of each link: (depth, n)."""
 

@@ -17,10 +17,10 @@ from eddyline.answer.joins.skimming import (
     named,
     noise_of,
     places,
-    refit_shrunk,
-    skim_dense,
+    refit_dense_keys,
     standing_out,
     strongest,
+    without_dense_keys,
 )
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.sketch.counters import Int64Array
@@ -124,7 +124,7 @@ _ROUNDING = 8 * 2.0**-53
 
 
 @dataclass(frozen=True)
-class JoinTree:
+class LinkTree:
     """For each relation the links of its keys, in the order of the keys."""
 
     links: tuple[tuple[int, ...], ...]
@@ -139,7 +139,7 @@ class JoinTree:
         return found
 
 
-def contract(tree: JoinTree, rows: list[FloatArray]) -> FloatArray:
+def contract(tree: LinkTree, rows: list[FloatArray]) -> FloatArray:
     """Return the estimate of each sketch row, (depth,): rows holds (depth, width) counters per relation."""
     width = rows[0].shape[1]
 
@@ -332,14 +332,14 @@ def _skim_without(row: int, at: Places, *streams: _Stream) -> list[Skimmed]:
     """Return each stream skimmed without reading one row, all on the union of the keys that any stream names."""
     if len(streams[0].rows) == 1 or len(at) == 0:
         return [Skimmed(np.zeros(len(at)), stream.rows) for stream in streams]
-    started = [skim_dense(stream.rows, at, row) for stream in streams]
+    started = [without_dense_keys(stream.rows, at, row) for stream in streams]
     names = [
         named(skimmed, at, stream.own, stream.population, row)
         for skimmed, stream in zip(started, streams, strict=True)
     ]
     support = np.logical_or.reduce(names)
     return [
-        refit_shrunk(skimmed, at, support, own, stream.population, row)
+        refit_dense_keys(skimmed, at, support, own, stream.population, row)
         for skimmed, own, stream in zip(started, names, streams, strict=True)
     ]
 

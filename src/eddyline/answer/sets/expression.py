@@ -10,11 +10,12 @@ import numpy as np
 
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate
-from eddyline.answer.interval import most_unseen, of_relative_error, two_sided_z
-from eddyline.answer.sets.likelihood import Fit, Observation, fit, observe
+from eddyline.answer.interval import most_unseen, of_relative_error
+from eddyline.answer.sets.likelihood import Fit, Observation, fit, observed_cells
 from eddyline.errors import SketchError
+from eddyline.plan.size.specs import two_sided_z
 from eddyline.sketch.counters import Int64Array
-from eddyline.sketch.distinct import DistinctSpec, Elements, at_common_size
+from eddyline.sketch.distinct import DecodedElements, DistinctSpec, at_common_size
 
 # Set expressions as values: members of streams under UNION, INTERSECT and EXCEPT, nested in any way.
 #
@@ -23,7 +24,7 @@ from eddyline.sketch.distinct import DistinctSpec, Elements, at_common_size
 
 
 @dataclass(frozen=True)
-class Member:
+class StreamLeaf:
     """The elements of the stream with this index."""
 
     stream: int
@@ -53,12 +54,12 @@ class Except:
     right: "Condition"
 
 
-Condition = Member | Union | Intersect | Except
+Condition = StreamLeaf | Union | Intersect | Except
 
 
 def occurrences(condition: Condition) -> tuple[int, ...]:
     """Return the index of the stream of each member, from left to right."""
-    if isinstance(condition, Member):
+    if isinstance(condition, StreamLeaf):
         return (condition.stream,)
     return occurrences(condition.left) + occurrences(condition.right)
 
@@ -75,7 +76,7 @@ def holds(condition: Condition, present: frozenset[int]) -> bool:
     True
     """
     match condition:
-        case Member(stream):
+        case StreamLeaf(stream):
             return stream in present
         case Union(left, right):
             return holds(left, present) or holds(right, present)
@@ -87,8 +88,8 @@ def holds(condition: Condition, present: frozenset[int]) -> bool:
 
 def renamed(condition: Condition, names: dict[int, int]) -> Condition:
     """Return the expression with every stream index replaced by its new name."""
-    if isinstance(condition, Member):
-        return Member(names[condition.stream])
+    if isinstance(condition, StreamLeaf):
+        return StreamLeaf(names[condition.stream])
     return type(condition)(renamed(condition.left, names), renamed(condition.right, names))
 
 
@@ -103,16 +104,16 @@ def truth_table(condition: Condition, streams: tuple[int, ...]) -> tuple[bool, .
 
 def only_unions(condition: Condition) -> bool:
     """Return whether the expression is made of unions alone, so that adding its sketches gives its own."""
-    if isinstance(condition, Member):
+    if isinstance(condition, StreamLeaf):
         return True
     return isinstance(condition, Union) and only_unions(condition.left) and only_unions(condition.right)
 
 
-def without(condition: Condition, empty: frozenset[int]) -> Condition | None:
+def without_streams(condition: Condition, empty: frozenset[int]) -> Condition | None:
     """Return the expression where the streams `empty` hold nothing, or None where it then holds nothing."""
-    if isinstance(condition, Member):
+    if isinstance(condition, StreamLeaf):
         return None if condition.stream in empty else condition
-    left, right = without(condition.left, empty), without(condition.right, empty)
+    left, right = without_streams(condition.left, empty), without_streams(condition.right, empty)
     if left is None:
         return right if isinstance(condition, Union) else None
     if right is None:
@@ -183,7 +184,7 @@ def gather(
     spec, words = at_common_size([specs[i] for i in used], [counters[i] for i in used])
     own = dict(zip(used, words, strict=True))
     first = {i: next(j for j in used if np.array_equal(own[j], own[i])) for i in used}
-    alive = without(renamed(condition, first), frozenset(i for i in used if not own[i].any()))
+    alive = without_streams(renamed(condition, first), frozenset(i for i in used if not own[i].any()))
     if alive is None:
         return None
     kept = streams_of(alive)
@@ -201,7 +202,7 @@ def with_unions_merged(streams: Streams) -> Streams:
 
     def merge(condition: Condition) -> Condition:
         own = Counter(occurrences(condition))
-        if isinstance(condition, Member):
+        if isinstance(condition, StreamLeaf):
             parts: tuple[int, ...] = (condition.stream,)
         elif only_unions(condition) and all(uses[stream] == own[stream] for stream in own):
             parts = tuple(own)
@@ -210,7 +211,7 @@ def with_unions_merged(streams: Streams) -> Streams:
         if parts[0] not in names:
             names[parts[0]] = len(merged)
             merged.append(reduce(streams.spec.add, [streams.counters[stream] for stream in parts]))
-        return Member(names[parts[0]])
+        return StreamLeaf(names[parts[0]])
 
     condition = merge(streams.condition)
     return Streams(streams.spec, tuple(merged), condition)
@@ -274,7 +275,7 @@ def _signed_count(spec: DistinctSpec, words: Int64Array, sign: int, confidence: 
     if elements is not None:
         number = int((elements.counts * sign > 0).sum() if sign else len(elements.counts))
         return SetReading(float(number), float(number), float(number), exact=True, witnesses=number)
-    fitted = fit(observe(spec, (words,)))
+    fitted = fit(observed_cells(spec, (words,)))
     counts = spec.cells_of(words).counts
     singletons = int((counts != 0).sum())
     witnesses = int((counts * sign > 0).sum()) if sign else singletons
@@ -302,7 +303,7 @@ JOINT_STREAMS = 5
 
 def distinct_count(spec: DistinctSpec, counters: Int64Array, confidence: float = 0.95) -> SetReading:
     """Return the number of distinct elements of one stream."""
-    return set_cardinality(Member(0), (spec,), (counters,), confidence)
+    return set_cardinality(StreamLeaf(0), (spec,), (counters,), confidence)
 
 
 def set_cardinality(
@@ -331,7 +332,7 @@ def set_cardinality(
     return _joint(streams, _most(streams, decoded), confidence)
 
 
-def _exact(condition: Condition, streams: list[Elements]) -> SetReading:
+def _exact(condition: Condition, streams: list[DecodedElements]) -> SetReading:
     """Return the exact answer from all elements of all streams."""
     identities = [own.identities for own in streams if own.identities is not None]
     names = identities if len(identities) == len(streams) else [own.codes for own in streams]
@@ -351,7 +352,7 @@ def _mask_holds(condition: Condition, mask: int) -> bool:
 
 def _joint(streams: Streams, most: float, confidence: float) -> SetReading:
     """Return the answer by joint maximum likelihood, or by difference where that is sharper."""
-    seen = observe(streams.spec, streams.counters)
+    seen = observed_cells(streams.spec, streams.counters)
     fitted = fit(seen)
     difference = difference_reading(streams, seen, fitted, confidence)
     return difference or _likelihood_reading(seen, fitted, streams.wanted, most, confidence)
@@ -383,7 +384,7 @@ def _likelihood_reading(
     )
 
 
-def _most(streams: Streams, decoded: list[Elements | None]) -> float:
+def _most(streams: Streams, decoded: list[DecodedElements | None]) -> float:
     """Return how many elements the expression can hold at most, as far as decoded streams contain it."""
     sizes = [float("inf")]
     for j, elements in enumerate(decoded):
@@ -399,7 +400,7 @@ def _from_witnesses(streams: Streams, confidence: float) -> SetReading:
     Deviation from the document: it uses singletons of all levels, the document those of one.
     """
     total = streams.union()
-    seen = observe(streams.spec, (total,))
+    seen = observed_cells(streams.spec, (total,))
     fitted = fit(seen)
     single = streams.spec.cells_of(total).kinds.reshape(-1) == 1
     present = [words[: len(single)][single] != 0 for words in streams.counters]

@@ -76,7 +76,7 @@ def element_rates(spec: DistinctSpec) -> FloatArray:
     return np.asarray(share / spec.cells)
 
 
-def observe(spec: DistinctSpec, counters: tuple[Int64Array, ...]) -> Observation:
+def observed_cells(spec: DistinctSpec, counters: tuple[Int64Array, ...]) -> Observation:
     """Return what the cells of these streams show together, or raise where capacity is exceeded."""
     streams, rates = len(counters), element_rates(spec)
     read = [spec.cells_of_words(words[: spec.sums_at]) for words in counters]

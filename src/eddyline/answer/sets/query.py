@@ -13,8 +13,8 @@ from eddyline.answer.sets.expression import (
     Condition,
     Except,
     Intersect,
-    Member,
     SetReading,
+    StreamLeaf,
     Union,
     set_cardinality,
 )
@@ -154,7 +154,7 @@ def read_document_set(
 
 def _condition(expression: SetExpression) -> Condition:
     if isinstance(expression, SetLeaf):
-        return Member(expression.member)
+        return StreamLeaf(expression.member)
     return _OPERATORS[expression.operator](_condition(expression.left), _condition(expression.right))
 
 

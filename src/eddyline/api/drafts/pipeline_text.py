@@ -64,7 +64,7 @@ _LEAST_WITHIN = 0.1
 
 
 @dataclass(frozen=True)
-class Join:
+class DraftJoin:
     """Two streams and the column of each that they probably join on."""
 
     left: StreamDraft
@@ -73,14 +73,14 @@ class Join:
     right_column: str
 
 
-def likely_join(drafts: Sequence[StreamDraft]) -> Join | None:
+def likely_join(drafts: Sequence[StreamDraft]) -> DraftJoin | None:
     """Return the likeliest join of two streams, None if names or values contradict all joins."""
-    found: list[tuple[int, Join]] = []
+    found: list[tuple[int, DraftJoin]] = []
     for left, right in combinations(drafts, 2):
         for mine, theirs in product(left.columns, right.columns):
             likely = join_likelihood(left.name, mine, right.name, theirs)
             if likely and _may_meet(left, mine.name, right, theirs.name):
-                found.append((likely, Join(left, right, mine.name, theirs.name)))
+                found.append((likely, DraftJoin(left, right, mine.name, theirs.name)))
     return max(found, key=lambda each: each[0])[1] if found else None
 
 

@@ -163,7 +163,7 @@ class ValueRange(msgspec.Struct, frozen=True):
         """Return the Spark SQL condition that a column (or an expression) is in the range, and not NULL."""
         column = operand_text(column)
         bounds = [
-            f"{column} {sign} {literal(bound, typed)}"
+            f"{column} {sign} {sql_literal(bound, typed)}"
             for sign, bound in ((">=", self.low), ("<", self.high))
             if bound is not None
         ]
@@ -203,7 +203,7 @@ def ranges_predicate(ranges: Sequence[ValueRange], column: str, typed: LiteralTy
     return " OR ".join(f"({each.predicate(column, typed)})" for each in ranges)
 
 
-def literal(value: Value, typed: LiteralType = "") -> str:
+def sql_literal(value: Value, typed: LiteralType = "") -> str:
     """Return a value as Spark SQL writes it: in strings, backslashes and quotes are escaped.
 
     A bound of a TIMESTAMP column is in UTC if it names no zone: it then does not depend on a session's time zone.

@@ -80,7 +80,7 @@ _NO_GAIN = 1e-9
 """Parts that lower the cost by less than this share of it are not used: such a gain is a rounding error."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class LinkPart(msgspec.Struct, frozen=True):
     """Some buckets of a link: the sizes of its two self-joins and of its join there, and a sketch's variance."""
 
     buckets: tuple[int, ...]
@@ -104,7 +104,7 @@ class Partitioning(msgspec.Struct, frozen=True):
     """The parts of a link, none of them empty, which together cover all values, and their expected gain."""
 
     lows: tuple[Value, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[LinkPart, ...]
     unpartitioned_variance: float
 
     @property
@@ -292,10 +292,12 @@ def _partitioning(link: LinkStatistics, table: _SplitTable, most: int) -> Partit
     return Partitioning(link.lows, parts, link.variance(slice(None)))
 
 
-def _part(link: LinkStatistics, buckets: np.ndarray) -> Part:
+def _part(link: LinkStatistics, buckets: np.ndarray) -> LinkPart:
     chosen = buckets.tolist()
     left, right, joined = (float(sums[chosen].sum()) for sums in (link.left, link.right, link.joined))
-    return Part(tuple(chosen), bucket_ranges(link.lows, chosen), left, right, joined, link.variance(chosen))
+    return LinkPart(
+        tuple(chosen), bucket_ranges(link.lows, chosen), left, right, joined, link.variance(chosen)
+    )
 
 
 # When a join is partitioned, and into which parts: one sketch for each part and relation.

@@ -165,7 +165,7 @@ def _alike(graph: JoinGraph) -> list[list[int]]:
 def workload_graph(asked: Sequence[WorkloadQuery], weights: Mapping[str, float]) -> graphs.JoinGraph:
     """Return the join graph of the queries with joins, nothing shared. Paper: sharing, J(Q)."""
     return graphs.JoinGraph.separate(
-        graphs.Query(each.name, weights[each.name], vertices(each))
+        graphs.GraphQuery(each.name, weights[each.name], vertices(each))
         for each in asked
         if each.query.is_scalar and each.query.links
     )

@@ -46,7 +46,7 @@ class MaxFlow(msgspec.Struct):
         return not any(self.free_vertices.values())
 
 
-def whole_numbers(values: Sequence[float]) -> list[int]:
+def integer_ratios(values: Sequence[float]) -> list[int]:
     """Return integers in exactly the ratios of some values."""
     exact = [Fraction(value) for value in values]
     scale = lcm(*(value.denominator for value in exact))

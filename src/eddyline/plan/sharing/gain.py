@@ -6,7 +6,7 @@ import msgspec
 
 from eddyline.plan.sharing.flow_graph import FlowGraph
 from eddyline.plan.sharing.join_graph import JoinGraph
-from eddyline.plan.sharing.space import FinalComponent, final_components, numbered
+from eddyline.plan.sharing.space import FinalComponent, final_components, numbered_graph
 
 # How much the optimum average error falls, without solving the whole workload.
 #
@@ -54,7 +54,7 @@ class AverageGain:
     """The components of a workload's optimum, updated as vertices coalesce."""
 
     def __init__(self, graph: JoinGraph) -> None:
-        start = numbered(graph)
+        start = numbered_graph(graph)
         self._costs, self._weights = dict(start.costs), start.weights
         self._uses = {vertex: set(users) for vertex, users in start.uses.items()}
         self._readers: dict[int, set[int]] = {query: set() for query in start.weights}
@@ -240,7 +240,7 @@ class LargestGain:
     """The heaviest query of each vertex; the least largest error is the sum of these weights times the costs."""
 
     def __init__(self, graph: JoinGraph) -> None:
-        start = numbered(graph)
+        start = numbered_graph(graph)
         self._costs = start.costs
         self._weights = {
             vertex: max(start.weights[query] for query in users) for vertex, users in start.uses.items()

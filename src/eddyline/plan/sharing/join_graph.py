@@ -41,7 +41,7 @@ class Vertex(msgspec.Struct, frozen=True):
     cost: float = 1.0
 
 
-class Query(msgspec.Struct, frozen=True):
+class GraphQuery(msgspec.Struct, frozen=True):
     """One query; its error is its weight over the size of its smallest sketch.
 
     Paper: sharing, join graph J(Q) and weight W_Q.
@@ -63,11 +63,11 @@ class Query(msgspec.Struct, frozen=True):
 class JoinGraph(msgspec.Struct, frozen=True):
     """The queries of a workload by name, and the members of each vertex, both in canonical order."""
 
-    queries: dict[str, Query]
+    queries: dict[str, GraphQuery]
     members: dict[VertexId, tuple[VertexId, ...]]
 
     @classmethod
-    def separate(cls, queries: Iterable[Query]) -> "JoinGraph":
+    def separate(cls, queries: Iterable[GraphQuery]) -> "JoinGraph":
         """Return the graph in which nothing is shared, the same for any order of the queries."""
         ordered = sorted(queries, key=lambda query: query.name)
         by_name = {query.name: query for query in ordered}
@@ -117,7 +117,7 @@ class JoinGraph(msgspec.Struct, frozen=True):
             yield name, sorted({owner[name, place] for place in range(len(query.vertices))})
 
 
-def _check(queries: list[Query], by_name: dict[str, Query]) -> None:
+def _check(queries: list[GraphQuery], by_name: dict[str, GraphQuery]) -> None:
     if len(queries) != len(by_name):
         raise PlanError("two queries of the workload have one name: give each its own.")
     costs: dict[Hashable, float] = {}

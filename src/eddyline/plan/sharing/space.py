@@ -7,7 +7,7 @@ from math import fsum, isfinite, sqrt
 import msgspec
 
 from eddyline.errors import PlanError
-from eddyline.plan.sharing.flow_graph import FlowGraph, MaxFlow, select_edges, whole_numbers
+from eddyline.plan.sharing.flow_graph import FlowGraph, MaxFlow, integer_ratios, select_edges
 from eddyline.plan.sharing.join_graph import JoinGraph, VertexId
 
 # For the least average error, the optimum splits into components within which all sketches have one size.
@@ -66,7 +66,7 @@ def compute_space(graph: JoinGraph, budget: float, phi: ErrorFunction | None = N
     vertices, queries = list(graph.members), list(graph.queries)
     final = sorted(
         (sorted(found.graph.costs), sorted(found.graph.weights))
-        for found in final_components(numbered(graph))
+        for found in final_components(numbered_graph(graph))
     )
     components = [
         EqualComponent(
@@ -80,14 +80,14 @@ def compute_space(graph: JoinGraph, budget: float, phi: ErrorFunction | None = N
     return compute_memory_and_error(components, budget, phi)
 
 
-def numbered(graph: JoinGraph) -> FlowGraph:
+def numbered_graph(graph: JoinGraph) -> FlowGraph:
     """Return the vertices and queries of a graph by their position in it, with integer costs and weights.
 
     Paper: sharing, ComputeSpace, lines 1 to 3.
     """
     place = {query: number for number, query in enumerate(graph.queries)}
-    costs = whole_numbers([graph.cost(vertex) for vertex in graph.members])
-    weights = whole_numbers([query.weight for query in graph.queries.values()])
+    costs = integer_ratios([graph.cost(vertex) for vertex in graph.members])
+    weights = integer_ratios([query.weight for query in graph.queries.values()])
     uses = [[place[query] for query in graph.users(vertex)] for vertex in graph.members]
     return FlowGraph(dict(enumerate(costs)), dict(enumerate(weights)), dict(enumerate(uses)))
 

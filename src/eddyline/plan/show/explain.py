@@ -165,7 +165,7 @@ def _weights(sharing: Sharing) -> Iterator[str]:
         )
 
 
-def as_json(layout: Layout) -> str:
+def plan_json(layout: Layout) -> str:
     """Return a plan as JSON: its synopses, its queries with their decisions, and how sketches were shared."""
     readers = readers_of(layout)
     synopses = [
@@ -207,7 +207,7 @@ def as_json(layout: Layout) -> str:
         "samples": [{"id": each.id, "nbytes": each.spec.budget} for each in layout.samples],
         "queries": queries,
         "sharing": sharing_of(layout),
-        "windows": {group.id: msgspec.json.decode(as_json(group.layout)) for group in layout.windows},
+        "windows": {group.id: msgspec.json.decode(plan_json(group.layout)) for group in layout.windows},
     }
     return msgspec.json.encode(found).decode()
 

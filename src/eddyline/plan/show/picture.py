@@ -15,12 +15,12 @@ from eddyline.plan.sharing.join_graph import (
     Conflict,
     DifferentRoles,
     End,
+    GraphQuery,
     JoinGraph,
     Vertex,
     VertexId,
     conflict,
 )
-from eddyline.plan.sharing.join_graph import Query as GraphQuery
 from eddyline.plan.sharing.space import compute_space
 from eddyline.plan.statistics import held_of
 from eddyline.sql.query import Link, Query
@@ -181,7 +181,7 @@ def spelled(link: Link) -> str:
 # Join graphs before and after sharing are a value, from which Mermaid and SVG are drawn.
 
 
-class Meeting(msgspec.Struct, frozen=True):
+class PicturedLink(msgspec.Struct, frozen=True):
     """A link of a query: the relations that meet, on which key, and with which hash slot."""
 
     relations: tuple[int, ...]
@@ -189,13 +189,13 @@ class Meeting(msgspec.Struct, frozen=True):
     slot: int
 
 
-class Asking(msgspec.Struct, frozen=True):
+class PicturedQuery(msgspec.Struct, frozen=True):
     """A query before sharing: its relations by alias, their links, and its expected error."""
 
     name: str
     text: str
     relations: tuple[str, ...]
-    meetings: tuple[Meeting, ...]
+    meetings: tuple[PicturedLink, ...]
     error: float
 
 
@@ -212,7 +212,7 @@ class Shown(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """Everything that a picture of a plan shows."""
 
-    queries: tuple[Asking, ...]
+    queries: tuple[PicturedQuery, ...]
     synopses: tuple[Shown, ...]
     apart: tuple[Apart, ...]
     costs: dict[str, int]
@@ -241,18 +241,20 @@ def _dictionaries(sample: PlannedSample, layout: Layout) -> Iterator[Shown]:
         yield Shown(f"{sample.id}-{elements.stream}", elements.stream, f"sample by {keys}", share, readers)
 
 
-def _asking(planned: PlannedQuery) -> Asking:
+def _asking(planned: PlannedQuery) -> PicturedQuery:
     query, text = planned.query, " ".join(planned.query.text.split())
     error = inf if planned.expected_error is None else planned.expected_error
     if not isinstance(query, Query) or query.is_table:
-        return Asking(planned.name, text, (), (), error)
+        return PicturedQuery(planned.name, text, (), (), error)
     # an ad hoc query has no slots
     slots = planned.shape.classes if planned.shape is not None else planned.decision.hash_slots
     meetings = tuple(
-        Meeting(tuple(member.relation for member in link.members), spelled(link), slot)
+        PicturedLink(tuple(member.relation for member in link.members), spelled(link), slot)
         for link, slot in zip(query.links, slots, strict=not planned.ad_hoc)
     )
-    return Asking(planned.name, text, tuple(relation.alias for relation in query.relations), meetings, error)
+    return PicturedQuery(
+        planned.name, text, tuple(relation.alias for relation in query.relations), meetings, error
+    )
 
 
 # Drawing: Mermaid for documents, SVG for a browser.
@@ -334,7 +336,7 @@ def as_svg(picture: Picture) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _expected(query: Asking) -> str:
+def _expected(query: PicturedQuery) -> str:
     if isinf(query.error):
         return ", expected error not known"
     return f", expected error {100 * query.error:.2g}%" if query.error else ""
@@ -358,7 +360,7 @@ def _stroke(number: int) -> str:
     return f'class="eddyline-line-{place}" fill="none" stroke="{_COLOURS[place]}"'
 
 
-def _query_boxes(query: Asking, top: int, stroke: str) -> list[str]:
+def _query_boxes(query: PicturedQuery, top: int, stroke: str) -> list[str]:
     """Return a query: its name, then its relations in a row with their links below the names of the keys."""
     written = [
         f"{' - '.join(query.relations[r] for r in m.relations)} on {m.key} [{m.slot}]" for m in query.meetings

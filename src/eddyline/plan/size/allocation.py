@@ -171,7 +171,7 @@ class Bundle(msgspec.Struct, frozen=True):
         return sum(share for _, share in self.members)
 
 
-class Reader(msgspec.Struct, frozen=True):
+class BundleReader(msgspec.Struct, frozen=True):
     """A query: its weight and the bundles that it reads."""
 
     name: str
@@ -180,7 +180,7 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def share_words(
-    readers: Sequence[Reader],
+    readers: Sequence[BundleReader],
     own: Mapping[Demand, int],
     settings: PlanSettings,
     objective: Objective = "average",
@@ -212,7 +212,7 @@ def share_words(
     return dict(own) | stepped | {demand: int(shares[demand]) for demand in rest}
 
 
-def _with_hints(reader: Reader) -> Reader:
+def _with_hints(reader: BundleReader) -> BundleReader:
     """Return a reader whose hash sketches have their candidate tables next to them."""
     hinted = HINT_SHARE / (HINT_SHARE - 1)
     bundles = (
@@ -223,7 +223,7 @@ def _with_hints(reader: Reader) -> Reader:
         )
         for each in reader.bundles
     )
-    return Reader(reader.name, reader.weight, tuple(bundles))
+    return BundleReader(reader.name, reader.weight, tuple(bundles))
 
 
 def _steps(demand: Demand, settings: PlanSettings) -> tuple[int, ...] | None:
@@ -234,7 +234,7 @@ def _steps(demand: Demand, settings: PlanSettings) -> tuple[int, ...] | None:
 
 
 def _optimum(
-    readers: Sequence[Reader], least: Mapping[Demand, int], words: int, objective: Objective
+    readers: Sequence[BundleReader], least: Mapping[Demand, int], words: int, objective: Objective
 ) -> dict[Demand, float]:
     """Return the sizes that minimize the error with none below its least, at most `words` in all.
 
@@ -259,7 +259,7 @@ def _optimum(
         fixed |= small
 
 
-def _useful_sizes(readers: Sequence[Reader], sizes: Mapping[Demand, float]) -> dict[Demand, float]:
+def _useful_sizes(readers: Sequence[BundleReader], sizes: Mapping[Demand, float]) -> dict[Demand, float]:
     """Return the size of each demand beyond which no query's smallest bundle grows."""
     useful = dict.fromkeys(sizes, 0.0)
     for reader in readers:
@@ -271,17 +271,17 @@ def _useful_sizes(readers: Sequence[Reader], sizes: Mapping[Demand, float]) -> d
 
 
 def _ideal(
-    readers: Sequence[Reader], words: float, objective: Objective, wanted: Collection[Demand]
+    readers: Sequence[BundleReader], words: float, objective: Objective, wanted: Collection[Demand]
 ) -> dict[Demand, float]:
     """Return the sizes of the optimum, in words, without regard to the least."""
-    queries: list[graphs.Query] = []
+    queries: list[graphs.GraphQuery] = []
     held: dict[graphs.VertexId, Bundle] = {}
     for reader in readers:
         own = (tuple(each for each in bundle.members if each[0] in wanted) for bundle in reader.bundles)
         bundles = tuple(Bundle(members) for members in own if members)
         if bundles:
             made = tuple(graphs.Vertex(bundle, cost=bundle.cost) for bundle in bundles)
-            queries.append(graphs.Query(reader.name, reader.weight, made))
+            queries.append(graphs.GraphQuery(reader.name, reader.weight, made))
             held |= {(reader.name, place): bundle for place, bundle in enumerate(bundles)}
     graph = _coalesced(graphs.JoinGraph.separate(queries), held)
     sizes = allocate(graph, words, objective).sizes
@@ -362,7 +362,7 @@ def kept_for(
 
 def _readers(
     queries: Sequence[DecidedQuery], weights: Mapping[str, float], held: Iterable[Demand]
-) -> list[Reader]:
+) -> list[BundleReader]:
     """Return the queries as readers of bundles: what each relation keeps, without demands already sized."""
     have = set(held)
     readers = []
@@ -376,7 +376,7 @@ def _readers(
                     bundles[Bundle(left)] = None
         if bundles:
             name = each.asked.name
-            readers.append(Reader(name, each.asked.weight * weights[name], tuple(bundles)))
+            readers.append(BundleReader(name, each.asked.weight * weights[name], tuple(bundles)))
     return readers
 
 

@@ -1,6 +1,6 @@
 """Answers as tables: each aggregate with the ends of its interval, whether it is exact, and a note.
 
-`ask` is the only place where a state answers SQL: it takes Spark's SQL, and returns a table and sentences.
+`answer_as_table` is the only place where a state answers SQL: it takes Spark's SQL, and returns a table and sentences.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from eddyline.answer.groups.table import EXACT, SELECTED, Groups
 from eddyline.api.state import State
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.serve.postgres.settings import SIMULTANEOUS, Settings
-from eddyline.serve.postgres.translate import HIDDEN, Output, Part, Question
+from eddyline.serve.postgres.translate import HIDDEN, Output, Part, StreamQuestion
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import ENDS
 from eddyline.types import Column
@@ -29,7 +29,7 @@ _NUMBERS = pa.float64()
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerTable:
     """An answer as a table: group columns; x, x_low and x_high for each aggregate x; then exact.
 
     aggregates: their names. notes: what a careful reader should know. unseen: what groups that are not in the table
@@ -52,7 +52,7 @@ class Answered:
         return self.table.append_column(NOTE, pa.array([note] * len(self.table), pa.string()))
 
 
-def ask(state: State, text: str, settings: Settings) -> Answered:
+def answer_as_table(state: State, text: str, settings: Settings) -> AnswerTable:
     """Return the answer of Spark's SQL, or of a planned query by its name."""
     found: Estimate | Groups = state.answer(
         text, confidence=settings.confidence, simultaneous=settings.is_on(SIMULTANEOUS)
@@ -60,7 +60,7 @@ def ask(state: State, text: str, settings: Settings) -> Answered:
     return _of_groups(found) if isinstance(found, Groups) else _of_estimate(found)
 
 
-def _of_groups(groups: Groups) -> Answered:
+def _of_groups(groups: Groups) -> AnswerTable:
     table = groups.to_arrow()
     for name in groups.aggregates:
         for end in (LOW, HIGH):
@@ -73,7 +73,7 @@ def _of_groups(groups: Groups) -> Answered:
             for name, rest in groups.rest.items()
             if name != HIDDEN and not (rest.exact and not rest.value)
         ]
-    return Answered(
+    return AnswerTable(
         table, groups.aggregates, groups.notes, groups.exact, groups.confidence, groups.method, tuple(unseen)
     )
 
@@ -84,7 +84,7 @@ def _ends(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(_NUMBERS, safe=False) if is_number else column
 
 
-def _of_estimate(estimate: Estimate) -> Answered:
+def _of_estimate(estimate: Estimate) -> AnswerTable:
     name, value = "value", estimate.value
     kind = _kind_of(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -100,7 +100,7 @@ def _of_estimate(estimate: Estimate) -> Answered:
             EXACT: pa.array([estimate.exact], pa.bool_()),
         }
     )
-    return Answered(table, (name,), estimate.notes, estimate.exact, estimate.confidence, estimate.method)
+    return AnswerTable(table, (name,), estimate.notes, estimate.exact, estimate.confidence, estimate.method)
 
 
 def _as_end(value: object, kind: pa.DataType) -> object:
@@ -119,7 +119,9 @@ def _kind_of(value: object) -> pa.DataType:
     return pa.scalar(value).type
 
 
-def shaped(answered: Answered, question: Question, *, intervals: bool) -> tuple[pa.Table, tuple[Output, ...]]:
+def shaped(
+    answered: AnswerTable, question: StreamQuestion, *, intervals: bool
+) -> tuple[pa.Table, tuple[Output, ...]]:
     """Return the columns that a question asked for, in its order, and the role of each.
 
     intervals: the ends of every aggregate follow it, then `exact`, unless the question asked for them.
@@ -146,7 +148,7 @@ def shaped(answered: Answered, question: Question, *, intervals: bool) -> tuple[
     return (made if question.limit is None else made.slice(0, question.limit)), tuple(outputs)
 
 
-def _column(table: pa.Table, answered: Answered, output: Output, only: str | None) -> pa.ChunkedArray:
+def _column(table: pa.Table, answered: AnswerTable, output: Output, only: str | None) -> pa.ChunkedArray:
     if output.part == "exact":
         return table.column(EXACT)
     if output.part == NOTE:
@@ -154,17 +156,17 @@ def _column(table: pa.Table, answered: Answered, output: Output, only: str | Non
     of = only if only is not None and output.of not in table.column_names else output.of
     ending = {"low": LOW, "high": HIGH}.get(output.part, "")
     column = table.column(f"{of}{ending}")
-    return whole(column) if output.counted and output.part == "value" else column
+    return as_integers(column) if output.counted and output.part == "value" else column
 
 
-def whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return counts as integers: an estimate is rounded to the nearest, so that the type never changes."""
     if pa.types.is_floating(column.type):
         return pc.round(column).cast(pa.int64())
     return column.cast(pa.int64()) if pa.types.is_null(column.type) else column
 
 
-def notices(answered: Answered, table: pa.Table, outputs: tuple[Output, ...]) -> list[str]:
+def notices(answered: AnswerTable, table: pa.Table, outputs: tuple[Output, ...]) -> list[str]:
     """Return the sentences of an answer: intervals that are not among its columns, unseen groups, and notes."""
     found = []
     shown = {(each.part, each.of) for each in outputs}
@@ -181,7 +183,7 @@ def notices(answered: Answered, table: pa.Table, outputs: tuple[Output, ...]) ->
     return [*found, *answered.notes]
 
 
-def _interval_notice(answered: Answered, output: Output) -> list[str]:
+def _interval_notice(answered: AnswerTable, output: Output) -> list[str]:
     table = answered.table
     of = output.of if output.of in table.column_names else answered.aggregates[0]
     return interval_sentences(output.name, table, of, answered.confidence, answered.method)
@@ -213,7 +215,7 @@ def planned_queries(layout: Layout) -> list[PlannedQuery]:
     return [*layout.queries, *(each for group in layout.windows for each in group.layout.queries)]
 
 
-def view_table(answered: Answered, planned: PlannedQuery, name: str) -> pa.Table:
+def view_table(answered: AnswerTable, planned: PlannedQuery, name: str) -> pa.Table:
     """Return the answer of a planned query in the form of its view.
 
     name: the name of the only aggregate of a query without groups.
@@ -228,7 +230,7 @@ def view_table(answered: Answered, planned: PlannedQuery, name: str) -> pa.Table
         counted |= {each.name for each in query.details if each.function == "distinct"}
     for place, column in enumerate(table.column_names):
         if column in counted:
-            table = table.set_column(place, column, whole(table.column(place)))
+            table = table.set_column(place, column, as_integers(table.column(place)))
     return table
 
 

@@ -67,7 +67,7 @@ class _Written:
 
 
 @cache
-def written() -> _Written:
+def catalog_relations() -> _Written:
     """Return the content of catalog.txt."""
     found = _Written()
     for line in (files("eddyline.serve.postgres") / "catalog.txt").read_text(encoding="utf-8").splitlines():
@@ -90,7 +90,7 @@ def column_types() -> dict[str, int]:
     oids |= {"BOOLEAN": values.BOOL, "FLOAT": values.FLOAT4, "DOUBLE": values.FLOAT8}
     return {
         name: oids.get(_TYPES.get(kind, "VARCHAR"), values.TEXT)
-        for relation in written().relations.values()
+        for relation in catalog_relations().relations.values()
         for name, kind in relation.columns
     }
 
@@ -99,7 +99,7 @@ def create_relations(database: duckdb.DuckDBPyConnection, users: tuple[UserRelat
     """Create all relations of the catalog that are not computed, with the data of a store."""
     for schema in _SCHEMAS.values():
         database.execute(f"CREATE SCHEMA {schema}")
-    for (schema, name), relation in written().relations.items():
+    for (schema, name), relation in catalog_relations().relations.items():
         if (schema, name) not in _VIEWS:
             columns = ", ".join(f'"{n}" {_TYPES.get(t, "VARCHAR")}' for n, t in relation.columns)
             database.execute(f"CREATE TABLE {relation.place} ({columns})")
@@ -111,7 +111,7 @@ def create_relations(database: duckdb.DuckDBPyConnection, users: tuple[UserRelat
 def create_views(database: duckdb.DuckDBPyConnection) -> None:
     """Create the computed relations, after the functions that they call."""
     for (schema, name), query in _VIEWS.items():
-        relation = written().relations[schema, name]
+        relation = catalog_relations().relations[schema, name]
         given = [part.strip().split(" AS ")[-1] for part in query[0]]
         parts = [
             query[0][given.index(n)] if n in given else f'CAST(NULL AS {_TYPES.get(t, "VARCHAR")}) AS "{n}"'
@@ -121,7 +121,7 @@ def create_views(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def _fill(database: duckdb.DuckDBPyConnection, users: tuple[UserRelation, ...]) -> None:
-    own = list(written().relations.values())
+    own = list(catalog_relations().relations.values())
     _insert(database, "pg_namespace", [
         {"oid": oid, "nspname": name, "nspowner": OWNER}
         for name, oid in (("pg_catalog", CATALOG), ("public", PUBLIC), ("information_schema", INFORMATION))
@@ -138,8 +138,8 @@ def _fill(database: duckdb.DuckDBPyConnection, users: tuple[UserRelation, ...]) 
     ]
     classes += [_class(each.oid, each.name, PUBLIC, each.kind, len(each.schema)) for each in users]
     _insert(database, "pg_class", classes)
-    by_name = {row[18]: row for row in written().types}
-    by_oid = {int(row[0]): row for row in written().types}
+    by_name = {row[18]: row for row in catalog_relations().types}
+    by_oid = {int(row[0]): row for row in catalog_relations().types}
     columns = []
     for relation in own:
         for place, (name, kind) in enumerate(relation.columns, 1):
@@ -149,11 +149,11 @@ def _fill(database: duckdb.DuckDBPyConnection, users: tuple[UserRelation, ...]) 
             column = values.column_of(of)
             columns.append(_attribute(user.oid, column.name, place, by_oid[column.oid], column.modifier))
     _insert(database, "pg_attribute", columns)
-    _insert(database, "pg_type", [_type(row) for row in written().types])
+    _insert(database, "pg_type", [_type(row) for row in catalog_relations().types])
     _insert(database, "pg_proc", [
         {"oid": int(oid), "proname": name, "pronamespace": CATALOG, "proowner": OWNER, "prolang": 12, "prokind": "f",
          "pronargs": 1, "prorettype": 2281, "proretset": False, "provolatile": "i", "prosrc": name}
-        for oid, name in written().functions
+        for oid, name in catalog_relations().functions
     ])  # fmt: skip
     _insert(database, "pg_description", [
         {"objoid": each.oid, "classoid": 1259, "objsubid": 0, "description": each.comment}
@@ -181,7 +181,7 @@ def _fill(database: duckdb.DuckDBPyConnection, users: tuple[UserRelation, ...]) 
     rows = [{"oid": each.oid, "definition": each.definition} for each in users if each.definition]
     _insert(database, "definitions", rows)
     _insert(database, "type_names", [
-        {"oid": int(row[0]), "typname": row[1], "name": row[18]} for row in written().types
+        {"oid": int(row[0]), "typname": row[1], "name": row[18]} for row in catalog_relations().types
     ])  # fmt: skip
     for name, query in _LOOKUPS.items():
         database.execute(f'CREATE TABLE cat."#{name}" AS {query}')

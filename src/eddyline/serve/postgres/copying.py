@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eddyline.serve.postgres.messages import message
 from eddyline.serve.postgres.refusals import Refusal, not_supported
-from eddyline.serve.postgres.values import Column, cells_of
+from eddyline.serve.postgres.values import WireColumn, cells_of
 
 _ROWS = 1_000
 _SPECIAL = {
@@ -95,7 +95,7 @@ def _checked(given: dict[str, str]) -> CopyOptions:
     )
 
 
-def copied(table: pa.Table, columns: tuple[Column, ...], options: CopyOptions) -> Iterator[bytes]:
+def copied(table: pa.Table, columns: tuple[WireColumn, ...], options: CopyOptions) -> Iterator[bytes]:
     """Yield the messages that carry the rows, several rows in each."""
     # the header shares a message with the first rows, as PostgreSQL sends it and clients expect it
     before = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0) if options.form == "binary" else b""

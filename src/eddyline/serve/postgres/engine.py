@@ -22,7 +22,7 @@ from eddyline.api.state import State
 from eddyline.errors import EddylineError, SqlError
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.serve.postgres import answers, values
-from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, Answered
+from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, AnswerTable
 from eddyline.serve.postgres.catalog import Catalog
 from eddyline.serve.postgres.catalog_tables import UserRelation, column_types
 from eddyline.serve.postgres.kinds import Relations, kinds_of
@@ -292,7 +292,7 @@ class Client:
 
     def _aggregated(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
         question = question_of(tree, schema.kinds())
-        answered = answers.ask(state, question.text, self.settings)
+        answered = answers.answer_as_table(state, question.text, self.settings)
         table, outputs = answers.shaped(answered, question, intervals=self.settings.is_on(INTERVALS))
         return Result(table, tuple(answers.notices(answered, table, outputs)))
 
@@ -309,10 +309,10 @@ class Client:
         unseen = [each for answered, _ in read.values() for each in answered.unseen]
         return Result(self._evaluated(schema, tree, tables), (carried, *unseen, *_notes(read.values())))
 
-    def _view(self, state: State, schema: Schema, name: str) -> tuple[Answered, pa.Table]:
+    def _view(self, state: State, schema: Schema, name: str) -> tuple[AnswerTable, pa.Table]:
         """Return the answer of a planned query, and its table in the form of the view."""
         planned = schema.views[name]
-        answered = answers.ask(state, planned.name, self.settings)
+        answered = answers.answer_as_table(state, planned.name, self.settings)
         table = answers.view_table(answered, planned, schema.names[name])
         return answered, answers.conform(table, schema.catalog.relations[name].schema)
 
@@ -328,7 +328,7 @@ class Client:
         schema: Schema,
         tree: exp.Select,
         tables: dict[str, pa.Table],
-        answered: Answered,
+        answered: AnswerTable,
         aggregates: set[str],
     ) -> Result:
         """Return rows of one view, with sentences about the intervals of columns that are shown without them."""
@@ -539,7 +539,7 @@ def _view_schema(state: State, planned: PlannedQuery, name: str) -> pa.Schema:
     """Return the columns of a planned query's view, from its answer, or from its SQL if it is refused now."""
     try:
         return answers.view_table(
-            answers.ask(state, planned.name, Settings()), planned, name
+            answers.answer_as_table(state, planned.name, Settings()), planned, name
         ).schema.remove_metadata()
     except EddylineError:
         number, query = pa.float64(), planned.query

@@ -20,7 +20,7 @@ _HEAD = struct.Struct("!ci")
 _NULL = _INT32.pack(-1)
 
 
-class Reader:
+class MessageReader:
     """The fields of one message, in their order; Refusal 08P01 if the message is shorter than they are."""
 
     def __init__(self, body: bytes) -> None:

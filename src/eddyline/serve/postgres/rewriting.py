@@ -60,7 +60,7 @@ _REGISTERED = frozenset(
 )
 _PROCEDURES = frozenset(
     name
-    for relation in catalog_tables.written().relations.values()
+    for relation in catalog_tables.catalog_relations().relations.values()
     for name, kind in relation.columns
     if kind == "regproc"
 )
@@ -76,7 +76,7 @@ _OPERATORS: dict[str, type[exp.Expr]] = {
 }  # fmt: skip
 
 
-def place_of(table: exp.Table, users: Mapping[str, str]) -> str | None:
+def qualified_name(table: exp.Table, users: Mapping[str, str]) -> str | None:
     """Return where a table of a query is in DuckDB, None if no such relation exists.
 
     users: the location of each stream and planned query, by name in lower case.
@@ -86,7 +86,7 @@ def place_of(table: exp.Table, users: Mapping[str, str]) -> str | None:
         return users[name]
     for each in _CATALOGS:
         if schema == each or (not schema and each == "pg_catalog"):
-            relation = catalog_tables.written().relations.get((each, name))
+            relation = catalog_tables.catalog_relations().relations.get((each, name))
             if relation is not None:
                 return relation.place
     return None
@@ -94,7 +94,7 @@ def place_of(table: exp.Table, users: Mapping[str, str]) -> str | None:
 
 def is_catalog(table: exp.Table) -> bool:
     """Return whether a table belongs to the catalog, or is a function in FROM."""
-    return not isinstance(table.this, exp.Identifier) or (place_of(table, {}) or "").startswith(
+    return not isinstance(table.this, exp.Identifier) or (qualified_name(table, {}) or "").startswith(
         ("cat.", "info.")
     )
 
@@ -136,7 +136,7 @@ def for_duckdb(tree: exp.Expr, users: Mapping[str, str], settings: Settings) -> 
 def _relation_oid(table: exp.Table) -> int:
     """Return the oid of the catalog's relation that a table names, 0 for any other table."""
     schema = {"cat": "pg_catalog", "info": "information_schema"}.get(table.db, "")
-    relation = catalog_tables.written().relations.get((schema, table.name))
+    relation = catalog_tables.catalog_relations().relations.get((schema, table.name))
     return relation.oid if relation is not None else 0
 
 
@@ -166,7 +166,7 @@ def _replace_table(table: exp.Table, users: Mapping[str, str]) -> None:
             one = exp.select(exp.alias_(function.copy(), table.alias, quoted=True))
             table.replace(one.subquery(table.alias))
         return
-    place = place_of(table, users)
+    place = qualified_name(table, users)
     if place is None:
         raise missing(table)
     if not table.alias:

@@ -14,7 +14,7 @@ from eddyline.serve.postgres import messages, scram, values
 from eddyline.serve.postgres.catalog import MOST_BYTES
 from eddyline.serve.postgres.copying import copied, read_options
 from eddyline.serve.postgres.engine import Client, Result
-from eddyline.serve.postgres.messages import Reader
+from eddyline.serve.postgres.messages import MessageReader
 from eddyline.serve.postgres.parameters import (
     Parameter,
     example,
@@ -32,7 +32,7 @@ from eddyline.serve.postgres.statements import (
     one_statement,
     statements_of,
 )
-from eddyline.serve.postgres.values import Column
+from eddyline.serve.postgres.values import WireColumn
 
 if TYPE_CHECKING:
     from eddyline.serve.postgres.server import WireServer
@@ -54,12 +54,12 @@ T = TypeVar("T")
 
 
 @dataclass
-class Prepared:
+class PreparedStatement:
     """A prepared statement: the types of its parameters, and its columns once they were described."""
 
     statement: Statement
     oids: list[int]
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[WireColumn, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -71,11 +71,11 @@ class Prepared:
 class Portal:
     """A statement with its parameters, its result once it was run, and how many of its rows were sent."""
 
-    prepared: Prepared
+    prepared: PreparedStatement
     given: list[Parameter] = field(default_factory=list)
     formats: list[int] = field(default_factory=list)
     result: Result | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[WireColumn, ...] = ()
     sent: int = 0
     has_noticed: bool = False
     size: int = 0
@@ -105,7 +105,7 @@ class Session:
         self._out_bytes = 0
         self._status = b"I"
         self._is_skipping = False
-        self._statements: dict[str, Prepared] = {}
+        self._statements: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
         self._running: asyncio.Future[object] | None = None
         self._is_cancelled = False
@@ -155,7 +155,7 @@ class Session:
         body = await self._first_packet()
         if body is None:
             return False
-        fields = Reader(body)
+        fields = MessageReader(body)
         version = fields.int32()
         if version >> 16 != 3:
             raise Refusal(
@@ -217,7 +217,7 @@ class Session:
         await self._writer.start_tls(self._server.tls, ssl_handshake_timeout=_SECONDS_FOR_A_START)
 
     @staticmethod
-    def _introduced(fields: Reader) -> dict[str, str]:
+    def _introduced(fields: MessageReader) -> dict[str, str]:
         given: dict[str, str] = {}
         while name := fields.string():
             given[name] = fields.string()
@@ -246,7 +246,7 @@ class Session:
         self._send(messages.authentication(10, messages.texts(scram.MECHANISM) + b"\0"))
         await self._flush()
         exchange = scram.Exchange(secret)
-        fields = Reader(await self._password())
+        fields = MessageReader(await self._password())
         if fields.string() != scram.MECHANISM:
             raise Refusal("08P01", f"only {scram.MECHANISM} is supported", fatal=True)
         first = fields.take(max(fields.int32(), 0))
@@ -282,12 +282,12 @@ class Session:
         try:
             if kind == b"Q":
                 self._is_skipping = False
-                fields = Reader(body)
+                fields = MessageReader(body)
                 text = fields.string()
                 fields.end()
                 await self._simple(text)
             elif kind in _HANDLERS:
-                await _HANDLERS[kind](self, Reader(body))
+                await _HANDLERS[kind](self, MessageReader(body))
             elif kind in b"dcf":
                 pass  # the rest of a copy that was refused
             else:
@@ -335,13 +335,13 @@ class Session:
         if not found:
             self._send(messages.EMPTY_QUERY)
         for statement in found:
-            portal = Portal(Prepared(statement, []))
+            portal = Portal(PreparedStatement(statement, []))
             await self._fill(portal)
             if portal.result is not None and statement.kind != "copy":
                 self._describe(portal)
             await self._complete(portal, 0)
 
-    async def _parse(self, fields: Reader) -> None:
+    async def _parse(self, fields: MessageReader) -> None:
         name, text = fields.string(), fields.string()
         oids = [fields.int32() & 0xFFFFFFFF for _ in range(fields.count())]
         fields.end()
@@ -358,7 +358,7 @@ class Session:
             raise Refusal(
                 "53400", "this connection holds too many prepared statements", hint="DEALLOCATE some."
             )
-        self._statements[name] = Prepared(statement, oids)
+        self._statements[name] = PreparedStatement(statement, oids)
         self._send(messages.PARSE_COMPLETE)
 
     def _held(self) -> int:
@@ -366,7 +366,7 @@ class Session:
             each.size for each in self._portals.values()
         )
 
-    async def _bind(self, fields: Reader) -> None:
+    async def _bind(self, fields: MessageReader) -> None:
         name, prepared = fields.string(), self._statement(fields.string())
         formats = [fields.int16() for _ in range(fields.count())]
         count = fields.count()
@@ -396,7 +396,7 @@ class Session:
         self._portals[name] = Portal(prepared, read, results, size=size)
         self._send(messages.BIND_COMPLETE)
 
-    async def _describe_message(self, fields: Reader) -> None:
+    async def _describe_message(self, fields: MessageReader) -> None:
         kind, name = fields.take(1), fields.string()
         fields.end()
         if kind == b"S":
@@ -417,7 +417,7 @@ class Session:
         else:
             raise messages.malformed("Describe asks for a statement (S) or a portal (P)")
 
-    async def _columns(self, prepared: Prepared) -> tuple[Column, ...]:
+    async def _columns(self, prepared: PreparedStatement) -> tuple[WireColumn, ...]:
         """Return the columns of a statement, found with example values of its parameters."""
         if prepared.statement.kind not in _ROW_KINDS:
             return ()
@@ -427,7 +427,7 @@ class Session:
             prepared.columns = portal.columns
         return prepared.columns
 
-    async def _execute(self, fields: Reader) -> None:
+    async def _execute(self, fields: MessageReader) -> None:
         portal, most = self._portal(fields.string()), fields.int32()
         fields.end()
         if portal.prepared.statement.kind == "empty":
@@ -436,19 +436,19 @@ class Session:
         await self._fill(portal)
         await self._complete(portal, max(most, 0))
 
-    async def _close(self, fields: Reader) -> None:
+    async def _close(self, fields: MessageReader) -> None:
         kind, name = fields.take(1), fields.string()
         fields.end()
         (self._statements if kind == b"S" else self._portals).pop(name, None)
         self._send(messages.CLOSE_COMPLETE)
 
-    async def _flush_message(self, _fields: Reader) -> None:
+    async def _flush_message(self, _fields: MessageReader) -> None:
         await self._flush()
 
-    async def _call(self, _fields: Reader) -> None:
+    async def _call(self, _fields: MessageReader) -> None:
         raise not_supported("function calls are not supported", "Call the function in a SELECT.")
 
-    def _statement(self, name: str) -> Prepared:
+    def _statement(self, name: str) -> PreparedStatement:
         found = self._statements.get(name)
         if found is None:
             raise Refusal("26000", f'prepared statement "{name}" does not exist')
@@ -634,7 +634,7 @@ class Session:
         if len(self._portals) >= _MOST_PORTALS:
             raise Refusal("53400", "this connection holds too many portals", hint="Close some.")
         query = Statement("query", "", statement.words, with_values(statement.tree, portal.given))
-        made = Portal(Prepared(query, []))
+        made = Portal(PreparedStatement(query, []))
         await self._fill(made)
         self._portals[name] = made
 

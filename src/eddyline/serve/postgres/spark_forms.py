@@ -59,7 +59,7 @@ def spark_form(tree: exp.Expr) -> exp.Expr:
         rule = _RULES.get(type(node))
         if rule is None and not isinstance(node, _SAME) and not _is_own(node):
             raise not_supported(
-                f"{shown(node)} over streams is not supported",
+                f"{quoted(node)} over streams is not supported",
                 "Planned queries are views, and take any SQL: SELECT ... FROM the view.",
             )
         made = rule(node) if rule is not None else node
@@ -85,7 +85,7 @@ def own_function(node: exp.Expr) -> bool:
     )
 
 
-def shown(node: exp.Expr) -> str:
+def quoted(node: exp.Expr) -> str:
     """Return a part of a query in messages."""
     text = node.sql(dialect="postgres")
     return repr(text if len(text) <= 80 else text[:77] + "...")
@@ -98,7 +98,7 @@ def _is_own(node: exp.Expr) -> bool:
 
 
 def _refused(node: exp.Expr, hint: str) -> Refusal:
-    return not_supported(f"{shown(node)} over streams is not supported", hint)
+    return not_supported(f"{quoted(node)} over streams is not supported", hint)
 
 
 def _copy(node: exp.Expr) -> exp.Expr:
@@ -134,7 +134,7 @@ def _divided(node: exp.Expr) -> exp.Expr:
     if kinds <= set(WHOLE):
         return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
     hint = "PostgreSQL divides whole numbers without a remainder. Write CAST(a AS double precision) / b."
-    raise not_supported(f"{shown(node)} may divide whole numbers", hint)
+    raise not_supported(f"{quoted(node)} may divide whole numbers", hint)
 
 
 def _rounded(node: exp.Expr) -> exp.Expr:
@@ -188,7 +188,7 @@ def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
         if isinstance(node.parent, exp.Predicate) and any(kind_of(each) in MOMENTS for each in others):
             return _copy(node.this)  # it gets the type of the other operand
         if wanted == "timestamp" and _ZONED.search(text):
-            raise not_supported(f"{shown(node)} has a time zone, and its type has none")
+            raise not_supported(f"{quoted(node)} has a time zone, and its type has none")
         return _cast(node.this, _SPARK[wanted])
     if wanted == "interval" and (found := _SPAN.fullmatch(text)):
         return exp.Interval(this=exp.Literal.string(found[1]), unit=exp.var(found[2].upper()))
@@ -231,7 +231,7 @@ def _joined(node: exp.Expr) -> exp.Expr:
     for each in node.expressions:
         kind = "text" if _text_of(each) is not None else kind_of(each)
         if kind not in _JOINED:
-            raise _refused(node, f"{shown(each)} is neither a text, a whole number nor a date.")
+            raise _refused(node, f"{quoted(each)} is neither a text, a whole number nor a date.")
         text = each.copy() if kind == "text" else _cast(each, "STRING")
         is_open = _text_of(each) is None
         parts.append(exp.Coalesce(this=text, expressions=[exp.Literal.string("")]) if is_open else text)
@@ -241,7 +241,7 @@ def _joined(node: exp.Expr) -> exp.Expr:
 def _two_texts(node: exp.Expr) -> exp.Expr:
     for each in (node.this, node.expression):
         if kind_of(each) not in (*_JOINED, None):
-            raise _refused(node, f"{shown(each)} is neither a text, a whole number nor a date.")
+            raise _refused(node, f"{quoted(each)} is neither a text, a whole number nor a date.")
     return node
 
 
@@ -347,10 +347,10 @@ def _type_moments(tree: exp.Expr) -> None:
         if kind is None:
             continue
         if kind == "date" and not _DATE.fullmatch(literal.name):
-            raise not_supported(f"{shown(literal)} is not a date", "Write it as '2024-02-29'.")
+            raise not_supported(f"{quoted(literal)} is not a date", "Write it as '2024-02-29'.")
         if kind == "timestamp" and _ZONED.search(literal.name):
             raise not_supported(
-                f"{shown(literal)} has a time zone, and the column it is compared with has none"
+                f"{quoted(literal)} has a time zone, and the column it is compared with has none"
             )
         literal.replace(_cast(literal, _SPARK[kind]))
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from eddyline.serve.postgres.kinds import Relations, annotate
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.serve.postgres.rewriting import column_name, rewritten
-from eddyline.serve.postgres.spark_forms import own_function, shown, spark_form
+from eddyline.serve.postgres.spark_forms import own_function, quoted, spark_form
 
 Part = Literal["group", "value", "low", "high", "exact", "note"]
 _ENDS: dict[str, Part] = {"_low": "low", "_high": "high"}
@@ -33,7 +33,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Question:
+class StreamQuestion:
     """A question about streams: Spark's SQL, the columns of the result, and a limit of rows.
 
     limit: a LIMIT without an order, which any rows satisfy.
@@ -44,21 +44,21 @@ class Question:
     limit: int | None = None
 
 
-def question_of(tree: exp.Expr, relations: Relations) -> Question:
+def question_of(tree: exp.Expr, relations: Relations) -> StreamQuestion:
     """Return the question that a query asks, or raise Refusal if its meaning in Spark's SQL is not certain.
 
     relations: the types of the columns of streams and views.
     """
     if not isinstance(tree, exp.Select):
         raise not_supported(
-            f"{shown(tree)} over streams is not supported", "Ask SELECT with aggregates over streams."
+            f"{quoted(tree)} over streams is not supported", "Ask SELECT with aggregates over streams."
         )
     select = _prepared(tree, relations)
     assert isinstance(select, exp.Select)
     outputs, items = _outputs(select)
     select.set("expressions", items)
     limit = _free_limit(select)
-    return Question(select.sql(dialect="spark"), tuple(outputs), limit)
+    return StreamQuestion(select.sql(dialect="spark"), tuple(outputs), limit)
 
 
 _PARTS_AROUND = (

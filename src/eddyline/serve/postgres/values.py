@@ -44,7 +44,7 @@ Cells = list[bytes | None]
 
 
 @dataclass(frozen=True)
-class Column:
+class WireColumn:
     """A column of a result: its name, the oid of its type, and the type's modifier (-1 for none)."""
 
     name: str
@@ -57,14 +57,14 @@ class Column:
         return self.name, self.oid, LENGTHS.get(self.oid, -1), self.modifier
 
 
-def column_of(field: pa.Field) -> Column:
+def column_of(field: pa.Field) -> WireColumn:
     """Return the description of a column of a relation."""
-    return Column(field.name, oid_of(field.type), _modifier(field.type))
+    return WireColumn(field.name, oid_of(field.type), _modifier(field.type))
 
 
-def result_column(field: pa.Field) -> Column:
+def result_column(field: pa.Field) -> WireColumn:
     """Return the description of a column of a result; a NUMERIC has no scale here: it may change with the rows."""
-    return Column(field.name, oid_of(field.type))
+    return WireColumn(field.name, oid_of(field.type))
 
 
 def oid_of(kind: pa.DataType) -> int:  # noqa: PLR0911 - a case for each kind of type

@@ -16,7 +16,7 @@ from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.expressions import columns_of
 from eddyline.sql.frame_conditions import read_conjuncts
-from eddyline.store.filesystem import Place, open_filesystem
+from eddyline.store.filesystem import Location, open_filesystem
 from eddyline.types import Column, SqlType
 
 READ_ERRORS = (OSError, ValueError, KeyError, pa.ArrowException, EddylineError)
@@ -65,7 +65,7 @@ class Listing(msgspec.Struct, frozen=True):
     files: tuple[DataFile, ...]
 
 
-def place_of(where: str) -> Place:
+def location_of(where: str) -> Location:
     """Return the filesystem of a path or a URI, or raise Doubt."""
     try:
         return open_filesystem(where)
@@ -80,7 +80,7 @@ def is_data(name: str) -> bool:
 
 def list_path(stream: str, where: str) -> Listing:
     """Return the files that Spark would read from a path: a file, or the files directly in a folder."""
-    place = place_of(where)
+    place = location_of(where)
     if any(letter in place.root for letter in _GLOB):
         raise Doubt("its path is a pattern")
     try:

@@ -29,8 +29,8 @@ from eddyline.spark.direct.files import (
     in_tasks,
     list_path,
     listing_of,
+    location_of,
     one_line,
-    place_of,
     read_filter,
     sql_types,
 )
@@ -191,7 +191,7 @@ def _footers(listing: Listing) -> list[pq.FileMetaData]:
     """Return the footers of a few files, including the first and the last, or raise Doubt."""
     if not listing.files:
         raise Doubt("there are no files")
-    place, last = place_of(listing.where), len(listing.files) - 1
+    place, last = location_of(listing.where), len(listing.files) - 1
     chosen = sorted({last * i // (_LOOKED_AT - 1) for i in range(_LOOKED_AT)})
 
     def read(number: int) -> pq.FileMetaData:

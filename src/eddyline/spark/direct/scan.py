@@ -10,10 +10,10 @@ from pyarrow import fs
 
 from eddyline.errors import EddylineError
 from eddyline.ingest.arrow_path import project_table
-from eddyline.ingest.changes import change_format, decode
+from eddyline.ingest.changes import change_format, rows_and_weights
 from eddyline.ingest.projection import StreamSpec
 from eddyline.ingest.stream_pass import StreamPass, deciding_predicates, pass_over
-from eddyline.spark.direct.files import READ_ERRORS, Doubt, Piece, one_line, place_of
+from eddyline.spark.direct.files import READ_ERRORS, Doubt, Piece, location_of, one_line
 from eddyline.spark.direct.planning import Scan
 from eddyline.spark.tasks import Report, failure, partial_rows, report_row, to_batches
 from eddyline.sql.arrow_values import to_arrow
@@ -123,7 +123,7 @@ def scan_here(spec: StreamSpec, scan: Scan) -> StreamPass:
 
 
 def _scan(scan: Scan, pieces: Iterable[Piece], added: StreamPass) -> None:
-    filesystem = place_of(scan.where).filesystem
+    filesystem = location_of(scan.where).filesystem
     for piece in pieces:
         for rows in _or_doubt(piece, _projected(scan, added, filesystem, piece)):
             added.feed(rows)
@@ -163,7 +163,7 @@ def _projected(scan: Scan, added: StreamPass, filesystem: fs.FileSystem, piece: 
             for batch in file.iter_batches(
                 SCAN_ROWS, row_groups=[group], columns=list(scan.types), use_threads=False
             ):
-                rows, weights = decode(scan.stream.name, _named(scan, _filtered(scan, batch)), form)
+                rows, weights = rows_and_weights(scan.stream.name, _named(scan, _filtered(scan, batch)), form)
                 yield project_table(scan.stream, rows, weights, added.projection, scan.timezone)
 
 

@@ -37,7 +37,7 @@ _WRAP = 1 << 32
 
 
 @dataclass(frozen=True)
-class Moment:
+class LogMoment:
     """The transactions that a snapshot sees: all before `lowest`, and before `highest` those not in `open`."""
 
     lowest: int
@@ -131,7 +131,7 @@ def read_blocks(log: TableLog, part: Blocks, names: list[str]) -> Iterator[Chang
 
 def read_turned(log: TableLog, part: ChangesSince, names: list[str]) -> Iterator[Change]:
     """Yield the changes that a moment sees, with inserts and deletes swapped."""
-    moment = Moment.parse(part.moment)
+    moment = LogMoment.parse(part.moment)
     with log.connected() as connection:
         messages = log.messages(connection, part.start, part.end)
         for transaction in Transactions(messages, log.table, part.relation).all():

@@ -22,7 +22,7 @@ with contextlib.suppress(ImportError):
 
 
 @dataclass(frozen=True)
-class Source:
+class SparkSource:
     """Where a stream's rows are.
 
     schema: the declared columns. streaming: read as a stream, not once. may_lose_rows: rows that were

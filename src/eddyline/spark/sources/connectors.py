@@ -188,7 +188,7 @@ class Connector:
 
 
 @dataclass(frozen=True)
-class Found:
+class ConnectorCheck:
     """Whether what a source needs is installed, and what was found or what to do."""
 
     fine: bool
@@ -232,11 +232,11 @@ def connector_conf(formats: Collection[str], conf: Mapping[str, str]) -> dict[st
 
 def find_connector(
     form: str, packages: Sequence[str], jars: Sequence[str], conf: Mapping[str, str]
-) -> Found | None:
+) -> ConnectorCheck | None:
     """Return whether what a format needs is installed, None if it needs nothing."""
     if form == "eddyline-postgres":
         there = importlib.util.find_spec("psycopg") is not None
-        return Found(
+        return ConnectorCheck(
             there, "psycopg is there" if there else "psycopg is missing: pip install 'eddyline[postgres]'"
         )
     connector = connector_of(form)
@@ -245,7 +245,7 @@ def find_connector(
     try:
         files = [Path(file) for file in jar_files(jars)]
     except PipelineError as error:
-        return Found(False, str(error))
+        return ConnectorCheck(False, str(error))
     files += _bundled()
     return _in_files(connector, files) or _in_packages(connector, packages, conf) or _missing(connector)
 
@@ -254,14 +254,16 @@ def _bundled() -> list[Path]:
     return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
 
 
-def _in_files(connector: Connector, files: Sequence[Path]) -> Found | None:
+def _in_files(connector: Connector, files: Sequence[Path]) -> ConnectorCheck | None:
     for file in files:
         if match := re.fullmatch(rf"{re.escape(connector.artifact)}-(\d[\w.-]*)\.jar", file.name):
             return _fitting(connector, match[1], f"{file.name} in {file.parent}")
     return None
 
 
-def _in_packages(connector: Connector, packages: Sequence[str], conf: Mapping[str, str]) -> Found | None:
+def _in_packages(
+    connector: Connector, packages: Sequence[str], conf: Mapping[str, str]
+) -> ConnectorCheck | None:
     for package in packages:
         group, artifact, version = (*package.split(":"), "", "")[:3]
         if (group, artifact) == (connector.group, connector.artifact):
@@ -280,25 +282,25 @@ def _kept(group: str, artifact: str, version: str, conf: Mapping[str, str]) -> P
     return next((file for file in files if file.is_file()), None)
 
 
-def _fitting(connector: Connector, version: str, sentence: str) -> Found:
+def _fitting(connector: Connector, version: str, sentence: str) -> ConnectorCheck:
     if connector.fits(version):
-        return Found(True, sentence)
-    return Found(
+        return ConnectorCheck(True, sentence)
+    return ConnectorCheck(
         False,
         f"{sentence} is of Spark {version}, and Spark {connector.spark_version} is installed: take "
         f"{connector.coordinates}, or install pyspark=={version}",
     )
 
 
-def _missing(connector: Connector) -> Found:
+def _missing(connector: Connector) -> ConnectorCheck:
     if connector.others and connector.release is None:
-        return Found(
+        return ConnectorCheck(
             False,
             f"needs {connector.coordinates}, and no release for Spark {pyspark.__version__} is known; there are "
             f"some for Spark {', '.join(connector.others)}: pip install 'pyspark=={connector.others[-1]}.*', or add "
             "packages or jars to [spark] if there is one by now",
         )
-    return Found(
+    return ConnectorCheck(
         False,
         f'needs {connector.coordinates}: add packages = ["{connector.coordinates}"] to [spark], or jars = '
         '["FOLDER"] with its jars',

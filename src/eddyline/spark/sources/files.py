@@ -12,7 +12,7 @@ from eddyline.errors import PipelineError
 from eddyline.ingest.changes import CORRUPT
 from eddyline.ingest.files import json_fields
 from eddyline.spark.causes import SPARK_ERRORS
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 
 # Decimals of CSV and JSON are read with all their digits, so that one which its column would round is
 # reported instead.
@@ -227,7 +227,7 @@ _EVERY_FILE = {"maxFileAge": "1000000d"}
 """By default Spark skips files whose times are more than 7 days older than the newest that it has seen."""
 
 
-def file_rows(spark: SparkSession, source: Source) -> DataFrame:
+def file_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
     """Return the rows of a source's files."""
     envelopes = source.format == "json" and source.change.form == "debezium"
     chosen = "text" if envelopes else source.format
@@ -247,7 +247,7 @@ def file_rows(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(source.path)
 
 
-def _refuse_age(source: Source) -> None:
+def _refuse_age(source: SparkSource) -> None:
     """Raise PipelineError if options let files be skipped by their times."""
     if any(name.lower() == "maxfileage" for name in source.options):
         raise PipelineError(

@@ -9,7 +9,7 @@ from eddyline.ingest.files import FILE_FORMATS, lacks_files
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.checkpoint import AwaitedFrame, NoFileYet
 from eddyline.spark.postgres import CHANGE, FORMAT, PostgresChanges
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.connectors import connector_of
 from eddyline.spark.sources.files import file_rows
 from eddyline.spark.sources.kafka import FORMAT as KAFKA
@@ -21,7 +21,7 @@ _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")
 
 
-def stream_frame(spark: SparkSession, source: Source) -> DataFrame | AwaitedFrame:
+def stream_frame(spark: SparkSession, source: SparkSource) -> DataFrame | AwaitedFrame:
     """Return the frame of a source as `read_frame` does, or a placeholder that waits for its first file.
 
     Its columns are those of its files, which are checked against the declared ones; before, they are unknown.
@@ -34,7 +34,7 @@ def stream_frame(spark: SparkSession, source: Source) -> DataFrame | AwaitedFram
         return AwaitedFrame(partial(read_frame, spark, source), str(source.path))
 
 
-def read_frame(spark: SparkSession, source: Source) -> DataFrame:
+def read_frame(spark: SparkSession, source: SparkSource) -> DataFrame:
     """Return the frame of a source, batch or streaming, or raise PipelineError; NoFileYet if there is no file."""
     if source.streaming and lacks_files(source.format, source.path, source.options):
         raise NoFileYet(f"stream {source.stream!r}: there is no file at {source.path}.")
@@ -49,7 +49,7 @@ def read_frame(spark: SparkSession, source: Source) -> DataFrame:
         ) from error
 
 
-def _rows(spark: SparkSession, source: Source) -> DataFrame:
+def _rows(spark: SparkSession, source: SparkSource) -> DataFrame:
     if source.format == KAFKA:
         return topic_rows(spark, source)
     if source.format in LAKES:
@@ -62,7 +62,7 @@ def _rows(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(source.path) if source.path is not None else reader.load()
 
 
-def _postgres_rows(spark: SparkSession, source: Source) -> DataFrame:
+def _postgres_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
     changes = _source_of_one_stream(source.stream)
     spark.dataSource.register(changes)
     declared = as_ddl(parse_schema(source.stream, source.schema))
@@ -81,7 +81,7 @@ def _source_of_one_stream(stream: str) -> type[PostgresChanges]:
     return type("PostgresChanges", (PostgresChanges,), {"name": classmethod(lambda _: name)})
 
 
-def _no_connector(source: Source, error: BaseException) -> str | None:
+def _no_connector(source: SparkSource, error: BaseException) -> str | None:
     """Return what to do if Spark lacks the connector of a format, None for other errors."""
     connector = connector_of(source.format)
     if connector is None or not any(said in str(error) for said in _NOT_THERE):

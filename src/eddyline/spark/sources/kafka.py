@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import CORRUPT
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.files import refuse_rounding, with_all_digits
 
 FORMAT = "kafka"
@@ -25,7 +25,7 @@ _SUBSCRIPTIONS = ("subscribe", "subscribepattern", "assign")
 _ADMIN_WAIT = "10000"
 
 
-def topic_rows(spark: SparkSession, source: Source) -> DataFrame:
+def topic_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
     """Return the rows of Kafka topics, or their keys and values if these are Debezium envelopes."""
     options = kafka_options(source.stream, source.options, may_lose_rows=source.may_lose_rows)
     if not source.may_lose_rows:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
-from eddyline.spark.sources import Source
+from eddyline.spark.sources import SparkSource
 
 DELTA, ICEBERG = "delta", "iceberg"
 LAKES = (DELTA, ICEBERG)
@@ -57,7 +57,7 @@ class _Table:
         return any(name in self.options for name in _STARTS)
 
 
-def table_rows(spark: SparkSession, source: Source) -> DataFrame:
+def table_rows(spark: SparkSession, source: SparkSource) -> DataFrame:
     """Return the rows or the changes of a table."""
     given = {name.lower(): value for name, value in source.options.items()}
     name = given.pop("table", None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.around.rows import shown
+from eddyline.sql.around.rows import unquoted
 
 _T = exp.DataType.Type
 _INTEGERS = exp.DataType.INTEGER_TYPES
@@ -89,9 +89,7 @@ def engine_text(query: exp.Expr) -> str:
 def _not_translated(node: exp.Expr, why: str = "") -> str:
     name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
     reason = why or f"{name} is not on the list of what means the same in both"
-    return (
-        f"{shown(node)!r} stands outside of the aggregates over streams, where DuckDB computes, and {reason}."
-    )
+    return f"{unquoted(node)!r} stands outside of the aggregates over streams, where DuckDB computes, and {reason}."
 
 
 def _check_node(node: exp.Expr) -> None:
@@ -126,7 +124,9 @@ def _kind(node: exp.Expr | None) -> object:
 def _known(node: exp.Expr, around: exp.Expr) -> object:
     kind = _kind(node)
     if kind in (None, _T.UNKNOWN):
-        raise UnsupportedQuery(_not_translated(around, f"the type of {shown(node)!r} is not known: CAST it"))
+        raise UnsupportedQuery(
+            _not_translated(around, f"the type of {unquoted(node)!r} is not known: CAST it")
+        )
     return kind
 
 
@@ -245,7 +245,7 @@ def _joined_texts(node: exp.Concat) -> exp.Expr:
         kind = _T.VARCHAR if isinstance(each, exp.Literal) and each.is_string else _known(each, node)
         if kind not in _TEXTS | _INTEGERS | {_T.DATE}:
             raise UnsupportedQuery(
-                _not_translated(node, f"{shown(each)!r} is neither a text nor a whole number")
+                _not_translated(node, f"{unquoted(each)!r} is neither a text nor a whole number")
             )
         part = _cast(exp.Paren(this=each.copy()), "VARCHAR")
         made = part if made is None else exp.DPipe(this=made, expression=part, safe=False)
@@ -263,7 +263,7 @@ def _separated(node: exp.ConcatWs) -> exp.Expr:
             and _known(each, node) not in _TEXTS | _INTEGERS
         ):
             raise UnsupportedQuery(
-                _not_translated(node, f"{shown(each)!r} is neither a text nor a whole number")
+                _not_translated(node, f"{unquoted(each)!r} is neither a text nor a whole number")
             )
     return _function("concat_ws", *node.expressions)
 

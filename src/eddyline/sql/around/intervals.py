@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.around.parts import Part
-from eddyline.sql.around.rows import relations_of_from, shown
+from eddyline.sql.around.parts import QueryPart
+from eddyline.sql.around.rows import relations_of_from, unquoted
 from eddyline.sql.expressions import unparenthesised
 
 Interval = tuple[exp.Expr, exp.Expr]
@@ -20,7 +20,7 @@ LOW, HIGH = " low", " high"
 
 
 @dataclass(frozen=True)
-class Origin:
+class ColumnOrigin:
     """What a column depends on: the parts by name, whether it depends on an estimate, and on the number of rows.
 
     ends: the expressions of its interval, in the query that has the column. is_end: it is an end itself.
@@ -44,23 +44,26 @@ class Decisions:
             self.by[what] = self.by.get(what, frozenset()) | parts
 
 
-_Columns = dict[str, Origin]
+_Columns = dict[str, ColumnOrigin]
 
 
 def follow(
-    query: exp.Expr, parts: Sequence[Part], decisions: Decisions, known: Mapping[str, _Columns] | None = None
-) -> list[tuple[str, Origin]]:
+    query: exp.Expr,
+    parts: Sequence[QueryPart],
+    decisions: Decisions,
+    known: Mapping[str, _Columns] | None = None,
+) -> list[tuple[str, ColumnOrigin]]:
     """Return the columns of a query with their origins; derived tables inside it get columns for the ends."""
     if "origins" in query.meta:  # its tables already have their ends
-        found: list[tuple[str, Origin]] = query.meta["origins"]
+        found: list[tuple[str, ColumnOrigin]] = query.meta["origins"]
         return found
     query.meta["origins"] = made = _follow(query, parts, decisions, known)
     return made
 
 
 def _follow(
-    query: exp.Expr, parts: Sequence[Part], decisions: Decisions, known: Mapping[str, _Columns] | None
-) -> list[tuple[str, Origin]]:
+    query: exp.Expr, parts: Sequence[QueryPart], decisions: Decisions, known: Mapping[str, _Columns] | None
+) -> list[tuple[str, ColumnOrigin]]:
     known = dict(known or {})
     clause = query.args.get("with_")
     for cte in clause.expressions if clause is not None else ():
@@ -74,18 +77,18 @@ def _follow(
 
 
 def _of_set(
-    query: exp.SetOperation, parts: Sequence[Part], decisions: Decisions, known: Mapping[str, _Columns]
-) -> list[tuple[str, Origin]]:
+    query: exp.SetOperation, parts: Sequence[QueryPart], decisions: Decisions, known: Mapping[str, _Columns]
+) -> list[tuple[str, ColumnOrigin]]:
     left = follow(query.this, parts, decisions, known)
     right = follow(query.expression, parts, decisions, known)
     if len(left) != len(right):
-        raise UnsupportedQuery(f"{shown(query)!r} puts {len(left)} and {len(right)} columns together.")
+        raise UnsupportedQuery(f"{unquoted(query)!r} puts {len(left)} and {len(right)} columns together.")
     every = frozenset().union(*(origin.parts for _, origin in (*left, *right)))
     if not isinstance(query, exp.Union) or query.args.get("distinct"):
         estimated = any(origin.estimate for _, origin in (*left, *right))
         decisions.add(type(query).__name__.upper(), every if estimated else frozenset())
         return [
-            (name, Origin(every, one.estimate or two.estimate))
+            (name, ColumnOrigin(every, one.estimate or two.estimate))
             for (name, one), (_, two) in zip(left, right, strict=True)
         ]
     made = []
@@ -93,11 +96,11 @@ def _of_set(
         carried = all(each.ends is not None or not each.estimate for each in (one, two))
         estimate = one.estimate or two.estimate
         ends = (exp.Null(), exp.Null()) if carried and estimate else None
-        made.append((name, Origin(one.parts | two.parts, estimate, ends)))
+        made.append((name, ColumnOrigin(one.parts | two.parts, estimate, ends)))
     return made
 
 
-def add_ends(query: exp.Expr, names: Sequence[str], origins: Sequence[Origin]) -> None:
+def add_ends(query: exp.Expr, names: Sequence[str], origins: Sequence[ColumnOrigin]) -> None:
     """Add the ends of some columns, by name, to what a query selects."""
     if isinstance(query, exp.Subquery):
         add_ends(query.this, names, origins)
@@ -119,7 +122,7 @@ def add_ends(query: exp.Expr, names: Sequence[str], origins: Sequence[Origin]) -
             query.append("expressions", exp.alias_(high.copy(), f"{name}{HIGH}", quoted=True))
 
 
-def _with_ends(query: exp.Expr, columns: list[tuple[str, Origin]]) -> _Columns:
+def _with_ends(query: exp.Expr, columns: list[tuple[str, ColumnOrigin]]) -> _Columns:
     """Return the columns of a derived table as other queries read them; its ends are separate columns."""
     add_ends(query, [name for name, _ in columns], [origin for _, origin in columns])
     return dict(columns)
@@ -130,12 +133,12 @@ class _Followed:
     """A SELECT whose columns are traced back to the parts."""
 
     select: exp.Select
-    parts: Sequence[Part]
+    parts: Sequence[QueryPart]
     decisions: Decisions
     known: Mapping[str, _Columns]
     sources: dict[str, _Columns] = field(default_factory=dict)
 
-    def columns(self) -> list[tuple[str, Origin]]:  # noqa: C901 - one step per clause
+    def columns(self) -> list[tuple[str, ColumnOrigin]]:  # noqa: C901 - one step per clause
         """Return the columns of the SELECT, each with its ends."""
         select = self.select
         rows = self._read_from()
@@ -196,9 +199,9 @@ class _Followed:
         columns: _Columns = {}
         for column in part.columns:
             ends = (exp.Null(), exp.Null()) if column.estimate else None
-            columns[column.name] = Origin(of, column.estimate, ends)
+            columns[column.name] = ColumnOrigin(of, column.estimate, ends)
             if column.estimate:
-                columns[f"{column.name}_low"] = columns[f"{column.name}_high"] = Origin(
+                columns[f"{column.name}_low"] = columns[f"{column.name}_high"] = ColumnOrigin(
                     of, estimate=True, is_end=True
                 )
         return columns
@@ -227,7 +230,7 @@ class _Followed:
             self.decisions.add(what, origin.parts)
         return origin.parts
 
-    def _origin(self, node: exp.Expr) -> Origin:
+    def _origin(self, node: exp.Expr) -> ColumnOrigin:
         """Return what an expression depends on, with its ends where it is a monotone function of one estimate."""
         found = self._depends(node)
         if isinstance(node, exp.Column) and node.table:
@@ -235,7 +238,7 @@ class _Followed:
             found = replace(found, is_end=origin is not None and origin.is_end)
         return replace(found, ends=self._ends(node)) if found.estimate else found
 
-    def _depends(self, node: exp.Expr) -> Origin:
+    def _depends(self, node: exp.Expr) -> ColumnOrigin:
         parts, estimate = frozenset[str](), False
         stack = [node]
         while stack:
@@ -260,7 +263,7 @@ class _Followed:
                     *(origin.parts for columns in self.sources.values() for origin in columns.values())
                 )
             stack += list(each.iter_expressions())
-        return Origin(parts, estimate)
+        return ColumnOrigin(parts, estimate)
 
     def _ends(self, node: exp.Expr) -> Interval | None:  # noqa: PLR0911 - one line per kind
         """Return the ends of an expression; None where it is not a monotone function of one estimate."""
@@ -307,7 +310,7 @@ class _Followed:
         low, high = (exp.column(f"{name}{end}", table=column.table, quoted=True) for end in ends)
         return low, high
 
-    def _table_of(self, alias: str) -> Part | None:
+    def _table_of(self, alias: str) -> QueryPart | None:
         """Return the part that an alias of FROM names; None for a derived table."""
         for relation in relations_of_from(self.select):
             if relation.alias_or_name.lower() == alias and isinstance(relation, exp.Table):

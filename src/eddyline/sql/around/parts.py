@@ -19,7 +19,7 @@ from eddyline.sql.around.rows import (
     is_rows_only,
     reads_streams_alone,
     relations_of_from,
-    shown,
+    unquoted,
 )
 from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.expressions import text, unparenthesised
@@ -51,7 +51,7 @@ class PartColumn:
 
 
 @dataclass(frozen=True)
-class Part:
+class QueryPart:
     """A supported query, and the table that its answer becomes; text: as the user would recognize it.
 
     together: the intervals of all parts hold together at the confidence of the result.
@@ -86,7 +86,7 @@ class Taken:
 
     scene: Scene
     resolve: Resolve
-    parts: list[Part] = field(default_factory=list)
+    parts: list[QueryPart] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     resolved: bool = False
 
@@ -109,7 +109,7 @@ class Taken:
             query.set("this", self.query(query.this, ctes))
             return query
         if not isinstance(query, exp.Select):
-            raise UnsupportedQuery(f"{shown(query)!r} is not a SELECT.")
+            raise UnsupportedQuery(f"{unquoted(query)!r} is not a SELECT.")
         return self._select(query, ctes)
 
     def _select(self, select: exp.Select, ctes: Mapping[str, exp.CTE]) -> exp.Expr:
@@ -122,14 +122,14 @@ class Taken:
             if isinstance(relation, exp.Table):
                 if relation.name.lower() not in ctes:
                     raise UnsupportedQuery(
-                        f"{shown(relation)!r} in {shown(select)!r} is a stream and is joined with a query: a "
+                        f"{unquoted(relation)!r} in {unquoted(select)!r} is a stream and is joined with a query: a "
                         "stream's rows are not kept, only aggregates of them. Group the stream by the columns that it "
                         "is joined on, in a subquery of its own."
                     )
             elif isinstance(relation, exp.Subquery):
                 relation.set("this", self.query(relation.this, ctes))
             else:
-                raise UnsupportedQuery(f"{shown(relation)!r} in FROM is not supported.")
+                raise UnsupportedQuery(f"{unquoted(relation)!r} in FROM is not supported.")
         self.subqueries(select, ctes)
         return select
 
@@ -161,7 +161,7 @@ class Taken:
         part = self.add(text(select), parsed, [], ["a0"])
         return exp.select(exp.alias_(exp.column("a0", table=part.name), alias, quoted=True)).from_(part.name)
 
-    def add(self, written: str, parsed: AnyQuery, groups: list[str], measures: list[str]) -> Part:
+    def add(self, written: str, parsed: AnyQuery, groups: list[str], measures: list[str]) -> QueryPart:
         """Return the part of a query, a new one unless the same query was extracted before."""
         known = next((each for each in self.parts if each.text == written), None)
         if known is not None:
@@ -171,7 +171,7 @@ class Taken:
         columns = [PartColumn(name, group_types[name], estimate=False) for name in groups]
         columns += [PartColumn(name, kinds[name], estimate=True) for name in measures]
         name = f"part_{len(self.parts) + 1}"
-        part = Part(name, written, tuple(columns), bool(groups), self.scene.together)
+        part = QueryPart(name, written, tuple(columns), bool(groups), self.scene.together)
         self.parts.append(part)
         return part
 
@@ -203,7 +203,7 @@ class _Peeled:
                 raise UnsupportedQuery(f"eddyline does not support queries with {clause.upper()}.")
         self.groups = self._group_nodes()
         if not self.groups and not any(item.find(exp.AggFunc) for item in select.expressions):
-            raise UnsupportedQuery(rows_are_not_kept(shown(select)))
+            raise UnsupportedQuery(rows_are_not_kept(unquoted(select)))
         self._check_own_columns()
         self._with_values_of_subqueries()
         items = [
@@ -219,7 +219,7 @@ class _Peeled:
         )
         qualify = self._outer(qualified.this) if qualified is not None else None
         if not self.groups and not self.measures:
-            raise UnsupportedQuery(rows_are_not_kept(shown(select)))
+            raise UnsupportedQuery(rows_are_not_kept(unquoted(select)))
         part = self._part()
         made = exp.select(*items).from_(exp.to_table(part.name, dialect="spark"))
         if select.args.get("distinct") is not None:
@@ -247,8 +247,8 @@ class _Peeled:
         for column in self.select.find_all(exp.Column):
             if column.table and column.table not in own:
                 raise UnsupportedQuery(
-                    f"the subquery {shown(self.select)!r} reads {column.table}.{column.name} of the query around it: "
-                    "write it as a grouped query by that column, and join that."
+                    f"the subquery {unquoted(self.select)!r} reads {column.table}.{column.name} of the query around "
+                    "it: write it as a grouped query by that column, and join that."
                 )
 
     def _group_nodes(self) -> list[exp.Expr]:
@@ -266,7 +266,7 @@ class _Peeled:
                 value for name, value in clause.args.items() if name not in ("expressions", "all")
             ):
                 raise UnsupportedQuery(
-                    f"{shown(clause)!r} asks for several groupings at once: write one query for each, and UNION ALL."
+                    f"{unquoted(clause)!r} asks for several groupings at once: write one query for each, and UNION ALL."
                 )
             return _each_once([self._plain_group(unparenthesised(each)) for each in clause.expressions])
         is_distinct = self.select.args.get("distinct") is not None
@@ -328,7 +328,7 @@ class _Peeled:
         values = self._values(inner, _MOST_VALUES)
         if isinstance(around.parent, exp.Not) and "NULL" in values:
             raise UnsupportedQuery(
-                f"{shown(around.parent)!r}: the subquery has a NULL, so that no row meets NOT IN: filter it out."
+                f"{unquoted(around.parent)!r}: the subquery has a NULL, so that no row meets NOT IN: filter it out."
             )
         listed: list[exp.Expr] = [exp.maybe_parse(each, dialect="spark") for each in values if each != "NULL"]
         if listed:
@@ -339,14 +339,14 @@ class _Peeled:
     def _values(self, inner: exp.Query, most: int) -> tuple[str, ...]:
         """Return the values of a subquery of one column as literals."""
         if len(inner.selects) != 1:
-            raise SqlError(f"the subquery {shown(inner)!r} has {len(inner.selects)} columns: select one.")
+            raise SqlError(f"the subquery {unquoted(inner)!r} has {len(inner.selects)} columns: select one.")
         known = {table.alias_or_name for table in inner.find_all(exp.Table)}
         outside = [
             column for column in inner.find_all(exp.Column) if column.table and column.table not in known
         ]
         if outside and not inner.find(exp.Subquery):
             raise UnsupportedQuery(
-                f"the subquery {shown(inner)!r} reads {shown(outside[0])!r} of the query around it: write it as "
+                f"the subquery {unquoted(inner)!r} reads {unquoted(outside[0])!r} of the query around it: write it as "
                 "a grouped query, and join that."
             )
         made = inner.copy()
@@ -356,10 +356,10 @@ class _Peeled:
         found = self.taken.resolve(text(made))
         self.taken.resolved = True
         if not found.exact:
-            self.taken.conditions.append(shown(inner))
+            self.taken.conditions.append(unquoted(inner))
         if len(found.literals) > most:
             raise UnsupportedQuery(
-                f"the subquery {shown(inner)!r} has {len(found.literals):,} rows, and at most {most:,} are put "
+                f"the subquery {unquoted(inner)!r} has {len(found.literals):,} rows, and at most {most:,} are put "
                 "into the conditions of the query around it: limit it."
             )
         return found.literals
@@ -390,7 +390,7 @@ class _Peeled:
             return self._column(f"g{self.groups.index(bare)}")
         if isinstance(bare, exp.Column):
             raise SqlError(
-                f"{shown(bare)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
+                f"{unquoted(bare)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
                 "it."
             )
         if isinstance(bare, exp.Anonymous) and bare.name.lower() in END_OF.values():
@@ -437,7 +437,9 @@ class _Peeled:
         outer = self._outer(node.expressions[0])
         if isinstance(outer, exp.Column) and outer.name.startswith("a"):
             return self._column(f"{outer.name}{end}")
-        raise UnsupportedQuery(f"{shown(node)!r}: only an aggregate over streams has an interval of its own.")
+        raise UnsupportedQuery(
+            f"{unquoted(node)!r}: only an aggregate over streams has an interval of its own."
+        )
 
     def _is_measure(self, node: exp.Expr) -> bool:
         """Return whether an aggregate, or a formula of aggregates, is supported as it is."""
@@ -473,7 +475,7 @@ class _Peeled:
             made.set("group", exp.Group(expressions=[node.copy() for node in self.groups]))
         return made
 
-    def _part(self) -> Part:
+    def _part(self) -> QueryPart:
         if not self.measures:
             self.measures.append(exp.Count(this=exp.Star(), big_int=True))
         written = text(self._inner(self.measures))

@@ -13,7 +13,7 @@ from eddyline.errors import SqlError
 from eddyline.sql.around.engine_text import engine_text
 from eddyline.sql.around.intervals import HIGH, LOW, Decisions, add_ends, follow
 from eddyline.sql.around.moments import reads_now
-from eddyline.sql.around.parts import BIGINT, DOUBLE, Part, PartColumn, Resolve, Taken, measure_types
+from eddyline.sql.around.parts import BIGINT, DOUBLE, PartColumn, QueryPart, Resolve, Taken, measure_types
 from eddyline.sql.around.rows import Scene, output_names, parse_statement, resolved
 from eddyline.sql.expressions import fragment
 from eddyline.sql.parse import parse_query, parser_reason
@@ -50,7 +50,7 @@ class Around:
     parts. lasting: the result of reading is the same at another time, and for another state of the plan.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[QueryPart, ...]
     engine_sql: str | None
     columns: tuple[ResultColumn, ...]
     decisions: dict[str, frozenset[str]]
@@ -110,7 +110,7 @@ def _as_one_part(text: str, statement: exp.Expr, scene: Scene) -> Around | None:
         measures, order = [name], (name,)
         kinds = measure_types(parsed, measures)
     columns = tuple(PartColumn(name, kinds[name], name in measures) for name in order)
-    part = Part("part_1", text, columns, bool(parsed.groups))
+    part = QueryPart("part_1", text, columns, bool(parsed.groups))
     of = frozenset([part.name])
     return Around(
         (part,),
@@ -130,7 +130,7 @@ def _as_one_part(text: str, statement: exp.Expr, scene: Scene) -> Around | None:
     )
 
 
-def _schema(parts: Sequence[Part]) -> dict[str, object]:
+def _schema(parts: Sequence[QueryPart]) -> dict[str, object]:
     made: dict[str, dict[str, str]] = {}
     for part in parts:
         columns = made.setdefault(part.name, {})

@@ -256,7 +256,7 @@ def _with_row_ctes_inlined(query: exp.Query, scene: Scene) -> exp.Query:
     return query
 
 
-def shown(node: exp.Expr) -> str:
+def unquoted(node: exp.Expr) -> str:
     """Return a node without the quotes and aliases that name resolution added."""
     made = node.copy()
     for identifier in made.find_all(exp.Identifier):
