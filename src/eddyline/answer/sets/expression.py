@@ -72,7 +72,7 @@ def streams_of(condition: Condition) -> tuple[int, ...]:
 def holds(condition: Condition, present: frozenset[int]) -> bool:
     """Return whether an element that is in exactly the streams `present` is in the expression: B(E).
 
-    >>> holds(Except(Union(Member(0), Member(1)), Member(2)), frozenset({1}))
+    >>> holds(Except(Union(StreamLeaf(0), StreamLeaf(1)), StreamLeaf(2)), frozenset({1}))
     True
     """
     match condition:
