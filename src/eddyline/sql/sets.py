@@ -165,8 +165,8 @@ def _distinct_rows(text: str, select: exp.Select, streams: Streams) -> SetQuery 
     if not _joins_at_most_two(joined):
         raise UnsupportedQuery(
             f"{fragment(select)!r}: SELECT DISTINCT is supported over one stream, and over an inner join or a "
-            "semi-join of two streams on equal columns; other joins only with COUNT(DISTINCT ...), which leaves tuples with a "
-            "NULL out."
+            "semi-join of two streams on equal columns; other joins only with COUNT(DISTINCT ...), which leaves tuples "
+            "with a NULL out."
         )
     return _counted(text, select.expressions, joined, null_is_value=True)
 
