@@ -200,6 +200,7 @@ def test_a_batch_writer_counts_each_batch_once(spark, tmp_path):
         .plan()
     )
     checkpoint, store = tmp_path / "checkpoint", tmp_path / "store"
+    (tmp_path / "s").mkdir()
     frame = spark.readStream.schema("k BIGINT").parquet(str(tmp_path / "s"))
 
     def run(at=checkpoint):
@@ -208,7 +209,6 @@ def test_a_batch_writer_counts_each_batch_once(spark, tmp_path):
         writing.trigger(availableNow=True).start().awaitTermination()
         return el.open(store).answer("n")
 
-    (tmp_path / "s").mkdir()
     for number in range(2):
         pq.write_table(pa.table({"k": range(100)}), tmp_path / "s" / f"{number}.parquet")
         assert run().value == 100 * (number + 1)

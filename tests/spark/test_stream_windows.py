@@ -45,4 +45,4 @@ def test_batch_stream_and_arrow_agree_and_late_rows_are_counted(spark, tmp_path)
     fresh = found.answer("n").freshness
     assert fresh.late == rows("a", LATE).num_rows
     assert run.progress()["b"].late == rows("b", LATE).num_rows
-    assert "came too late" in found.answer("n").notes[-1]
+    assert "arrived too late" in found.answer("n").notes[-1]
