@@ -197,7 +197,7 @@ def main() -> None:
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as cache:
             cold.append(float(run(FIRST_PASS, empty)[1]))
-            warming.append(run("from eddyline.api.warm import warm; warm()", cache)[0])
+            warming.append(run("from eddyline.api.operations.warm import warm; warm()", cache)[0])
             warmed.append(float(run(FIRST_PASS, cache)[1]))
     for name, measured in (("cold", cold), ("warmed", warmed)):
         print(f"  first pass and answers, {name:8s} {statistics.median(measured):6.2f} s")

@@ -30,6 +30,7 @@ from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.sampled import read_sample_join
 from eddyline.answer.joins.two_way import SketchedRelation
 from eddyline.answer.sets.query import read_sample_set
+from eddyline.expressions.schema import parse_schema
 from eddyline.ingest.arrow_path import project_table
 from eddyline.ingest.projection import Projection, prepare
 from eddyline.ingest.sample_pass import add_rows
@@ -47,7 +48,6 @@ from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.keys import derive_seed
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import JoinDistinctQuery, Query
-from eddyline.sql.schema import parse_schema
 
 FOLDER = Path(__file__).parent / "data"
 JUDGING_DRAWINGS = 1000

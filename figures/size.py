@@ -22,7 +22,7 @@ from bank.dataset import Data
 from bank.exact import exact_answers
 
 import eddyline as el
-from eddyline.api.part_rows import allotted
+from eddyline.api.operations.part_rows import allotted
 
 NAMES = "zipf_chain_0.8,zipf_star_1.1,tpch,tpch_skewed_1.0,shop,flights,growth_slow,growth_late,movies_0.8"
 WEIGHT = "change"

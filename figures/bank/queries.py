@@ -3,9 +3,9 @@
 from functools import lru_cache
 
 from bank.dataset import Data
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import AnyQuery, JoinDistinctQuery, Key, Query
-from eddyline.sql.schema import parse_schema
 
 
 @lru_cache(maxsize=4)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from eddyline.answer.freshness import Freshness
     from eddyline.answer.groups.table import Groups
     from eddyline.api.jobs import open_state as open  # noqa: A004 - the word that users expect
+    from eddyline.api.operations.sizing import Sizing
     from eddyline.api.plan import Plan
     from eddyline.api.run import Run
-    from eddyline.api.sizing import Sizing
     from eddyline.api.state import State
     from eddyline.api.store_tables import history, register
     from eddyline.api.workload import Workload
@@ -76,7 +76,7 @@ _HOMES = {
     "Plan": "eddyline.api.plan",
     "RelationStatistics": "eddyline.plan.statistics",
     "Run": "eddyline.api.run",
-    "Sizing": "eddyline.api.sizing",
+    "Sizing": "eddyline.api.operations.sizing",
     "State": "eddyline.api.state",
     "Statistics": "eddyline.plan.statistics",
     "Workload": "eddyline.api.workload",

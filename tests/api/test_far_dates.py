@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import eddyline as el
+from eddyline.expressions.arrow_values import python_rows, python_values
 from eddyline.spark.direct.files import holds_signs
-from eddyline.sql.arrow_values import python_rows, python_values
 
 _LAST, _FIRST = 2_932_896, -719_162  # 9999-12-31 and 0001-01-01, in days since 1970
 _MICROS = 86_400_000_000

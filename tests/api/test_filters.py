@@ -7,8 +7,8 @@ import pytest
 
 import eddyline as el
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 from tests.data import explored
 from tests.data.changes import inserted_and_deleted
 from tests.data.outer_joins import STREAMS, made_table

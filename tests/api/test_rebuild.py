@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.api.jobs import HowToRun, prepare_run
+from eddyline.api.operations.rebuild import READY, counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.rebuild import READY, counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.run import checkpoint_locations
 from eddyline.cli import app
 from eddyline.errors import Locked, PipelineError

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from eddyline.api.jobs import build_without_spark
+from eddyline.api.operations.reconcile import RECONCILED, Reconciled, last_comparison, reconcile
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.reconcile import RECONCILED, Reconciled, last_comparison, reconcile
 from eddyline.cli import app
 from eddyline.errors import PipelineError
 from eddyline.store import Reader, verify

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.api.durable import stamp
-from eddyline.api.sites import SitesFollower, merge_stores
+from eddyline.api.operations.sites import SitesFollower, merge_stores
 from eddyline.cli import app
 from eddyline.ingest.sections import to_sections
 from eddyline.serve.watcher import Watcher

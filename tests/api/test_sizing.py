@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.api.part_rows import allotted
-from eddyline.api.sizing import smallest_exact
+from eddyline.api.operations.part_rows import allotted
+from eddyline.api.operations.sizing import smallest_exact
 
 ROWS, KEYS = 40_000, 8_000
 QUERIES = {

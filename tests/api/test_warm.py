@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.api import warm as warming
-from eddyline.api.warm import all_kernels, warm_kernels
+from eddyline.api.operations import warm as warming
+from eddyline.api.operations.warm import all_kernels, warm_kernels
 from eddyline.errors import PipelineError
 
 

@@ -28,8 +28,8 @@ import eddyline as el
 from eddyline.answer import query as origin
 from eddyline.api import run as start
 from eddyline.api.jobs import HowToRun, prepare_run
+from eddyline.api.operations.rebuild import counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.rebuild import counted, prepare_rebuild, ready_epoch, swap
 from eddyline.api.run import Run
 from eddyline.api.workload import Workload
 from eddyline.errors import EddylineError, PipelineError
@@ -286,7 +286,9 @@ class Life:
                 self._take(job.prepared, step)
                 job.note_pass(goal, had, 0.0)
             epoch = ready_epoch(job.pipeline)
-            with patch("eddyline.api.rebuild.Options", lambda **given: Options(fault=step, **given)):
+            with patch(
+                "eddyline.api.operations.rebuild.Options", lambda **given: Options(fault=step, **given)
+            ):
                 swap(job.pipeline, epoch)
         except Killed:
             self.log.append("killed")

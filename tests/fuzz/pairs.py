@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import eddyline as el
-from eddyline.api.sites import merge_stores
+from eddyline.api.operations.sites import merge_stores
 from eddyline.errors import EddylineError
 from eddyline.store import COMMIT_STEPS, Reader, Store
 from tests.fuzz.lifecycle import QUERIES, Life

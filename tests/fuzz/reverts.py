@@ -19,16 +19,11 @@ from eddyline.answer import query
 from eddyline.answer.groups import entries
 from eddyline.answer.groups import entries as table_moments
 from eddyline.answer.joins import missing, sampled, sampled_values
+from eddyline.expressions import arrow_eval, arrow_values, typing
+from eddyline.expressions.typing import BOOLEAN, INT
 from eddyline.ingest import arrow_path
 from eddyline.sample.join import Join
-from eddyline.sql import aggregates, arrow_eval, typing
-from eddyline.sql import arrow_values as arrow_numbers
-from eddyline.sql import arrow_values as arrow_text
-from eddyline.sql import arrow_values as arrow_types
-from eddyline.sql import joins as semi_joins
-from eddyline.sql import joins as subqueries
-from eddyline.sql import links as conditions
-from eddyline.sql.typing import BOOLEAN, INT
+from eddyline.sql import aggregates, joins, links
 
 
 def _pasted(node):
@@ -38,7 +33,7 @@ def _pasted(node):
 
 def _like_without_not(evaluator, node):
     """NOT LIKE read as LIKE: the parser says NOT by an argument of the node."""
-    return arrow_text.like(evaluator.typed(node.this, "string"), node.expression.name)
+    return arrow_values.like(evaluator.typed(node.this, "string"), node.expression.name)
 
 
 def _raw_evaluate(text, table, columns, timezone="UTC"):
@@ -68,18 +63,16 @@ REVERTS: dict[str, Callable[[], list]] = {
     "count of a condition": lambda: [patch.object(aggregates, "one_where_not_null", _pasted)],
     "not like": lambda: [patch.dict(arrow_eval._RULES, {exp.Like: _LIKE})],
     "decimal to double": lambda: [
-        patch.object(arrow_numbers, "decimal_to_float", lambda value, kind: value.cast(kind))
+        patch.object(arrow_values, "decimal_to_float", lambda value, kind: value.cast(kind))
     ],
-    "aggregate in exists": lambda: [
-        patch.object(module, "check_rows", lambda _: None) for module in (semi_joins, subqueries)
-    ],
-    "scope of a semi-join": lambda: [patch.object(semi_joins, "_check_scope", lambda *_: None)],
+    "aggregate in exists": lambda: [patch.object(joins, "check_rows", lambda _: None)],
+    "scope of a semi-join": lambda: [patch.object(joins, "_check_scope", lambda *_: None)],
     "operands on arrow": lambda: [
         patch.object(arrow_eval._Evaluator, "typed", lambda self, node, *_: self.value(node)),
         patch.object(arrow_path, "evaluate", _raw_evaluate),
     ],
     "types of conditions": lambda: [
-        patch.object(conditions, "check_predicate", lambda *_: None),
+        patch.object(links, "check_predicate", lambda *_: None),
         patch.object(typing, "_RULES", _with_rules(_UNCHECKED)),
     ],
 }
@@ -102,7 +95,7 @@ OF_WORKLOADS: dict[str, Callable[[], list]] = {
         patch.object(module, "shares_of", _dividing) for module in (entries, table_moments)
     ],
     "date_after_9999": lambda: [
-        patch.object(arrow_types, "date_of", lambda day: date(1970, 1, 1) + timedelta(day))
+        patch.object(arrow_values, "date_of", lambda day: date(1970, 1, 1) + timedelta(day))
     ],
     "count_of_a_stream_beyond_its_rows": lambda: [patch.object(query, "row_bound", lambda *_: inf)],
     "negative_sums": lambda: [

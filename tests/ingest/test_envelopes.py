@@ -5,8 +5,8 @@ import datetime as dt
 import json
 from decimal import Decimal
 
+from eddyline.expressions.schema import parse_schema
 from eddyline.ingest.debezium import UNAVAILABLE, EnvelopeReader
-from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("s", "id BIGINT, x DECIMAL(8,2), note STRING, raw BINARY, at TIMESTAMP_NTZ")
 DECIMAL = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import eddyline as el
 from eddyline.errors import PlanError
+from eddyline.expressions.arrow_eval import evaluate
 from eddyline.plan.partition.histograms import Histogram, equi_depth, sql_literal
 from eddyline.plan.partition.partitioning import (
     LinkStatistics,
@@ -25,7 +26,6 @@ from eddyline.plan.partition.partitioning import (
     partition_link,
     partition_links,
 )
-from eddyline.sql.arrow_eval import evaluate
 from eddyline.types import Column, SqlType
 from tests.oracles import partitioning as naive
 

@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from eddyline.api.reconcile import Reconciled, record
+from eddyline.api.operations.reconcile import Reconciled, record
 from eddyline.serve.app import server_of
 from eddyline.serve.watcher import Watcher
 from tests.data.moving_store import MovingStore

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.schema import parse_schema
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.schema import parse_schema
 
 TABLES = """
 CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, total NUMERIC(12,2), weight NUMERIC, large NUMERIC(30,4),

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 import eddyline as el
+from eddyline.expressions.schema import parse_schema
+from eddyline.expressions.times import zone_info
 from eddyline.ingest.debezium import EnvelopeReader
-from eddyline.sql.schema import parse_schema
-from eddyline.sql.times import zone_info
 
 pytestmark = pytest.mark.spark
 DDL = "id BIGINT, k STRING, x DECIMAL(8,2), at TIMESTAMP"

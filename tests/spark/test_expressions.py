@@ -5,10 +5,10 @@ import math
 import pytest
 
 from eddyline.errors import PipelineError
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.schema import parse_schema
 from eddyline.spark.changes import from_spark
-from eddyline.sql.arrow_eval import evaluate
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 from tests.data.frames import ALL_TYPES_DDL, all_types
 
 pytestmark = pytest.mark.spark

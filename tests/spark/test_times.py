@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.nodes import Source, bare, text
+from eddyline.expressions.schema import parse_schema
+from eddyline.expressions.typing import infer
 from eddyline.spark.changes import from_spark
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.expressions import Source, bare, text
-from eddyline.sql.schema import parse_schema
-from eddyline.sql.typing import infer
 from tests.data.select import parsed_expression
 
 pytestmark = pytest.mark.spark

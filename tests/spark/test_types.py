@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 
 import eddyline as el
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 from tests.data.frames import ALL_TYPES_DDL
 
 pytestmark = pytest.mark.spark

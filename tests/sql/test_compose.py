@@ -5,10 +5,10 @@ import pytest
 
 import eddyline as el
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
+from eddyline.expressions.nodes import equal
+from eddyline.expressions.schema import parse_schema
 from eddyline.plan.partition.histograms import ValueRange
-from eddyline.sql.expressions import equal
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 from tests.oracles.duckdb_sql import exact
 
 STREAMS = {

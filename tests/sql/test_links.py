@@ -1,8 +1,8 @@
 import pytest
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 
 STREAMS = {name: parse_schema(name, "x INT, y BIGINT, z INT, w STRING") for name in "abcd"}
 

@@ -4,10 +4,10 @@ import pytest
 import sqlglot
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import rejects_nulls, text_is_null_of_nulls
+from eddyline.expressions.nodes import rejects_nulls, text_is_null_of_nulls
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.join_tree import sides_of
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 from tests.data.outer_joins import STREAMS
 
 SCHEMAS = {name: parse_schema(name, schema) for name, schema in STREAMS.items()}

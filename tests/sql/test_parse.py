@@ -3,8 +3,8 @@
 import pytest
 
 from eddyline.errors import PlanError, SqlError, UnsupportedQuery
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import MAX_LENGTH, parse_query
-from eddyline.sql.schema import parse_schema
 
 STREAMS = {
     "orders": parse_schema(

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from eddyline.expressions.schema import parse_schema
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
 
 STREAMS = {name: parse_schema(name, "k BIGINT, x INT, g STRING") for name in "ab"}
 JOIN = "FROM a JOIN b ON a.k = b.k"

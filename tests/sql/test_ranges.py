@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import to_arrow
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.frame_conditions import rules_out
-from eddyline.sql.schema import parse_schema
 
 COLUMNS = parse_schema("t", "a BIGINT, s STRING, d DATE")
 FORMS = [

@@ -3,9 +3,9 @@
 import pytest
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.expressions.schema import parse_schema
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import SetLeaf, SetNode
-from eddyline.sql.schema import parse_schema
 
 STREAMS = {
     "r": parse_schema("r", "a INT, b BIGINT, b2 STRING, x INT, f DOUBLE"),

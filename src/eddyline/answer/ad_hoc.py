@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
+from eddyline.expressions.arrow_values import to_arrow
 from eddyline.ingest.arrow_path import project_table, referenced
 from eddyline.ingest.projection import Prepared, Projection, prepare
 from eddyline.ingest.sample_pass import element_flag
@@ -28,7 +29,6 @@ from eddyline.sample.spec import COUNT, DictionarySpec
 from eddyline.sample.state import Roster
 from eddyline.sketch.counters import multiply
 from eddyline.sketch.keys import NULL_KEY, values_of_keys
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import Key
 from eddyline.types import SqlType
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from eddyline.answer import notes
+from eddyline.expressions.nodes import names_in
 from eddyline.ingest.changes import Tally, spelling_of
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Demand, PlannedQuery
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.state import HASH_STEP, SampleState
-from eddyline.sql.expressions import names_in
 
 # Deletes of unseen rows: they occur when a stream is followed from the middle of a table's life.
 #

@@ -11,6 +11,7 @@ from eddyline.answer.interval import FloatArray, half_width_of_frequency, of_eac
 from eddyline.answer.joins.quantities import candidate_keys
 from eddyline.answer.joins.skimming import UInt64Array, places, point_estimates, without_dense_keys
 from eddyline.errors import PlanError
+from eddyline.expressions.arrow_values import date_of
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.kernels.skimming import noise_level
 from eddyline.plan.layout import Elements, Flag, KeptSynopsis
@@ -21,7 +22,6 @@ from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.keys import NULL_KEY
 from eddyline.sketch.peeling import PeelingSpec
-from eddyline.sql.arrow_values import date_of
 from eddyline.sql.query import Key
 
 # Point frequencies and heavy hitters of one sketched stream, with intervals.

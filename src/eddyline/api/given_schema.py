@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.errors import PlanError
+from eddyline.expressions.arrow_values import from_arrow
+from eddyline.expressions.schema import parse_schema
 from eddyline.ingest.changes import ChangeFormat
-from eddyline.sql.arrow_values import from_arrow
-from eddyline.sql.schema import parse_schema
 from eddyline.types import Column
 
 _FORMATS = {

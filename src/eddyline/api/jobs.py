@@ -113,8 +113,8 @@ def logins(pipeline: Pipeline, begun: Collection[str] = ()) -> Iterator[tuple[st
 
 def _refused(pipeline: Pipeline, name: str, begun: Collection[str]) -> EddylineError | None:
     from eddyline.api.pipeline import run_source  # noqa: PLC0415 - Spark only where it is used
+    from eddyline.expressions.schema import parse_schema  # noqa: PLC0415
     from eddyline.spark.postgres import check_table_source  # noqa: PLC0415
-    from eddyline.sql.schema import parse_schema  # noqa: PLC0415
 
     source = run_source(pipeline, name, resumed=name in begun)
     names = None if name in begun else [column.name for column in parse_schema(name, source.schema)]

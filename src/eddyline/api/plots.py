@@ -12,7 +12,7 @@ from eddyline.answer.estimate import Estimate, show_key
 from eddyline.answer.groups.table import Groups
 from eddyline.api.notebook import span_of
 from eddyline.errors import EddylineError, PipelineError, PlanError
-from eddyline.sql.arrow_values import python_rows
+from eddyline.expressions.arrow_values import python_rows
 
 try:
     from matplotlib.axes import Axes

@@ -28,17 +28,17 @@ from eddyline.answer.freshness import plain
 from eddyline.answer.groups.rows import WeightedRows, held_columns, weighted_rows
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import EddylineError, PlanError, UnsupportedQuery
+from eddyline.expressions.arrow_values import python_rows, to_arrow
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
 from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
-from eddyline.sql.around.moments import with_times
+from eddyline.sql.around.now import with_times
 from eddyline.sql.around.parts import BIGINT, PartColumn, QueryPart, Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
 from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone
-from eddyline.sql.arrow_values import python_rows, to_arrow
+from eddyline.sql.as_of import marked_query
 from eddyline.sql.clauses import rows_are_not_kept
-from eddyline.sql.moments import marked_query
 from eddyline.sql.query import ENDS
 from eddyline.sql.row_sample import WEIGHT, RowSample, asks_for_rows, read_row_sample
 

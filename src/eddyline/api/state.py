@@ -33,6 +33,8 @@ from eddyline.api.durable import save_snapshot
 from eddyline.api.notebook import state_html
 from eddyline.api.sql import SqlQuestion
 from eddyline.errors import CorruptState, EddylineError, PlanError
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import columns_of
 from eddyline.ingest.arrow_path import project_table, read_table, referenced, table_of
 from eddyline.ingest.changes import unread_in_table
 from eddyline.ingest.sections import from_bytes, to_bytes
@@ -46,9 +48,7 @@ from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows import parse_window
 from eddyline.sample.packing import process_memory, return_freed
 from eddyline.sketch.keys import tuple_key
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import columns_of
-from eddyline.sql.moments import Moment, mark_moments, moment_of_part, split_moment
+from eddyline.sql.as_of import Moment, mark_moments, moment_of_part, split_moment
 from eddyline.sql.parse import contributors_text
 from eddyline.types import SqlType
 

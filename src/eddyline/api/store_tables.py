@@ -18,9 +18,9 @@ from eddyline.answer.query import SCHEMA, groups_table
 from eddyline.api.jobs import is_number, number_of, open_state, seconds_of, state_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, StoreError
+from eddyline.expressions.arrow_values import python_rows
 from eddyline.ingest.snapshot import Memo
 from eddyline.plan.size.specs import checked_confidence
-from eddyline.sql.arrow_values import python_rows
 from eddyline.store import Commit, Reader
 
 if TYPE_CHECKING:

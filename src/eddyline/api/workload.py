@@ -9,10 +9,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from eddyline.api.given_schema import columns_of_stream, session_zone
+from eddyline.api.operations.sizing import BUDGETS, SEEDS, MeasuredRows, Sizing, measure
 from eddyline.api.plan import Plan
-from eddyline.api.sizing import BUDGETS, SEEDS, MeasuredRows, Sizing, measure
 from eddyline.api.state import State
 from eddyline.errors import PlanError, SqlError
+from eddyline.expressions.nodes import names_in
+from eddyline.expressions.schema import NAME, DeclaredKeys, parse_keys
+from eddyline.expressions.times import machine_zone, normal_zone
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.snapshot import Snapshot, held_bytes
 from eddyline.plan.decide.coverage import SAMPLES_ALONE, check_same_zone, key_of_columns, with_timezone
@@ -47,11 +50,8 @@ from eddyline.plan.windows import check_event_times, layout_with_windows, parse_
 from eddyline.sketch.hash_sketch import HashSketchSpec
 from eddyline.sketch.keys import HASH_FAMILIES, HashFamily
 from eddyline.sql.derived import derived_columns
-from eddyline.sql.expressions import names_in
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import AnyQuery
-from eddyline.sql.schema import NAME, DeclaredKeys, parse_keys
-from eddyline.sql.times import machine_zone, normal_zone
 
 if TYPE_CHECKING:
     import os

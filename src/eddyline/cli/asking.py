@@ -35,7 +35,7 @@ from eddyline.api.store_tables import history as make_history
 from eddyline.cli import console
 from eddyline.cli.console import StorePath, app, err, out, print_error, reports_errors, working
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.sql.arrow_values import python_rows
+from eddyline.expressions.arrow_values import python_rows
 from eddyline.store import Store
 
 # Answers on paper: as a table for people, as JSON and as CSV for programs.

@@ -11,16 +11,16 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from eddyline.api import doctor as checks
 from eddyline.api.drafts.files import draft_of_files
 from eddyline.api.drafts.pipeline_text import StreamDraft, pipeline_text
 from eddyline.api.drafts.tables import drafts_of_tables, is_dsn, password_free
 from eddyline.api.jobs import analyze_sources as batch_analyze
 from eddyline.api.jobs import check_files, check_one_pass
-from eddyline.api.part_rows import MOST_ROWS, read_part
+from eddyline.api.operations import doctor as checks
+from eddyline.api.operations.part_rows import MOST_ROWS, read_part
+from eddyline.api.operations.sizing import BUDGETS, SEEDS
+from eddyline.api.operations.warm import warm_kernels
 from eddyline.api.pipeline import Pipeline, load_pipeline, parse_pipeline
-from eddyline.api.sizing import BUDGETS, SEEDS
-from eddyline.api.warm import warm_kernels
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, app, out, reports_errors, working

@@ -9,10 +9,10 @@ import typer
 
 from eddyline.api.alerts import Alerts
 from eddyline.api.jobs import HowToRun, PreparedRun, prepare_run, state_of
+from eddyline.api.operations.rebuild import Rebuild, prepare_rebuild, ready_epoch, swap
+from eddyline.api.operations.reconcile import reconcile, record
+from eddyline.api.operations.sites import merge_stores
 from eddyline.api.pipeline import Pipeline, load_pipeline
-from eddyline.api.rebuild import Rebuild, prepare_rebuild, ready_epoch, swap
-from eddyline.api.reconcile import reconcile, record
-from eddyline.api.sites import merge_stores
 from eddyline.cli import console
 from eddyline.cli.console import (
     LogFormat,

@@ -15,8 +15,8 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from eddyline.answer.groups.table import Groups
+from eddyline.api.operations.sites import SitesFollower
 from eddyline.api.pipeline import load_pipeline
-from eddyline.api.sites import SitesFollower
 from eddyline.api.state import State
 from eddyline.api.store_tables import Follower, Sighting
 from eddyline.cli.asking import answer_table

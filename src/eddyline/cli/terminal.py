@@ -20,7 +20,7 @@ from eddyline.cli.asking import Format
 from eddyline.cli.console import app, err, out, reports_errors
 from eddyline.cli.serving import StoreOrPipeline, store_of
 from eddyline.errors import PipelineError, SqlError, StoreError
-from eddyline.sql.arrow_values import python_rows
+from eddyline.expressions.arrow_values import python_rows
 
 if TYPE_CHECKING:
     from eddyline.serve.postgres.engine import Result

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import PipelineError, RowFailure, SketchError
+from eddyline.expressions.arrow_eval import evaluate, spread
+from eddyline.expressions.arrow_values import from_arrow, to_arrow
+from eddyline.expressions.nodes import columns_of, may_fail, safe_first
+from eddyline.expressions.times import UTC
 from eddyline.ingest.changes import change_format, rows_and_weights
 from eddyline.ingest.projection import TIME, WEIGHT, Projection, any_of, watched_name
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.keys import BoolArray
-from eddyline.sql.arrow_eval import evaluate, spread
-from eddyline.sql.arrow_values import from_arrow, to_arrow
-from eddyline.sql.expressions import columns_of, may_fail, safe_first
-from eddyline.sql.times import UTC
 from eddyline.types import Column
 
 # Rows of any form as an Arrow table: pyarrow, pandas, polars, NumPy columns, dicts.

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import ChangeError, PlanError
+from eddyline.expressions.arrow_values import python_rows
+from eddyline.expressions.schema import COLUMN_NAME
 from eddyline.ingest.projection import FLAG_BITS, Projection, carriers, watched_name
 from eddyline.plan.layout import Stream
 from eddyline.sketch.counters import Int64Array
-from eddyline.sql.arrow_values import python_rows
-from eddyline.sql.schema import COLUMN_NAME
 
 # Columns that never had a value: checked in the batches of a pass, until each has had one.
 

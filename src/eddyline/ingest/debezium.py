@@ -13,8 +13,8 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from eddyline.errors import ChangeError
+from eddyline.expressions.arrow_values import to_arrow
 from eddyline.ingest.changes import DEBEZIUM_OPS
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.types import Column, SqlType
 
 # What a field of Kafka Connect means in JSON, by its name in the schema of the envelope:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.errors import CorruptState, PipelineError
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import columns_of, may_fail
 from eddyline.kernels import doubles
 from eddyline.plan.layout import Demand, Elements, KeptSynopsis, Layout, Measure, PlannedSample, Window
 from eddyline.sample.state import Roster, SampleState
 from eddyline.sketch.counters import Int64Array, multiply
 from eddyline.sketch.keys import BoolArray, column_key, set_key, tuple_key, unscaled, validity
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import columns_of, may_fail
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 
@@ -72,7 +72,7 @@ def any_of(
 # A projected batch has one column each: part `k<i>_<j>` of a key, predicate `f<i>`, measure `m<i>`
 # (`m<i>_<j>`: further parts of a product), presence `p<i>`, the weight `w`, for windows the event time `t` in
 # microseconds, and `v<i>`: whether a watched column has a value. The Arrow path computes them with
-# `sql.arrow_eval`. Spark computes them in the JVM, and leaves out what it can: columns that equal another one
+# `expressions.arrow_eval`. Spark computes them in the JVM, and leaves out what it can: columns that equal another one
 # (see `LeanColumns`), weights that are all 1, values if there are no flags. The key `k<i>` may replace its
 # parts, and bits of `b<i>` replace predicates, presence and values. The code below is the same for both.
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import CorruptState
+from eddyline.expressions.arrow_values import from_arrow
 from eddyline.ingest.changes import Tally
 from eddyline.ingest.projection import RosterSpec
 from eddyline.ingest.snapshot import PaneSet, Snapshot
@@ -30,7 +31,6 @@ from eddyline.sample.labels import KeyLabels
 from eddyline.sample.state import Record, Roster, SampleState, fresh_rosters
 from eddyline.sketch import codec
 from eddyline.sketch.counters import Int64Array
-from eddyline.sql.arrow_values import from_arrow
 from eddyline.sql.query import Key
 
 HINTS = "/hints"

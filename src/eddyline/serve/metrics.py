@@ -10,12 +10,12 @@ from prometheus_client.registry import Collector
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import finite, plain
 from eddyline.answer.groups.table import Groups
-from eddyline.api.reconcile import Comparison
+from eddyline.api.operations.reconcile import Comparison
 from eddyline.errors import EddylineError
+from eddyline.expressions.arrow_values import python_rows
 from eddyline.sample.packing import process_memory
 from eddyline.serve.view import SHOWN_GROUPS, AnswersView
 from eddyline.serve.watcher import Events, Watcher
-from eddyline.sql.arrow_values import python_rows
 
 _ESTIMATE = {
     "eddyline_estimate_value": "The estimate of a query.",

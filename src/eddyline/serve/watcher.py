@@ -14,8 +14,8 @@ import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from eddyline.api.reconcile import Comparison, last_comparison
-from eddyline.api.sites import SitesFollower
+from eddyline.api.operations.reconcile import Comparison, last_comparison
+from eddyline.api.operations.sites import SitesFollower
 from eddyline.api.store_tables import Follower, Sighting, history_of
 from eddyline.errors import StoreError
 from eddyline.serve.requests import Refused

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from eddyline.sql.expressions import row_failure
+from eddyline.expressions.nodes import row_failure
 
 # Why a table of Delta or Iceberg cannot be read, in eddyline's words.
 

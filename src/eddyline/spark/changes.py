@@ -11,12 +11,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
 from eddyline.errors import ChangeError, PipelineError
+from eddyline.expressions.times import zone_info
 from eddyline.ingest.changes import CORRUPT, DEBEZIUM_OPS, UNREADABLE, ChangeFormat, change_format
 from eddyline.ingest.debezium import NOT_SENT, REPLICA_IDENTITY, UNAVAILABLE, EnvelopeReader
 from eddyline.plan.layout import Stream
 from eddyline.spark.session import zone_of
 from eddyline.spark.tasks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
-from eddyline.sql.times import zone_info
 from eddyline.types import SqlType
 
 # Debezium envelopes on frames: as structs (op, before, after), or as the JSON text of Kafka records.

@@ -8,6 +8,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
 from eddyline.errors import PipelineError
+from eddyline.expressions.nodes import may_fail, safe_first
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.projection import (
@@ -25,7 +26,6 @@ from eddyline.plan.layout import Stream
 from eddyline.spark import changes, tasks
 from eddyline.spark.causes import cause_of
 from eddyline.spark.changes import from_spark
-from eddyline.sql.expressions import may_fail, safe_first
 from eddyline.sql.query import Expression, Key
 from eddyline.types import SqlType
 

@@ -13,10 +13,10 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.expressions.times import normal_zone
 from eddyline.plan.layout import Layout
 from eddyline.spark.causes import SPARK_ERRORS
 from eddyline.spark.sources.connectors import connector_conf, jar_settings, start_with_jars
-from eddyline.sql.times import normal_zone
 
 SPARK_VERSION: str = pyspark.__version__
 JAVA_NEEDED = 17

@@ -1,4 +1,4 @@
 """SQL strings to queries: parsing, joins, predicates and measures.
 
-Only this package and `serve.postgres` import sqlglot.
+Only this package, `expressions` and `serve.postgres` import sqlglot.
 """

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from eddyline.aggregates.catalog import moment_of_sql, written_names
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import (
+from eddyline.expressions.nodes import (
     Source,
     bare,
     check_allowed,
@@ -23,10 +23,10 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
+from eddyline.expressions.schema import sql_type
+from eddyline.expressions.typing import infer, literal_number
 from eddyline.sql.links import relations_read
 from eddyline.sql.query import Aggregate, Expression, Factor, Formula, FormulaNode, FormulaNumber, FormulaPart
-from eddyline.sql.schema import sql_type
-from eddyline.sql.typing import infer, literal_number
 from eddyline.types import SqlType
 
 # FILTER (WHERE ...), COUNT_IF and CASE with one branch: aggregates with their own conditions on rows.

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import fragment
+from eddyline.expressions.nodes import fragment
 from eddyline.types import Column
 
 _ADVICE = {

@@ -14,9 +14,9 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import (
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import (
     Source,
     bare,
     check_allowed,
@@ -25,10 +25,10 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
+from eddyline.expressions.times import TIMES, depends_on_zone
+from eddyline.expressions.typing import infer, wider_decimal
 from eddyline.sql.links import LinkEnd
 from eddyline.sql.query import Comparison, Computed, CrossCondition, Expression, GroupColumn
-from eddyline.sql.times import TIMES, depends_on_zone
-from eddyline.sql.typing import infer, wider_decimal
 from eddyline.types import Column, SqlType
 
 _COMPARISONS: dict[type[exp.Expr], Comparison] = {

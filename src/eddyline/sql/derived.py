@@ -13,10 +13,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import PlanError
+from eddyline.expressions.nodes import Source, bare, check_allowed, operand, text
+from eddyline.expressions.schema import COLUMN_NAME
+from eddyline.expressions.typing import infer
 from eddyline.sql.clauses import spelled_for_parser
-from eddyline.sql.expressions import Source, bare, check_allowed, operand, text
-from eddyline.sql.schema import COLUMN_NAME
-from eddyline.sql.typing import infer
 from eddyline.types import Column, DerivedColumn
 
 

@@ -15,6 +15,9 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.expressions.nodes import Source, check_allowed, fragment, relations_of, unparenthesised
+from eddyline.expressions.times import TIMES
+from eddyline.expressions.typing import infer, literal_number
 from eddyline.sql.aggregates import (
     PRESENT,
     Conditions,
@@ -24,11 +27,8 @@ from eddyline.sql.aggregates import (
     own_conditions,
 )
 from eddyline.sql.cross_conditions import computed_value
-from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, unparenthesised
 from eddyline.sql.links import key_column, value_column
 from eddyline.sql.query import Computed, Detail, GroupColumn
-from eddyline.sql.times import TIMES
-from eddyline.sql.typing import infer, literal_number
 from eddyline.types import SqlType
 
 _QUANTILES: dict[type[exp.Expr], str] = {

@@ -9,10 +9,10 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from eddyline.errors import PipelineError, SqlError, UnsupportedQuery
-from eddyline.sql.arrow_eval import evaluate
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.nodes import check_allowed, conjuncts, remembers_texts, text
+from eddyline.expressions.schema import sql_type
 from eddyline.sql.clauses import spelled_for_parser
-from eddyline.sql.expressions import check_allowed, conjuncts, remembers_texts, text
-from eddyline.sql.schema import sql_type
 from eddyline.types import Column, SqlType
 
 # Conditions as Spark prints them: those of a frame's filter, as conjuncts over bare columns.

@@ -7,10 +7,7 @@ from msgspec.structs import replace
 from sqlglot import exp, parse_one
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.aggregates import is_formula, read_aggregate, read_formula
-from eddyline.sql.clauses import check_clauses
-from eddyline.sql.details import counts_distinct, is_detail, read_detail
-from eddyline.sql.expressions import (
+from eddyline.expressions.nodes import (
     Source,
     bare,
     check_allowed,
@@ -22,6 +19,10 @@ from eddyline.sql.expressions import (
     text,
     unparenthesised,
 )
+from eddyline.expressions.typing import literal_number
+from eddyline.sql.aggregates import is_formula, read_aggregate, read_formula
+from eddyline.sql.clauses import check_clauses
+from eddyline.sql.details import counts_distinct, is_detail, read_detail
 from eddyline.sql.join_tree import check_missing_is_null, sides_of, with_constants_at_root
 from eddyline.sql.joins import read_from
 from eddyline.sql.links import key_column
@@ -41,7 +42,6 @@ from eddyline.sql.query import (
     Ordering,
     Query,
 )
-from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
 # The columns of a grouped query's answer: its groups, and the aggregates that SELECT, HAVING and ORDER BY

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.cross_conditions import closing_equality, read_cross_condition
-from eddyline.sql.expressions import (
+from eddyline.expressions.nodes import (
     Source,
     bare,
     fragment,
@@ -20,6 +19,7 @@ from eddyline.sql.expressions import (
     text,
     text_is_null_of_nulls,
 )
+from eddyline.sql.cross_conditions import closing_equality, read_cross_condition
 from eddyline.sql.links import FoundLinks, LinkEnd, equality, find_links, needed_equality, relations_read
 from eddyline.sql.query import (
     Aggregate,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.clauses import JoinKind, check_clauses, join_kind
-from eddyline.sql.expressions import (
+from eddyline.expressions.nodes import (
     Source,
     check_allowed,
     conjuncts,
@@ -16,6 +15,7 @@ from eddyline.sql.expressions import (
     resolve,
     unparenthesised,
 )
+from eddyline.sql.clauses import JoinKind, check_clauses, join_kind
 from eddyline.sql.join_tree import Joined, JoinTree
 from eddyline.sql.query import Role
 from eddyline.types import Column

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.expressions import conjuncts, fragment, is_not_null, operand, product_of, unparenthesised
+from eddyline.expressions.nodes import conjuncts, fragment, is_not_null, operand, product_of, unparenthesised
 from eddyline.types import Column
 
 _MOST_TERMS = 8

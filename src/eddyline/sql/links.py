@@ -8,9 +8,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import Source, bare, check_allowed, equal, fragment, relations_of, text
+from eddyline.expressions.nodes import Source, bare, check_allowed, equal, fragment, relations_of, text
+from eddyline.expressions.typing import check_predicate, infer
 from eddyline.sql.query import Expression, Key, Link, Member
-from eddyline.sql.typing import check_predicate, infer
 
 # Equal columns form classes: a.x = b.x and b.x = c.x make all three one class. A query is acyclic if its
 # relations can be arranged in a tree in which the relations of each class are connected; then it is enough to

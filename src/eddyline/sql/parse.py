@@ -8,17 +8,17 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import PlanError, SqlError, UnsupportedQuery
+from eddyline.expressions.nodes import fragment, operand, unparenthesised
+from eddyline.expressions.typing import literal_number
 from eddyline.sql.aggregates import filtered_count, read_aggregate, with_filter_in_where
 from eddyline.sql.clauses import check_clauses, check_double_quotes, rows_are_not_kept, spelled_for_parser
 from eddyline.sql.derived import with_derived_columns
-from eddyline.sql.expressions import fragment, operand, unparenthesised
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.join_tree import with_constants_at_root
 from eddyline.sql.joins import read_from
 from eddyline.sql.linear import with_linear_measures_apart
 from eddyline.sql.query import AnyQuery, Query
 from eddyline.sql.sets import read_set_query
-from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
 # Alternative names, rewritten to the one that the rest of the reader supports.
@@ -153,7 +153,7 @@ MAX_NODES = 5_000
 def parse_query(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
     """Return the query of a SQL string, or raise SqlError or UnsupportedQuery with the fragment at fault.
 
-    >>> from eddyline.sql.schema import parse_schema
+    >>> from eddyline.expressions.schema import parse_schema
     >>> parse_query("SELECT COUNT(*) FROM s WHERE x > 1", {"s": parse_schema("s", "x INT")}).relations[0].predicates
     ('`x` > 1',)
     """

@@ -11,7 +11,7 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import Source, check_allowed, fragment, relations_of, text, unparenthesised
+from eddyline.expressions.nodes import Source, check_allowed, fragment, relations_of, text, unparenthesised
 from eddyline.sql.join_tree import check_missing_is_null, sides_of
 from eddyline.sql.joins import read_from
 from eddyline.sql.links import value_column

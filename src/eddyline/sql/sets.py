@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.clauses import check_clauses
-from eddyline.sql.expressions import (
+from eddyline.expressions.nodes import (
     Source,
     check_allowed,
     fragment,
@@ -15,7 +14,9 @@ from eddyline.sql.expressions import (
     relations_of,
     unparenthesised,
 )
-from eddyline.sql.expressions import text as written
+from eddyline.expressions.nodes import text as written
+from eddyline.expressions.typing import literal_number
+from eddyline.sql.clauses import check_clauses
 from eddyline.sql.groups import read_group_query
 from eddyline.sql.join_tree import Joined, sides_of
 from eddyline.sql.joins import read_from
@@ -35,7 +36,6 @@ from eddyline.sql.query import (
     SetNode,
     SetQuery,
 )
-from eddyline.sql.typing import literal_number
 from eddyline.types import Column
 
 # Distinct counts over the equi-join of two streams: which columns are counted, and in which form.

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 import sqlglot
 
+from eddyline.serve.postgres.dialect.kinds import annotate, kind_of
 from eddyline.serve.postgres.engine import Client
-from eddyline.serve.postgres.kinds import annotate, kind_of
 from tests.serve.postgres import shop
 
 TEXTS = {

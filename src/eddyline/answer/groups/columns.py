@@ -14,12 +14,12 @@ from eddyline.answer.aggregates import unrounded_value, whole_units
 from eddyline.answer.estimate import Estimate, Scalar, may_be_cut_off, open_ends, widened_ends
 from eddyline.answer.groups.sampled import GroupIntervals
 from eddyline.answer.interval import FloatArray, Interval
+from eddyline.expressions.arrow_values import python_values, to_arrow
+from eddyline.expressions.times import TIMES
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sketch.keys import values_of_keys
-from eddyline.sql.arrow_values import python_values, to_arrow
 from eddyline.sql.query import Aggregate, Expression, FormulaPart, GroupColumn, Query
-from eddyline.sql.times import TIMES
 from eddyline.types import SqlType
 
 # Columns of an answer's table: an aggregate of every group with its ends, from exact totals or from

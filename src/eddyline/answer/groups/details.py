@@ -22,13 +22,13 @@ from eddyline.answer.interval import (
     most_unsampled,
     wilson_ends,
 )
+from eddyline.expressions.times import TIMES
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import PlannedQuery
 from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.packing import IntArray
 from eddyline.sql.query import Detail, Query
-from eddyline.sql.times import TIMES
 from eddyline.types import SqlType
 
 # Distinct counts of groups: how many tuples each group has, seen and not seen.

@@ -18,12 +18,12 @@ from eddyline.answer.groups.columns import Answered, Column, sampled_column, wid
 from eddyline.answer.groups.sampled import GroupIntervals, rest_estimate
 from eddyline.answer.heavy_keys import HeavyKeys, KeyFrequencies, heavy_keys
 from eddyline.answer.interval import Interval, half_width_of_key
+from eddyline.expressions.arrow_values import to_arrow
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, quantity_of_group
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.packing import BoolArray, IntArray
 from eddyline.sketch.keys import values_of_keys
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import Expression, GroupColumn, Query
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from eddyline.answer.drawing import Markup, block, bold, draw_column, escaped, listed, muted, table
 from eddyline.answer.estimate import Estimate, show_key, show_share
 from eddyline.answer.freshness import Freshness, plain
-from eddyline.sql.arrow_values import python_rows, python_values
+from eddyline.expressions.arrow_values import python_rows, python_values
 from eddyline.sql.query import RESERVED
 
 EXACT, SELECTED = RESERVED

@@ -13,6 +13,9 @@ from eddyline.answer.groups.columns import Places, labels_of, places_of, rows_of
 from eddyline.answer.groups.sampled import SampledGroups, own_links
 from eddyline.answer.joins.sampled import held_join
 from eddyline.errors import PipelineError, PlanError
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.typing import common_type
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
 from eddyline.plan.decide.facets import ROWS
@@ -22,10 +25,7 @@ from eddyline.sample.cross_conditions import Compared, GroupCondition
 from eddyline.sample.grouped_join import GroupedJoin
 from eddyline.sample.join import Join
 from eddyline.sample.packing import BoolArray, IntArray, numbered
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import Computed, CrossCondition, Detail, GroupColumn, Query
-from eddyline.sql.typing import common_type
 from eddyline.types import Column
 
 # Grouped queries over a stream sample; conditions between relations are evaluated on the values of groups.

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from eddyline.api.drafts.pipeline_text import CHANGE_COLUMNS, SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
+from eddyline.expressions.arrow_values import from_arrow
 from eddyline.ingest.files import is_read
-from eddyline.sql.arrow_values import from_arrow
 from eddyline.types import Column, SqlType
 
 _FORMATS = {

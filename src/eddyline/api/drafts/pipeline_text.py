@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
 from typing import Any
 
+from eddyline.expressions.schema import DeclaredKeys, as_ddl, in_sql
 from eddyline.plan.decide.key_joins import join_likelihood
-from eddyline.sql.schema import DeclaredKeys, as_ddl, in_sql
 from eddyline.types import Column
 
 # A stream before it is written to a pipeline file.

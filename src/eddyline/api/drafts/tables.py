@@ -6,7 +6,7 @@ from typing import Any
 
 from eddyline.api.drafts.pipeline_text import SAMPLED_ROWS, StreamDraft, stream_name
 from eddyline.errors import PipelineError
-from eddyline.sql.schema import DeclaredKeys, ForeignKey
+from eddyline.expressions.schema import DeclaredKeys, ForeignKey
 from eddyline.types import Column, SqlType
 
 _TYPES = {

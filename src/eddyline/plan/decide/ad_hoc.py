@@ -15,6 +15,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from eddyline.errors import PipelineError, PlanError
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import columns_of
+from eddyline.expressions.times import UTC, depends_on_zone, reads_clocks_alone
 from eddyline.plan.decide.elements import exact_elements, explored_class, kept_elements
 from eddyline.plan.decide.facets import EVERY_ROW, PAIRS, ROWS, Facet, guards_of, unplanned_facets
 from eddyline.plan.decide.shapes import (
@@ -29,11 +33,7 @@ from eddyline.plan.decide.shapes import (
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
 from eddyline.sample.spec import SampleSpec
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import columns_of
 from eddyline.sql.query import AnyQuery, Key, Role
-from eddyline.sql.times import UTC, depends_on_zone, reads_clocks_alone
 
 _INNER: Role = "inner"
 _NOT_COVERED = "what is kept does not cover this query"

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from eddyline.aggregates.catalog import written_names
 from eddyline.errors import PlanError, SqlError
+from eddyline.expressions.schema import COLUMN_NAME
+from eddyline.expressions.times import depends_on_zone
 from eddyline.plan.decide.ad_hoc import bind_ad_hoc
 from eddyline.plan.decide.elements import explores
 from eddyline.plan.decide.facets import facets_of, uses_sample
@@ -30,8 +32,6 @@ from eddyline.sql.query import (
     AnyQuery,
     Key,
 )
-from eddyline.sql.schema import COLUMN_NAME
-from eddyline.sql.times import depends_on_zone
 from eddyline.types import Column
 
 # Coverage: which query is asked, and whether kept state can answer it.

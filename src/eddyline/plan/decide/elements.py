@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from eddyline.errors import PlanError
+from eddyline.expressions.nodes import may_fail
 from eddyline.plan.decide.facets import Facet, element_keys, facets_of, flags_of, guards_of, totals_of
 from eddyline.plan.decide.shapes import code_identifies, held_expression, shape_of
 from eddyline.plan.demands import WorkloadQuery, pair_demands
@@ -24,7 +25,6 @@ from eddyline.plan.layout import (
 )
 from eddyline.sample.spec import Regrouped, SampleSpec
 from eddyline.sketch.keys import derive_seed
-from eddyline.sql.expressions import may_fail
 from eddyline.sql.query import GroupColumn, JoinDistinctQuery, Key, Query, Relation
 from eddyline.types import Column
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from eddyline.aggregates.moments import Powers
+from eddyline.expressions.nodes import may_fail
 from eddyline.plan.demands import weights_of
 from eddyline.plan.layout import Demand, Flag, Guard, Measure
 from eddyline.sample.join import KEEPS_NULL
-from eddyline.sql.expressions import may_fail
 from eddyline.sql.join_tree import sides_of
 from eddyline.sql.query import (
     Aggregate,

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
+from eddyline.expressions.schema import DeclaredKeys
 from eddyline.plan.decide.elements import KEY_JOINS
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Stream
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import DeclaredKeys
 from eddyline.types import Column
 
 _BARE = {"id", "_id", "key", "pk", "uuid", "guid", "rowid", "row_id", "index", "number", "no"}

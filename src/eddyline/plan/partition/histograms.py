@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from eddyline.errors import PlanError
-from eddyline.sql.expressions import operand_text
+from eddyline.expressions.nodes import operand_text
 
 # Histograms contain what the planner knows about the streams before they flow.
 #

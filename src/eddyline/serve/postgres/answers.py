@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from eddyline.answer.estimate import Estimate, show_share
 from eddyline.answer.groups.table import EXACT, SELECTED, Groups
 from eddyline.api.state import State
+from eddyline.expressions.arrow_values import to_arrow
 from eddyline.plan.layout import Layout, PlannedQuery
+from eddyline.serve.postgres.dialect.to_spark import HIDDEN, Output, Part, StreamQuestion
 from eddyline.serve.postgres.settings import SIMULTANEOUS, Settings
-from eddyline.serve.postgres.translate import HIDDEN, Output, Part, StreamQuestion
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.query import ENDS
 from eddyline.types import Column
 

@@ -20,18 +20,18 @@ from eddyline.answer.groups.table import EXACT
 from eddyline.api.sql import notes_of
 from eddyline.api.state import State
 from eddyline.errors import EddylineError, SqlError
+from eddyline.expressions.arrow_values import to_arrow
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.serve.postgres import answers, values
 from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, AnswerTable
-from eddyline.serve.postgres.catalog import Catalog
-from eddyline.serve.postgres.catalog_tables import UserRelation, column_types
-from eddyline.serve.postgres.kinds import Relations, kinds_of
+from eddyline.serve.postgres.catalog.database import Catalog
+from eddyline.serve.postgres.catalog.relations import UserRelation, column_types
+from eddyline.serve.postgres.dialect.kinds import Relations, kinds_of
+from eddyline.serve.postgres.dialect.to_duckdb import column_name, is_catalog, missing
+from eddyline.serve.postgres.dialect.to_spark import is_around, question_of, text_around
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
-from eddyline.serve.postgres.rewriting import column_name, is_catalog, missing
 from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Settings
 from eddyline.serve.postgres.statements import tables_of
-from eddyline.serve.postgres.translate import is_around, question_of, text_around
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.row_sample import asks_for_rows
 from eddyline.types import Column
 

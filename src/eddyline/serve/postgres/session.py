@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from eddyline.serve.postgres import messages, scram, values
-from eddyline.serve.postgres.catalog import MOST_BYTES
+from eddyline.serve.postgres.catalog.database import MOST_BYTES
 from eddyline.serve.postgres.copying import copied, read_options
 from eddyline.serve.postgres.engine import Client, Result
 from eddyline.serve.postgres.messages import MessageReader

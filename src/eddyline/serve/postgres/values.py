@@ -9,8 +9,8 @@ from math import inf, isfinite, isnan
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.expressions.arrow_values import python_values
 from eddyline.serve.postgres.refusals import Refusal
-from eddyline.sql.arrow_values import python_values
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID = 16, 17, 18, 19, 20, 21, 23, 25, 26
 FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR, DATE, TIME = 700, 701, 705, 1042, 1043, 1082, 1083

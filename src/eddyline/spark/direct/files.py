@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from eddyline.errors import EddylineError, PipelineError, StoreError
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import columns_of
 from eddyline.ingest.arrow_path import decoded
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.expressions import columns_of
 from eddyline.sql.frame_conditions import read_conjuncts
 from eddyline.store.filesystem import Location, open_filesystem
 from eddyline.types import Column, SqlType

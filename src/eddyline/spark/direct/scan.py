@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from eddyline.errors import EddylineError
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.times import UTC
 from eddyline.ingest.arrow_path import project_table
 from eddyline.ingest.changes import change_format, rows_and_weights
 from eddyline.ingest.projection import StreamSpec
@@ -16,9 +18,7 @@ from eddyline.ingest.stream_pass import StreamPass, deciding_predicates, pass_ov
 from eddyline.spark.direct.files import READ_ERRORS, Doubt, Piece, location_of, one_line
 from eddyline.spark.direct.planning import Scan
 from eddyline.spark.tasks import Report, failure, partial_rows, report_row, to_batches
-from eddyline.sql.arrow_values import to_arrow
 from eddyline.sql.frame_conditions import Bounds, rules_out
-from eddyline.sql.times import UTC
 from eddyline.types import Column
 
 # Row groups in which no row counts or passes a filter, by the statistics that Parquet keeps for each group.

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from eddyline.expressions.schema import parse_schema
 from eddyline.ingest.changes import ChangeFormat, change_format
-from eddyline.sql.schema import parse_schema
 
 TakesAvailableNow: Any = object
 """The base class that lets `availableNow` read a Python source in several batches; before Spark 4.2, in one."""

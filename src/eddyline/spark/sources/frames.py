@@ -5,6 +5,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.errors import PipelineError
+from eddyline.expressions.schema import as_ddl, parse_schema
 from eddyline.ingest.files import FILE_FORMATS, lacks_files
 from eddyline.spark.causes import SPARK_ERRORS, cause_of
 from eddyline.spark.checkpoint import AwaitedFrame, NoFileYet
@@ -15,7 +16,6 @@ from eddyline.spark.sources.files import file_rows
 from eddyline.spark.sources.kafka import FORMAT as KAFKA
 from eddyline.spark.sources.kafka import topic_rows
 from eddyline.spark.sources.lakes import LAKES, table_rows
-from eddyline.sql.schema import as_ddl, parse_schema
 
 _NO_FILE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _NOT_THERE = ("Failed to find", "Cannot find catalog plugin class", "cannot find the plugin class")

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.expressions.nodes import unparenthesised
 from eddyline.sql.around.parts import QueryPart
 from eddyline.sql.around.rows import relations_of_from, unquoted
-from eddyline.sql.expressions import unparenthesised
 
 Interval = tuple[exp.Expr, exp.Expr]
 LOW, HIGH = " low", " high"

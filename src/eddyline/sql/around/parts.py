@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
+from eddyline.expressions.nodes import text, unparenthesised
 from eddyline.sql.aggregates import is_formula
 from eddyline.sql.around.engine_text import truncation_of
 from eddyline.sql.around.rows import (
@@ -22,7 +23,6 @@ from eddyline.sql.around.rows import (
     unquoted,
 )
 from eddyline.sql.clauses import rows_are_not_kept
-from eddyline.sql.expressions import text, unparenthesised
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import (
     Aggregate,

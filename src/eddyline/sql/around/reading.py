@@ -10,15 +10,15 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from eddyline.errors import SqlError
+from eddyline.expressions.nodes import fragment
+from eddyline.expressions.schema import sql_type
 from eddyline.sql.around.engine_text import engine_text
 from eddyline.sql.around.intervals import HIGH, LOW, Decisions, add_ends, follow
-from eddyline.sql.around.moments import reads_now
+from eddyline.sql.around.now import reads_now
 from eddyline.sql.around.parts import BIGINT, DOUBLE, PartColumn, QueryPart, Resolve, Taken, measure_types
 from eddyline.sql.around.rows import Scene, output_names, parse_statement, resolved
-from eddyline.sql.expressions import fragment
 from eddyline.sql.parse import parse_query, parser_reason
 from eddyline.sql.query import ENDS
-from eddyline.sql.schema import sql_type
 from eddyline.types import SqlType
 
 

@@ -15,9 +15,9 @@ from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.around.moments import with_times
+from eddyline.expressions.nodes import fragment, unparenthesised
+from eddyline.sql.around.now import with_times
 from eddyline.sql.clauses import check_double_quotes, spelled_for_parser
-from eddyline.sql.expressions import fragment, unparenthesised
 from eddyline.sql.parse import MAX_LENGTH, MAX_NODES, parser_reason
 from eddyline.sql.query import ENDS
 from eddyline.types import Column

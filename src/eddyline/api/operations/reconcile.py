@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from eddyline.api.part_rows import count_table
+from eddyline.api.operations.part_rows import count_table
 from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.errors import CorruptState, PipelineError
 from eddyline.ingest.changes import change_format

@@ -11,8 +11,8 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PlanError, SqlError
-from eddyline.sql.expressions import fragment
-from eddyline.sql.schema import sql_type
+from eddyline.expressions.nodes import fragment
+from eddyline.expressions.schema import sql_type
 from eddyline.types import Column
 
 # Units and fields of times: the names that Spark accepts in date_trunc, trunc, EXTRACT and intervals.
@@ -198,7 +198,7 @@ def reads_clocks_alone(text: str, columns: tuple[Column, ...]) -> bool:
 
     Plans record a zone in doubt; a later query that certainly does not need it is answered without one.
 
-    >>> from eddyline.sql.schema import parse_schema
+    >>> from eddyline.expressions.schema import parse_schema
     >>> columns = parse_schema("s", "n TIMESTAMP_NTZ, t TIMESTAMP")
     >>> [reads_clocks_alone(text, columns) for text in ("hour(n)", "hour(t)", "date_trunc('DAY', n)")]
     [True, False, False]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.sql.typing import number_type
+from eddyline.expressions.typing import number_type
 from eddyline.types import SqlType
 
 # SQL types and Arrow types, both ways, and Arrow's values as Python's.

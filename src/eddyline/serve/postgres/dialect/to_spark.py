@@ -10,10 +10,10 @@ from typing import Literal
 
 from sqlglot import exp
 
-from eddyline.serve.postgres.kinds import Relations, annotate
+from eddyline.serve.postgres.dialect.kinds import Relations, annotate
+from eddyline.serve.postgres.dialect.spark_forms import own_function, quoted, spark_form
+from eddyline.serve.postgres.dialect.to_duckdb import column_name, rewritten
 from eddyline.serve.postgres.refusals import Refusal, not_supported
-from eddyline.serve.postgres.rewriting import column_name, rewritten
-from eddyline.serve.postgres.spark_forms import own_function, quoted, spark_form
 
 Part = Literal["group", "value", "low", "high", "exact", "note"]
 _ENDS: dict[str, Part] = {"_low": "low", "_high": "high"}

@@ -13,10 +13,10 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.serve.postgres.catalog_functions import create_functions
-from eddyline.serve.postgres.catalog_tables import FIRST_OID, UserRelation, create_relations, create_views
+from eddyline.serve.postgres.catalog.functions import create_functions
+from eddyline.serve.postgres.catalog.relations import FIRST_OID, UserRelation, create_relations, create_views
+from eddyline.serve.postgres.dialect.to_duckdb import for_duckdb
 from eddyline.serve.postgres.refusals import Refusal
-from eddyline.serve.postgres.rewriting import for_duckdb
 from eddyline.serve.postgres.settings import Settings
 
 _MEMORY = "256MB"

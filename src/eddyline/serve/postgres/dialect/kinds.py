@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from eddyline.serve.postgres.rewriting import column_name
+from eddyline.serve.postgres.dialect.to_duckdb import column_name
 
 WHOLE = ("smallint", "int", "bigint")
 FLOATS = ("real", "double")

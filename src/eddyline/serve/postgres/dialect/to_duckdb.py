@@ -11,8 +11,8 @@ import sqlglot.dialects.postgres
 import sqlglot.dialects.spark  # noqa: F401
 from sqlglot import exp
 
-from eddyline.serve.postgres import catalog_tables
-from eddyline.serve.postgres.catalog_functions import FUNCTIONS, TABLE_FUNCTIONS
+from eddyline.serve.postgres.catalog import relations
+from eddyline.serve.postgres.catalog.functions import FUNCTIONS, TABLE_FUNCTIONS
 from eddyline.serve.postgres.parameters import Parameter, read_parameter
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.serve.postgres.settings import Settings
@@ -60,7 +60,7 @@ _REGISTERED = frozenset(
 )
 _PROCEDURES = frozenset(
     name
-    for relation in catalog_tables.catalog_relations().relations.values()
+    for relation in relations.catalog_relations().relations.values()
     for name, kind in relation.columns
     if kind == "regproc"
 )
@@ -86,7 +86,7 @@ def qualified_name(table: exp.Table, users: Mapping[str, str]) -> str | None:
         return users[name]
     for each in _CATALOGS:
         if schema == each or (not schema and each == "pg_catalog"):
-            relation = catalog_tables.catalog_relations().relations.get((each, name))
+            relation = relations.catalog_relations().relations.get((each, name))
             if relation is not None:
                 return relation.place
     return None
@@ -136,7 +136,7 @@ def for_duckdb(tree: exp.Expr, users: Mapping[str, str], settings: Settings) -> 
 def _relation_oid(table: exp.Table) -> int:
     """Return the oid of the catalog's relation that a table names, 0 for any other table."""
     schema = {"cat": "pg_catalog", "info": "information_schema"}.get(table.db, "")
-    relation = catalog_tables.catalog_relations().relations.get((schema, table.name))
+    relation = relations.catalog_relations().relations.get((schema, table.name))
     return relation.oid if relation is not None else 0
 
 

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import pytest
 
 from eddyline.errors import PipelineError
-from eddyline.sql import arrow_eval
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.arrow_values import compare_floats, decimal_to_float, remainder
-from eddyline.sql.schema import parse_schema
+from eddyline.expressions import arrow_eval
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.arrow_values import compare_floats, decimal_to_float, remainder
+from eddyline.expressions.schema import parse_schema
 
 COLUMNS = parse_schema("t", "x DOUBLE, m DECIMAL(20,5), a BIGINT, f FLOAT, c STRING")
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from eddyline.errors import SqlError
-from eddyline.sql.expressions import unparenthesised
-from eddyline.sql.times import UTC as UTC_ZONE
-from eddyline.sql.times import truncation_unit, zone_info
+from eddyline.expressions.nodes import unparenthesised
+from eddyline.expressions.times import UTC as UTC_ZONE
+from eddyline.expressions.times import truncation_unit, zone_info
 from eddyline.types import Column
 
 _Query = TypeVar("_Query", bound=exp.Query)

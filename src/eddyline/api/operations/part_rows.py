@@ -16,14 +16,14 @@ import pyarrow as pa
 from eddyline.api.jobs import FORGETFUL, check_files
 from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.errors import PipelineError
+from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.schema import parse_schema
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
 from eddyline.ingest.files import RECURSIVE, is_read, local_path
 from eddyline.ingest.projection import stream_spec
 from eddyline.ingest.stream_pass import projection_of
 from eddyline.plan.layout import Layout
-from eddyline.sql.arrow_values import to_arrow
-from eddyline.sql.schema import parse_schema
 from eddyline.types import Column
 
 if TYPE_CHECKING:

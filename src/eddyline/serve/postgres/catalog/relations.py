@@ -70,7 +70,9 @@ class _Written:
 def catalog_relations() -> _Written:
     """Return the content of catalog.txt."""
     found = _Written()
-    for line in (files("eddyline.serve.postgres") / "catalog.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        (files("eddyline.serve.postgres.catalog") / "catalog.txt").read_text(encoding="utf-8").splitlines()
+    ):
         what, *parts = line.split("\t")
         if what == "relation":
             schema, name, kind, oid, columns = parts

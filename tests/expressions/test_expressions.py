@@ -5,23 +5,19 @@ import threading
 import pytest
 
 import eddyline as el
+from eddyline.expressions import arrow_eval, nodes
+from eddyline.expressions.nodes import MOST_CHARACTERS, MOST_PARSED, TextCache
 from eddyline.ingest.snapshot import Memo
-from eddyline.sql import arrow_eval
-from eddyline.sql import expressions as columns
-from eddyline.sql import expressions as compose
-from eddyline.sql import expressions as failing
-from eddyline.sql import expressions as nulls
 from eddyline.sql import frame_conditions as ranges
-from eddyline.sql.expressions import MOST_CHARACTERS, MOST_PARSED, TextCache
 from tests.data.moving_store import orders, plan
 
 CACHES = [
     arrow_eval._parsed,
-    columns.columns_of,
-    columns.names_in,
-    compose.operand_text,
-    failing.may_fail,
-    nulls.text_is_null_of_nulls,
+    nodes.columns_of,
+    nodes.names_in,
+    nodes.operand_text,
+    nodes.may_fail,
+    nodes.text_is_null_of_nulls,
     ranges._needed,
 ]
 

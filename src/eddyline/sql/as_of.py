@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.expressions.nodes import fragment
 from eddyline.sql.clauses import spelled_for_parser
-from eddyline.sql.expressions import fragment
 
 Moment = int | str
 """The number of an epoch, or a time."""

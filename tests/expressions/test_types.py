@@ -4,10 +4,10 @@ import pytest
 import sqlglot
 
 from eddyline.errors import SqlError
-from eddyline.sql.expressions import Source
+from eddyline.expressions.nodes import Source
+from eddyline.expressions.schema import parse_schema
+from eddyline.expressions.typing import infer
 from eddyline.sql.parse import parse_query
-from eddyline.sql.schema import parse_schema
-from eddyline.sql.typing import infer
 
 COLUMNS = parse_schema(
     "t",

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
-from eddyline.sql.expressions import Source, fragment, resolve, unparenthesised
-from eddyline.sql.schema import sql_type
-from eddyline.sql.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
+from eddyline.expressions.nodes import Source, fragment, resolve, unparenthesised
+from eddyline.expressions.schema import sql_type
+from eddyline.expressions.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
 from eddyline.types import SqlType
 
 # Which types Spark combines, and the resulting type: the coercion rules of its ANSI mode, as tables.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from eddyline.serve.postgres.kinds import (
+from eddyline.serve.postgres.dialect.kinds import (
     FLOATS,
     FRACTIONS,
     MOMENTS,

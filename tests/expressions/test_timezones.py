@@ -8,10 +8,10 @@ from msgspec import json
 
 import eddyline as el
 from eddyline.errors import PlanError
+from eddyline.expressions.arrow_eval import evaluate
+from eddyline.expressions.schema import parse_schema
+from eddyline.expressions.times import depends_on_zone, machine_zone, normal_zone, zone_info
 from eddyline.plan.layout import Layout
-from eddyline.sql.arrow_eval import evaluate
-from eddyline.sql.schema import parse_schema
-from eddyline.sql.times import depends_on_zone, machine_zone, normal_zone, zone_info
 
 COLUMNS = parse_schema("t", "a BIGINT, ts TIMESTAMP, t2 TIMESTAMP, n TIMESTAMP_NTZ, d DATE, c STRING")
 NEW_YEAR = pa.table({"ts": pa.array([dt.datetime(2000, 12, 31, 23, 30)], pa.timestamp("us", "UTC"))})

@@ -9,8 +9,8 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.sql.arrow_values import Value, holds_any
-from eddyline.sql.times import OF_DATES
+from eddyline.expressions.arrow_values import Value, holds_any
+from eddyline.expressions.times import OF_DATES
 
 # Conversion between timestamps and local times, for all years: Arrow has no daylight saving time after 2037.
 #

@@ -13,8 +13,8 @@ import sqlglot
 from sqlglot import exp
 
 from eddyline.errors import PipelineError, RowFailure
-from eddyline.sql import arrow_times, arrow_values
-from eddyline.sql.arrow_values import (
+from eddyline.expressions import arrow_times, arrow_values
+from eddyline.expressions.arrow_values import (
     Value,
     as_number,
     check_divisor,
@@ -25,10 +25,10 @@ from eddyline.sql.arrow_values import (
     whole_near,
     whole_quotient,
 )
-from eddyline.sql.expressions import MOST_PARSED, Source, can_fail, fragment, remembers_texts, row_failure
-from eddyline.sql.schema import sql_type
-from eddyline.sql.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
-from eddyline.sql.typing import (
+from eddyline.expressions.nodes import MOST_PARSED, Source, can_fail, fragment, remembers_texts, row_failure
+from eddyline.expressions.schema import sql_type
+from eddyline.expressions.times import DAYS, TIMES, Shift, extracted_field, shift_of, truncation_unit
+from eddyline.expressions.typing import (
     as_decimal,
     common_of,
     common_type,
