@@ -123,7 +123,7 @@ def test_all_buckets_at_once_are_composed_as_one_by_one(seed):
 @pytest.mark.calibration
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_intervals_of_the_documents_estimator_hold(one_sided):
-    # 90-100% of 40 seeds for five shapes in docs/reference/documents.md: 22 of 30 fail by chance in 1 of 1,000 at 90%
+    # 90-100% of 40 seeds for five shapes in docs/reference/documents/settings.md: 22 of 30 fail by chance in 1 of 1,000 at 90%
     held = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)

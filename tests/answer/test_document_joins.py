@@ -83,7 +83,7 @@ def test_other_seeds_are_refused():
 @pytest.mark.calibration
 @pytest.mark.parametrize(("exponent", "shift"), [(0.5, 50), (0.8, 300), (1.0, 50), (1.5, 0)])
 def test_intervals_of_the_documents_procedure_hold(exponent, shift):
-    # 98-100% of 60 seeds each in docs/reference/documents.md: 34 of 40 fail by chance in 1 of 10,000 at 95%
+    # 98-100% of 60 seeds each in docs/reference/documents/settings.md: 34 of 40 fail by chance in 1 of 10,000 at 95%
     left, right = (
         zipf(exponent, 100_000, domain=1 << 12),
         zipf(exponent, 100_000, shift=shift, domain=1 << 12),

@@ -96,7 +96,7 @@ def test_nothing_seen_is_no_estimate():
 @pytest.mark.calibration
 @pytest.mark.parametrize("spread", [False, True])
 def test_intervals_of_the_documents_estimators_hold(spread):
-    # 95-100% of 150 seeds each in docs/reference/documents.md: 34 of 40 fail by chance in 1 of 10,000 at 95%
+    # 95-100% of 150 seeds each in docs/reference/documents/settings.md: 34 of 40 fail by chance in 1 of 10,000 at 95%
     one, two = StreamLeaf(0), StreamLeaf(1)
     held = {"union": 0, "both": 0, "except": 0}
     for seed in range(40):
