@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,6 +84,48 @@ def test_a_stream_that_fails_while_it_waits_says_so(tmp_path):
     feed.start(AwaitedFrame(read, "s"), None)
     assert feed.await_end(10)
     assert str(feed.error()) == "stream 's' cannot be started: the disk is on fire."
+
+
+class Frame:
+    """Stands for a frame whose queries end as listed, each with an error, and then one that runs."""
+
+    def __init__(self, *errors):
+        self.errors, self.started = list(errors), 0
+        self.writeStream = self
+
+    def __getattr__(self, name):
+        return lambda *_, **__: self
+
+    def start(self):
+        self.started += 1
+        error = self.errors.pop(0) if self.errors else None
+        return SimpleNamespace(isActive=error is None, status={"message": "Waiting"}, exception=lambda: error)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("failures", [1, 5, 6])
+def test_a_stream_whose_python_process_takes_too_long_to_start_starts_again(tmp_path, monkeypatch, failures):
+    monkeypatch.setattr("eddyline.spark.stream.folder_of", lambda _: "")
+    frame = Frame(*[RuntimeError("Python worker failed to connect back.")] * failures)
+    feed = StreamFeed("s", lambda *_: None, Checkpoint(LocalFolder(tmp_path), str(tmp_path)))
+    feed.start(AwaitedFrame(lambda: frame, "s"), None)
+    while feed.error() is None and not (feed.active and frame.started > failures):
+        feed.await_end(0.1)
+    given_up = failures > 5
+    assert frame.started == (6 if given_up else failures + 1)
+    assert feed.active != given_up
+    assert ("failed to connect back" in str(feed.error())) == given_up
+
+
+@pytest.mark.spark
+def test_a_stream_that_fails_otherwise_is_not_started_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("eddyline.spark.stream.folder_of", lambda _: "")
+    frame = Frame(RuntimeError("the disk is full"))
+    feed = StreamFeed("s", lambda *_: None, Checkpoint(LocalFolder(tmp_path), str(tmp_path)))
+    feed.start(AwaitedFrame(lambda: frame, "s"), None)
+    assert feed.await_end(10)
+    assert str(feed.error()) == "stream 's' stopped: the disk is full."
+    assert frame.started == 1
 
 
 @pytest.mark.spark

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,12 +33,20 @@ if TYPE_CHECKING:
 # begun: a stopped stream never leaves half a batch.
 
 
+_LOG = logging.getLogger("eddyline.spark")
 TakeBatch = Callable[[str, str, int, DataFrame, Batch], None]
 AVAILABLE_NOW = "available now"
 _ID_WAIT = 60.0
 _POLL = 0.1
 _LOOK = 1.0
 """Seconds between two checks for a stream's first file."""
+_STARTING = ("Initializing", "Getting offsets")
+"""How Spark describes a query that has not read its source yet."""
+_SECONDS_TO_START = 30.0
+"""Seconds that the next stream waits for this one to start: processes that start together slow each other down."""
+_NO_WORKER = "Python worker failed to connect back"
+"""Spark gives a Python process ten seconds to start, which is too short on a busy machine."""
+_RESTARTS = 5
 
 
 class _Stopping(Exception):  # noqa: N818 - not an error: it signals Spark that this batch was not taken
@@ -67,6 +77,9 @@ class StreamFeed:
         self._error: EddylineError | None = None
         self.waits: str | None = None
         self._waiting: threading.Thread | None = None
+        self._again: Callable[[], None] = lambda: None
+        self._restarts = 0
+        self._restarting = threading.Lock()
 
     def start(self, frame: DataFrame | AwaitedFrame, trigger: str | None) -> None:
         """Start the query, now or when its first file exists, or raise PipelineError.
@@ -101,11 +114,21 @@ class StreamFeed:
     def _start(self, frame: DataFrame, trigger: str | None) -> None:
         self._folder, location = folder_of(frame), self._checkpoint.location
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", location)
+        self._again = lambda: self._start(frame, trigger)
+        self._named.clear()
         try:
             self._query = writer.trigger(**_trigger(trigger)).start()
         except SPARK_ERRORS as error:
             raise PipelineError(f"stream {self.stream!r} cannot be started: {cause_of(error)}") from error
         self._named.set()
+        self._await_start(self._query)
+
+    def _await_start(self, query: "StreamingQuery") -> None:
+        """Wait until a query reads its source, so that streams start one after the other."""
+        end = time.monotonic() + _SECONDS_TO_START
+        while query.isActive and time.monotonic() < end and not self._stopping.wait(_POLL):
+            if not str(query.status["message"]).startswith(_STARTING):
+                return
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._turn:
@@ -160,10 +183,22 @@ class StreamFeed:
         """Return why the query ended, as one of our errors, None if it runs or ended well."""
         if self._error is not None or self._stopping.is_set() or self._query is None or self._query.isActive:
             return self._error
-        failure = self._query.exception()
-        if failure is not None:
-            self._error = PipelineError(f"stream {self.stream!r} stopped: {cause_of(failure)}")
+        with self._restarting:
+            failure = None if self._query.isActive else self._query.exception()
+            if failure is not None and _NO_WORKER in str(failure) and self._restarts < _RESTARTS:
+                self._restarts += 1
+                self._restart()
+            elif failure is not None:
+                self._error = PipelineError(f"stream {self.stream!r} stopped: {cause_of(failure)}")
         return self._error
+
+    def _restart(self) -> None:
+        """Start the query again from its checkpoint, which says what was taken."""
+        _LOG.warning("stream %s starts again: a Python process of Spark took too long to start", self.stream)
+        try:
+            self._again()
+        except EddylineError as error:
+            self._error = error
 
     def await_end(self, timeout: float = _POLL) -> bool:
         """Return whether the query ended within `timeout` seconds."""
