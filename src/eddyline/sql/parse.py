@@ -13,6 +13,7 @@ from eddyline.expressions.typing import literal_number
 from eddyline.sql.aggregates import filtered_count, read_aggregate, with_filter_in_where
 from eddyline.sql.clauses import check_clauses, check_double_quotes, rows_are_not_kept, spelled_for_parser
 from eddyline.sql.derived import with_derived_columns
+from eddyline.sql.details import counts_distinct
 from eddyline.sql.groups import is_grouped, read_group_query
 from eddyline.sql.join_tree import with_constants_at_root
 from eddyline.sql.joins import read_from
@@ -178,6 +179,17 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
         return read_group_query(text, select, streams)
     aggregate = read_aggregate(select.expressions[0], sources)
     return Query.scalar(text, with_constants_at_root(aggregate, len(relations), links), relations, links)
+
+
+def parse_by_values(text: str, streams: Mapping[str, tuple[Column, ...]]) -> Query | None:
+    """Return COUNT(DISTINCT ...) as an aggregate of the single values of one group, None for other queries.
+
+    So it is read where a sample holds the values and nothing follows them.
+    """
+    select = with_derived_columns(_parse_select(text), streams)
+    if len(select.expressions) != 1 or not counts_distinct(select.expressions[0]):
+        return None
+    return read_group_query(text, select, streams)
 
 
 def _check_aggregated(select: exp.Select) -> None:

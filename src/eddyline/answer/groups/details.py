@@ -77,9 +77,14 @@ def _is_measured(tuples: GroupTuples, chance: FloatArray) -> np.ndarray:
 
 
 def _hidden(tuples: GroupTuples, confidence: float) -> float:
-    """Return how many tuples a group may have if none is seen and each has one value; otherwise any number."""
+    """Return how many tuples a group may have if none of them is seen.
+
+    Each of them has at least one value that is not followed. If tuples shared values, one such value could hide any
+    number of them.
+    """
     assert tuples.sampled is not None
-    return most_unsampled(tuples.sampled.base, confidence) if tuples.one_value_each else inf
+    apart = tuples.one_value_each or tuples.one_tuple_each
+    return most_unsampled(tuples.sampled.base, confidence) if apart else inf
 
 
 def _unbiased(

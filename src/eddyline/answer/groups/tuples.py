@@ -15,6 +15,7 @@ from eddyline.answer.joins.sampled import held_join
 from eddyline.errors import PipelineError, PlanError
 from eddyline.expressions.arrow_eval import evaluate
 from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.nodes import columns_of
 from eddyline.expressions.typing import common_type
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import AdHocQuery
@@ -144,8 +145,9 @@ class GroupTuples:
 
     owners: the group of the answer that each belongs to. columns: the detail's values. rows: how many, as integers
     where everything is held. sampled: what gives their precision, None where everything is held; places: the tuple
-    of each of its groups, -1 for those left out. one_value_each: what is followed is the tuple itself. negative:
-    how many elements have more deletes than inserts.
+    of each of its groups, -1 for those left out. one_value_each: what is followed is the tuple itself.
+    one_tuple_each: what is followed includes the tuple and its group, so that no two tuples share a value.
+    negative: how many elements have more deletes than inserts.
     """
 
     owners: IntArray
@@ -155,6 +157,7 @@ class GroupTuples:
     sampled: SampledGroups | None = None
     places: IntArray | None = None
     one_value_each: bool = False
+    one_tuple_each: bool = False
     negative: int = 0
 
     @property
@@ -183,8 +186,25 @@ def read_tuples(
     sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))
     tuples = _kept(grouped, part, owner, detail, labels, sampled.groups, sampled.sums[ROWS], sampled)
     return replace(
-        tuples, one_value_each=all(_one_value(grouped, planned, part, k) for k in sampled.sampled_links)
+        tuples,
+        one_value_each=all(_one_value(grouped, planned, part, k) for k in sampled.sampled_links),
+        one_tuple_each=_one_tuple(grouped, planned, part),
     )
+
+
+def _one_tuple(grouped: GroupedJoin, planned: PlannedQuery, part: Query) -> bool:
+    """Return whether a value belongs to one tuple: one relation, one link, with all columns that the tuple reads."""
+    if not isinstance(planned, AdHocQuery) or len(grouped.nodes) != 1 or len(grouped.nodes[0].variables) != 1:
+        return False
+    (node,) = grouped.nodes
+    view = grouped.join.view(node)
+    parts = planned.kept if grouped.join.state.grouped else planned.exact
+    key = parts[view.dictionary].wanted.keys[view.keys[0]]
+    read, followed = (
+        {name for each in expressions for name in columns_of(each.text)}
+        for expressions in ([each.expression for each in part.groups], key.columns)
+    )
+    return key.null_is_value and read <= followed
 
 
 def _one_value(grouped: GroupedJoin, planned: PlannedQuery, part: Query, link: int) -> bool:

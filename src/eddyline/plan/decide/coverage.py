@@ -27,16 +27,19 @@ from eddyline.plan.layout import (
 from eddyline.plan.sharing.coalesce import without_slots
 from eddyline.plan.show.explain import describe
 from eddyline.plan.statistics import query_name
-from eddyline.sql.parse import parse_query
+from eddyline.sql.parse import parse_by_values, parse_query
 from eddyline.sql.query import (
     AnyQuery,
     Key,
+    Query,
 )
 from eddyline.types import Column
 
 # Coverage: which query is asked, and whether kept state can answer it.
 
 
+UNNAMED = "query"
+"""The name of a query that was not planned, in messages."""
 SAMPLES_ALONE = (
     "groups, several aggregates, formulas of them, quantiles, MIN, MAX, outer, semi and anti joins, cycles of joins "
     f"and conditions between relations, and {', '.join(written_names(sketched=False))} over joins are answered by "
@@ -71,7 +74,7 @@ def find_planned(
         return asked
     if " " not in query.strip():
         raise PlanError(f"the plan has no query {query!r}: its queries are {', '.join(layout.query_names)}.")
-    return bind(layout, "query", query, method, timezone)
+    return bind(layout, UNNAMED, query, method, timezone)
 
 
 def bind(
@@ -92,7 +95,7 @@ def bind(
     sampled = bool(layout.samples) and method is None
     if sampled and uses_sample(parsed):
         found = _bind_sampled(layout, name, parsed)
-        return found if found is not None else bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
+        return found if found is not None else _bind_ad_hoc(layout, name, parsed, timezone)
     chosen: Method = method if method is not None else "skimmed"
     ids = {kept.demand: kept.id for kept in layout.by_id.values()}
     slots = _covering_slots(parsed, chosen, layout.by_id.values()) if parsed.is_scalar else ()
@@ -102,7 +105,7 @@ def bind(
         demand for quantity in quantities.values() for demand in quantity.parts[0] if demand not in ids
     ]
     if missing and sampled:
-        return bind_ad_hoc(layout, name, parsed, timezone or layout.timezone)
+        return _bind_ad_hoc(layout, name, parsed, timezone)
     if missing:
         raise PlanError(_missing(layout, missing[0]))
     bound = {
@@ -110,6 +113,19 @@ def bind(
         for quantity, demands in quantities.items()
     }
     return PlannedQuery(name, parsed, chosen, bound)
+
+
+def _bind_ad_hoc(layout: Layout, name: str, query: AnyQuery, timezone: str | None) -> PlannedQuery:
+    """Return a query bound to explored columns; a distinct count of values that nothing follows reads held rows."""
+    zone = timezone or layout.timezone
+    try:
+        return bind_ad_hoc(layout, name, query, zone)
+    except PlanError as gap:
+        with contextlib.suppress(SqlError, PlanError):
+            by_values = parse_by_values(query.text, declared(layout))
+            if by_values is not None and not isinstance(query, Query):
+                return bind_ad_hoc(layout, name, by_values, zone)
+        raise gap from None
 
 
 def filled_queries(layout: Layout, asked: Iterable[WorkloadQuery]) -> list[tuple[PlannedQuery, set[str]]]:
