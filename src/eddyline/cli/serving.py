@@ -2,10 +2,10 @@
 
 import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 PORT = 8321
 PG_ADDRESS = "127.0.0.1:8322"
 """Where `--pg` listens if it names no address: next to the port of HTTP."""
+_SECONDS_FOR_STATE = 8.0
+"""Seconds that a SQL client's statement waits for the first state: less than a statement may take."""
 _ADDRESS = re.compile(r"(?:(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\])?:)?(?P<port>\d{1,5})")
 StoreOrPipeline = Annotated[
     str, typer.Argument(help="The store's directory or URI, or a pipeline file (TOML).")
@@ -147,10 +149,13 @@ def _wire_for(
     password = read_token(token_file, host, "--pg")
 
     def newest() -> State:
-        state = watcher.view.state
-        if state is None:
-            sentence = watcher.view.sighting.problem or "the store is being read"
-            raise Refusal("57P03", sentence, hint="Try again in a moment.")
+        end = time.monotonic() + _SECONDS_FOR_STATE
+        while (state := watcher.view.state) is None:
+            problem = watcher.view.sighting.problem
+            if problem or time.monotonic() > end:
+                sentence = problem or "the store is being read"
+                raise Refusal("57P03", sentence, hint="Try again in a moment.")
+            time.sleep(0.05)
         return state
 
     return wire_server(newest, host, int(found["port"]), password=password, certificate=certificate, key=key)
@@ -273,6 +278,6 @@ def _shown(seen: Sighting, queries: list[str] | None) -> Group:
         else:
             estimates.append(answer)
         below += [Text(f"{query}: {note}", style="yellow") for note in answer.notes]
-    fresh = replace(state.origin.freshness, read_at=time()) if state.origin else None
+    fresh = replace(state.origin.freshness, read_at=time.time()) if state.origin else None
     status = seen.problem or (f"written by {seen.writer}" if seen.writer else "no run writes this store now")
     return Group(Text(f"{status}; {fresh}", style="dim"), answer_table(estimates), *below)

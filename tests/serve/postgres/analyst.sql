@@ -88,3 +88,12 @@ SELECT covar_samp(total, customer) AS s, covar_pop(total, customer) AS p, regr_s
 SELECT greatest(max(n), 700) AS g, least(min(n), 100) AS l FROM by_region
 WITH total AS (SELECT count(*)::numeric AS n FROM orders), paid AS (SELECT region, count(*) AS n FROM orders WHERE is_paid GROUP BY region) SELECT p.region, round(100 * p.n / t.n, 1) AS share FROM paid p, total t ORDER BY 1
 SELECT b.region, b.n, o.paid FROM by_region b JOIN (SELECT region, count(*) AS paid FROM orders WHERE is_paid GROUP BY region) o USING (region) ORDER BY 1
+SELECT extract(dow FROM day), count(*), max(seconds) FROM visits GROUP BY 1 ORDER BY 1
+SELECT to_char(day, 'YYYY-MM'), count(*) FROM visits GROUP BY 1 ORDER BY 1
+SELECT upper(region), left(region, 1), sum(total) FROM orders GROUP BY region ORDER BY 1
+SELECT corr(customer, seconds), stddev_pop(seconds) FROM visits
+SELECT count(DISTINCT region), count(DISTINCT is_paid) FROM orders
+SELECT count(DISTINCT region) FROM orders
+SELECT count(DISTINCT extract(hour FROM at)) FROM visits WHERE seconds > 100
+SELECT count(DISTINCT o.region) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds > 250
+SELECT extract(hour FROM at), count(*) - lag(count(*)) OVER (ORDER BY extract(hour FROM at)) FROM visits GROUP BY 1 ORDER BY 1

@@ -3,12 +3,15 @@
 import decimal
 import math
 import pathlib
+import threading
+from types import SimpleNamespace
 
 import duckdb
 import psycopg
 import pytest
 import sqlglot
 
+from eddyline.cli.serving import _wire_for
 from eddyline.serve.postgres.dialect.kinds import annotate, kind_of
 from eddyline.serve.postgres.engine import Client
 from tests.serve.postgres import shop
@@ -183,6 +186,43 @@ def test_what_may_mean_something_else_is_refused(dsn, text):
         asked(dsn, text)
     diagnosis = refused.value.diag
     assert REFUSED[text] in f"{diagnosis.message_primary} {diagnosis.message_hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "message", "hint"),
+    [
+        ("SELECT 1 / 0", "22012", "division by zero", None),
+        (
+            "SELECT count(*) FROM ordrs",
+            "42P01",
+            'relation "ordrs" does not exist',
+            'Perhaps you meant "orders".',
+        ),
+        ("SELECT min(total) FROM orders WHERE is_paid", "0A000", "min is not known", "PERCENTILE_APPROX"),
+    ],
+)
+def test_errors_say_what_is_wrong_as_postgresql_does(sampled_dsn, text, state, message, hint):
+    with pytest.raises(psycopg.Error) as found:
+        asked(sampled_dsn, text)
+    said = found.value.diag
+    assert (said.sqlstate, said.message_primary) == (state, message)
+    assert hint is None or hint in said.message_hint
+
+
+def test_a_statement_waits_until_the_store_was_read():
+    newest = shop.state("6 KB")
+    view = SimpleNamespace(state=None, sighting=SimpleNamespace(problem=None))
+    server = _wire_for(SimpleNamespace(view=view), "127.0.0.1:0", None, None, None)
+    server.start()
+    try:
+        threading.Timer(1.0, lambda: setattr(view, "state", newest)).start()
+        dsn = f"host=127.0.0.1 port={server.address[1]} user=me dbname=shop"
+        assert asked(dsn, "SELECT n FROM by_region LIMIT 0")[0] == ["n"]
+        view.state, view.sighting.problem = None, "the store cannot be read"
+        with pytest.raises(psycopg.errors.CannotConnectNow, match="cannot be read"):
+            asked(dsn, "SELECT n FROM by_region")
+    finally:
+        server.stop()
 
 
 def test_limit_and_tablesample_return_rows_with_weights(dsn, sampled_dsn, oracle):

@@ -237,7 +237,7 @@ class Client:
             elif is_catalog(table):
                 catalog = True
             else:
-                raise missing(table)
+                raise missing(table, [*schema.streams, *schema.views])
         if streams and _has_no_rows(tree):
             empty = {name: schema.catalog.relations[name].schema.empty_table() for name in streams}
             return Result(self._evaluated(schema, tree, empty))

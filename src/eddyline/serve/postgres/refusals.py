@@ -13,6 +13,7 @@ from eddyline.errors import (
     StoreError,
     UnsupportedQuery,
 )
+from eddyline.plan.decide.coverage import UNNAMED
 
 _STATES: tuple[tuple[type[EddylineError], str], ...] = (
     (UnsupportedQuery, "0A000"),
@@ -58,7 +59,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is not a failure
 
 def refusal_of(error: EddylineError) -> Refusal:
     """Return one of our errors as a refusal; its message is split into message, detail and hint."""
-    sentence = " ".join(str(error).split())
+    sentence = " ".join(str(error).split()).removeprefix(f"query {UNNAMED!r}: ")
     state = next((code for kind, code in _STATES if isinstance(error, kind)), "XX000")
     if isinstance(error, SqlError):
         state = next((code for said, code in _STATES_BY_SENTENCE if said.search(sentence)), state)

@@ -120,5 +120,5 @@ def _refusal_of(error: duckdb.Error) -> Refusal:
         return Refusal("42883" if "function" in message.lower() else "42601", message)
     state = next((code for kind, code in _STATES if isinstance(error, kind)), "0A000")
     if "Division by zero" in message:
-        state = "22012"
+        return Refusal("22012", "division by zero")
     return Refusal(state, message)

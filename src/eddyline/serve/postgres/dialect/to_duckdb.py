@@ -4,7 +4,8 @@ An unknown table is refused, so that a query reaches what it may read and nothin
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 
 import sqlglot.dialects.duckdb  # loaded with the server, not by the first statement
 import sqlglot.dialects.postgres
@@ -99,13 +100,15 @@ def is_catalog(table: exp.Table) -> bool:
     )
 
 
-def missing(table: exp.Table) -> Refusal:
-    """Return the refusal of a relation that does not exist."""
+def missing(table: exp.Table, known: Iterable[str] = ()) -> Refusal:
+    """Return the refusal of a relation that does not exist; known: the names of those that do."""
     name = f"{table.db}.{table.name}" if table.db else table.name
+    near = get_close_matches(table.name.lower(), known, n=1)
+    meant = f'Perhaps you meant "{near[0]}". ' if near else ""
     return Refusal(
         "42P01",
         f'relation "{name}" does not exist',
-        hint="\\d in psql shows all streams and planned queries.",
+        hint=f"{meant}\\d in psql shows all streams and planned queries.",
     )
 
 
@@ -258,7 +261,7 @@ def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for eac
         return (2, str(one.alias)) if isinstance(one, exp.Alias) else _named(one) if one else (0, "?column?")
     if isinstance(node, exp.Anonymous):
         return 2, node.name.lower()
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
+    if isinstance(node, exp.AggFunc) or (isinstance(node, exp.Func) and not isinstance(node, exp.Binary)):
         return _named_function(node)
     return 0, "?column?"
 
@@ -291,10 +294,15 @@ _FUNCTION_NAMES = {
     "CurrentDate": "current_date",
     "GroupConcat": "string_agg",
     "TimestampTrunc": "date_trunc",
+    "TimeToStr": "to_char",
     "Array": "array",
     "StddevSamp": "stddev_samp",
     "Stddev": "stddev",
     "Variance": "variance",
+    "LogicalAnd": "bool_and",
+    "LogicalOr": "bool_or",
+    "Rand": "random",
+    "StrPosition": "strpos",
 }
 
 

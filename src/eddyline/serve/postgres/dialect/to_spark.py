@@ -99,9 +99,18 @@ def _prepared(tree: exp.Expr, relations: Relations) -> exp.Expr:
     """Return a copy of a query in Spark's form."""
     copied = tree.copy()
     _without_schemas(copied)
+    _name_outputs(copied)
     made = rewritten(copied, _plain)
     annotate(made, relations)
     return spark_form(made)
+
+
+def _name_outputs(tree: exp.Expr) -> None:
+    """Name the columns of the result as PostgreSQL does, before functions are rewritten to Spark's."""
+    select = tree.find(exp.Select)
+    for item in list(select.expressions) if select is not None else []:
+        if not isinstance(item, exp.Alias | exp.Column | exp.Dot) and not item.is_star:
+            item.replace(exp.alias_(item.copy(), column_name(item), quoted=True))
 
 
 def _without_schemas(select: exp.Expr) -> None:
