@@ -9,9 +9,9 @@
 | JD sketches | s1 = 2 ln(1/delta) / epsilon, s2 = 24 ln(2/delta) / epsilon^3 | join-distinct, paragraph 0060 |
 
 s1 and s2 of AGMS follow from Chebyshev and Chernoff bounds. The other documents leave constants open.
-`tests/plan/test_guarantee.py` checks each of them on data that is hard for it; docs/reference/documents/settings.md states
-where they come from. The theorems' assumptions come from the statistics: self-join sizes, rows and a least size of
-the join.
+`tests/plan/test_guarantee.py` checks each of them on data that is hard for it; docs/reference/documents/settings.md
+states where they come from. The theorems' assumptions come from the statistics: self-join sizes, rows and a least
+size of the join.
 """
 
 from collections.abc import Mapping
