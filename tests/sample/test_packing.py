@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eddyline.sample import packing
 from eddyline.sample import packing as sorting
-from eddyline.sample.packing import find, narrow_numbers, order_of, places_among, united
+from eddyline.sample.packing import AT_ONCE, find, narrow_numbers, order_of, places_among, summed, united
 from eddyline.sample.reduction import Fitting, Part
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -95,3 +95,12 @@ def test_many_values_are_numbered(span, kind, least):
     wanted, inverse = np.unique(values, return_inverse=True)
     assert np.array_equal(known, wanted)
     assert np.array_equal(places, inverse)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 130, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 13, 1_000_003])
+def test_a_sum_of_parts_has_the_bits_of_the_sum_of_the_whole(rows):
+    column = np.random.default_rng(rows).lognormal(0.0, 9.0, rows)
+    assert summed(rows, lambda at: column[at]) == column.sum()
+    parts = []
+    summed(rows, lambda at: parts.append(at) or column[at])
+    assert max(at.stop - at.start for at in parts) <= AT_ONCE

@@ -319,13 +319,18 @@ class SamplePass:
             builder.take(state.dictionaries[i])
 
     def state(self) -> SampleState:
-        """Return what was added, as a state of the whole sample in which the other streams are empty."""
+        """Return what was added, as a state of the whole sample in which the other streams are empty.
+
+        The tables of the builders are emptied: what they hold is narrower in the state.
+        """
         empty = SampleState.empty(self.task.sample.spec, grouped=self.grouped)
         parts = list(empty.dictionaries)
         if self.grouped:
             for i, builder in self.builders.items():
+                builder.compact()
                 parts[i] = builder.build()
             return replace(empty, dictionaries=tuple(parts), rosters=self.rosters)
+        self.exact.compact()
         parts[self.position] = self.exact.build()
         return replace(empty, dictionaries=tuple(parts))
 

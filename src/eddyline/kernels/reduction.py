@@ -1,4 +1,4 @@
-"""What a reduction costs a query, added up over the values of a link without a column for each step."""
+"""Reductions: what one costs a query, and the factors of values and elements, without a column for each step."""
 
 import numpy as np
 
@@ -76,3 +76,40 @@ def least_at(factors: np.ndarray, left_out: np.ndarray, places: np.ndarray, leas
     for i in range(len(places)):
         if not left_out[i] and factors[i] < least[places[i]]:
             least[places[i]] = factors[i]
+
+
+@kernel("space")
+def gather_light(
+    column: np.ndarray, rates: np.ndarray, worth: np.ndarray, most: float, space: np.ndarray
+) -> int:
+    """Write the entries of a column, each over its rate, that are worth at most `most`; return how many there are.
+
+    column: empty for ones; rates: empty if all are 1.
+    """
+    filled = 0
+    for i in range(len(worth)):
+        if worth[i] <= most:
+            entry = column[i] if len(column) > 0 else 1.0
+            space[filled] = entry / rates[i] if len(rates) > 0 else entry
+            filled += 1
+    return filled
+
+
+@kernel("factors")
+def factors_of(
+    values: np.ndarray, known: np.ndarray, worth: np.ndarray, seed: np.uint64, factors: np.ndarray
+) -> None:
+    """Write the hash of each value over its worth; worth: of all known values, ascending as the values are."""
+    at = 0
+    for i in range(len(values)):
+        while known[at] < values[i]:
+            at += 1
+        factors[i] = unit_hash(values[i], seed) / worth[at]
+
+
+@kernel("latest")
+def raise_to(factors: np.ndarray, left_out: np.ndarray, places: np.ndarray, latest: np.ndarray) -> None:
+    """Raise the numbers of entries to the factors at their places, except of those that are left out."""
+    for i in range(len(places)):
+        if not left_out[i] and factors[places[i]] > latest[i]:
+            latest[i] = factors[places[i]]

@@ -10,7 +10,7 @@ from eddyline.kernels.doubles import carried
 from eddyline.kernels.elements import fold_rows
 from eddyline.kernels.hashing import chain_longs
 from eddyline.sample.labels import Labels
-from eddyline.sample.packing import BoolArray, IntArray, distinct, find, narrow_numbers, order_of
+from eddyline.sample.packing import BoolArray, IntArray, distinct, find, narrow, narrow_numbers, order_of
 from eddyline.sample.spec import DictionarySpec
 
 # Every column is stored in the narrowest integers that hold it, so that the bytes match what the data needs.
@@ -19,7 +19,6 @@ from eddyline.sample.spec import DictionarySpec
 # a column, or the rows that a merge changes.
 
 
-_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 _FLAG_BITS = 63
 
 
@@ -28,18 +27,6 @@ def overflow() -> SketchError:
     return SketchError(
         f"adding these rows would overflow a 64-bit total, so nothing was changed: {SMALLER_TOTALS}"
     )
-
-
-def _narrow(column: np.ndarray) -> np.ndarray:
-    """Return a column in the narrowest integers that hold it."""
-    if len(column) == 0:
-        return column.astype(np.int8)
-    low, high = int(column.min()), int(column.max())
-    for width in _WIDTHS:
-        info = np.iinfo(width)
-        if info.min <= low and high <= info.max:
-            return np.ascontiguousarray(column, dtype=width)
-    raise AssertionError
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +141,26 @@ class Dictionary:
 
         The kept result is narrow: places are 32-bit integers if these suffice.
         """
+        return self.values(key), self.places(key)
+
+    def values(self, key: int) -> IntArray:
+        """Return the distinct values of a key, ascending: see `index`."""
+        values, _ = self._index(key)
+        return self.labels[key].codes[values] if key in self.labels else values.astype(np.int64)
+
+    def places(self, key: int) -> np.ndarray:
+        """Return for each element the place of its value of a key: see `index`."""
+        return self._index(key)[1]
+
+    def _index(self, key: int) -> tuple[np.ndarray, np.ndarray]:
         if key not in self._indexes:
             values, places = narrow_numbers(self.elements[key], is_sorted=key == 0)
-            self._indexes[key] = (_narrow(values), places)
-        values, places = self._indexes[key]
-        return self.labels[key].codes[values] if key in self.labels else values.astype(np.int64), places
+            self._indexes[key] = (narrow(values), places)
+        return self._indexes[key]
+
+    def forget_indexes(self) -> None:
+        """Drop the indexes: they are built again when they are needed."""
+        self._indexes.clear()
 
     def where(self, kept: BoolArray) -> "Dictionary":
         """Return the elements that a mask keeps."""
@@ -196,7 +198,7 @@ class Dictionary:
         columns = list(self.elements)
         for key, labels in self.labels.items():
             if len(labels) < len(codes[key]):
-                columns[key] = _narrow(np.searchsorted(codes[key], labels.codes))[columns[key]]
+                columns[key] = narrow(np.searchsorted(codes[key], labels.codes))[columns[key]]
         return columns
 
     def regrouped(
@@ -215,7 +217,7 @@ class Dictionary:
         labels = {key: self.labels[keys[key]] for key in spec.labelled}
         codes = {key: each.codes for key, each in labels.items()}
         totals = [self.totals[1 + m] for m in (-1, *measures)]
-        return folded(spec, [*elements, *map(_narrow, words)], totals, codes, labels, may_be_sorted=True)
+        return folded(spec, [*elements, *map(narrow, words)], totals, codes, labels, may_be_sorted=True)
 
     def same(self, other: "Dictionary") -> bool:
         """Return whether both hold the same elements with the same totals."""
@@ -289,8 +291,8 @@ def _of_places(
         of_null = np.repeat([True, False], [len(each) for each in held])
         used[key] = labels.get(key, Labels.none()).only(np.concatenate(held), of_null)
         if len(held[0]) < len(codes[key]):
-            columns[key] = _narrow(np.cumsum(there[0]) - 1)[columns[key]]
-    return Dictionary(spec, tuple(map(_narrow, columns)), tuple(map(_narrow, totals)), used)
+            columns[key] = narrow(np.cumsum(there[0]) - 1)[columns[key]]
+    return Dictionary(spec, tuple(map(narrow, columns)), tuple(map(narrow, totals)), used)
 
 
 def _changed(mine: Dictionary, other: Dictionary, sign: int, places: IntArray, same: BoolArray) -> np.ndarray:
@@ -314,7 +316,7 @@ def _replaced(column: np.ndarray, places: IntArray, values: np.ndarray) -> np.nd
     """Return a column with other values at some places."""
     if len(places) == 0:
         return column
-    values = _narrow(values)
+    values = narrow(values)
     column = column.astype(np.promote_types(column.dtype, values.dtype))
     column[places] = values
     return column
@@ -337,7 +339,7 @@ class _Splice:
         kept = column if self.kept is None else column[self.kept]
         if len(added) == 0:
             return kept
-        added = _narrow(added)
+        added = narrow(added)
         out = np.empty(len(self.old), dtype=np.promote_types(column.dtype, added.dtype))
         out[self.old] = kept
         out[self.at] = added

@@ -163,8 +163,13 @@ class Join:
         """Use what another query over the same state knows of its links, if both have the same ones."""
         if (self.members, self.shape.classes) != (other.members, other.shape.classes):
             return
-        shared = ["_links", *(["_places", "probabilities"] if self.null_kinds == other.null_kinds else [])]
+        shared = ["values", *(["_places", "probabilities"] if self.null_kinds == other.null_kinds else [])]
         self.__dict__ |= {name: other.__dict__[name] for name in shared if name in other.__dict__}
+
+    def hold(self, values: Sequence[IntArray]) -> None:
+        """Hold given columns in place of its own values where both are equal; they have all values of its links."""
+        found = zip(self.values, values, strict=True)
+        self.values = tuple(given if len(given) == len(own) else own for own, given in found)
 
     @cached_property
     def members(self) -> list[tuple[tuple[int, ...], int, tuple[int, ...]]]:
@@ -248,11 +253,14 @@ class Join:
 
     @cached_property
     def _links(self) -> list[tuple[IntArray, list[np.ndarray]]]:
-        """For each link its values, and for each relation there the places of its own among them."""
+        """For each link its values, and for each relation there the places of its own among them.
+
+        It is dropped once the places of elements are known.
+        """
         found: list[list[IntArray]] = [[] for _ in self.shape.classes]
         for node in self.first.nodes:
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
-                found[variable].append(self.dictionary(node).index(key)[0])
+                found[variable].append(self.dictionary(node).values(key))
         return [united(each) for each in found]
 
     @cached_property
@@ -297,29 +305,37 @@ class Join:
         """The inclusion probability of each place of each link."""
         found = []
         for link, values, nulls in zip(self.shape.classes, self.values, self.null_elements, strict=True):
-            rates = self.state.rosters[link].rates_of_held(values)
+            roster = self.state.rosters[link]
+            if roster.follows_all and not nulls:
+                found.append(np.broadcast_to(1.0, len(values)))
+                continue
+            rates = roster.rates_of_held(values)
             found.append(np.concatenate([rates, *(each.rates for each in nulls)]) if nulls else rates)
         return tuple(found)
 
     @cached_property
     def _places(self) -> list[tuple[np.ndarray, ...]]:
+        values = self.values  # kept, unlike `_links`
         found, left = [], [list(enumerate(places)) for _, places in self._links]
         for node in self.first.nodes:
             own = []
             for variable, key in zip(node.variables, self.view(node).keys, strict=True):
                 member, at = left[variable].pop(0)
-                places = at[self.dictionary(node).index(key)[1]]
+                places = self.dictionary(node).places(key)
+                if len(at) < len(values[variable]) or self.null_places[variable]:
+                    places = at[places]
                 if self.null_places[variable]:
                     before = sum(map(len, self.null_elements[variable][:member]))
                     null, mine = self.dictionary(node).is_null(key), self.null_elements[variable][member]
                     places = places.astype(
                         np.promote_types(places.dtype, np.min_scalar_type(-self.sizes[variable]))
                     )
-                    places[null] = len(self.values[variable]) + before
+                    places[null] = len(values[variable]) + before
                     if mine.elements is not None:
                         places[mine.elements] += np.arange(len(mine))
                 own.append(places)
             found.append(tuple(own))
+        self.__dict__.pop("_links")
         return found
 
     def rows(self, node: Node) -> BoolArray:

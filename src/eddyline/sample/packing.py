@@ -1,7 +1,7 @@
 """Packed and sorted columns: few bits per code, sorts faster than numpy's, freed memory returned to the system."""
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ _BITS = 64
 """Integers with at most this many in their span for each are numbered by bits: at most 12 bytes for each entry."""
 _SPREAD, _SMALL = 32, 1 << 16
 """A table of integers has at most this many cells per entry, and may always have this many in all."""
+_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -71,7 +72,8 @@ def united(arrays: Sequence[IntArray]) -> tuple[IntArray, list[np.ndarray]]:
         kind, made = place_kind(size), np.empty(size, dtype=np.int64)
         mine, theirs = np.empty(len(values), dtype=kind), np.empty(len(array), dtype=kind)
         size = unite(values, array, made, mine, theirs)
-        values, places = made[:size].copy(), [*(mine[each] for each in places), theirs]
+        before = [mine] if len(places) == 1 else [mine[each] for each in places]  # one array is where it was
+        values, places = made[:size].copy(), [*before, theirs]
     return values, places
 
 
@@ -87,6 +89,18 @@ def places_among(known: IntArray, values: IntArray) -> np.ndarray:
 def place_kind(size: int) -> type[np.integer]:
     """Return the integer type that holds places below a size."""
     return np.int32 if size < 1 << 31 else np.int64
+
+
+def narrow(column: np.ndarray) -> np.ndarray:
+    """Return a column in the narrowest integers that hold it."""
+    if len(column) == 0:
+        return column.astype(np.int8)
+    low, high = int(column.min()), int(column.max())
+    for width in _WIDTHS:
+        info = np.iinfo(width)
+        if info.min <= low and high <= info.max:
+            return np.ascontiguousarray(column, dtype=width)
+    raise AssertionError
 
 
 def numbered(values: np.ndarray) -> tuple[IntArray, IntArray]:
@@ -284,6 +298,30 @@ def process_memory() -> dict[str, int]:
     return {name: 1024 * int(shown[key].split()[0]) for name, key in names.items() if key in shown}
 
 
+# Sums of long vectors of which only a part is made at a time.
+
+
+AT_ONCE = 1 << 16
+"""Rows that are made at a time: numpy adds up 128 and fewer in another way, so it must not be less."""
+
+
+def summed(rows: int, part: Callable[[slice], np.ndarray]) -> float:
+    """Return what numpy's `sum` of a column of floats returns, bit for bit; part: makes some rows of the column.
+
+    numpy adds up halves of a column, and halves of these, so that rounding errors stay small. The same is done here
+    until a part is small enough to be made.
+    """
+    return _summed(slice(0, rows), part)
+
+
+def _summed(at: slice, part: Callable[[slice], np.ndarray]) -> float:
+    rows = at.stop - at.start
+    if rows <= AT_ONCE:
+        return float(part(at).sum())
+    middle = at.start + rows // 2 - rows // 2 % 8
+    return _summed(slice(at.start, middle), part) + _summed(slice(middle, at.stop), part)
+
+
 # Sums of products of long vectors, in one thread.
 #
 # BLAS wakes all its threads for a vector of ten thousand numbers, and waits for them: on a machine whose
@@ -291,8 +329,8 @@ def process_memory() -> dict[str, int]:
 
 
 def dot(left: np.ndarray, right: np.ndarray) -> float:
-    """Return the sum of the products of two vectors."""
-    return float(np.einsum("n,n->", left, right))
+    """Return the sum of the products of two vectors, in the same order however they are held."""
+    return float(np.einsum("n,n->", np.ascontiguousarray(left), np.ascontiguousarray(right)))
 
 
 def times(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:

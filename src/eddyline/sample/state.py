@@ -83,7 +83,9 @@ class Roster:
         If nothing is followed, held elements have a NULL, whose code is that of a key: NULL is always followed.
         """
         found = self.probabilities(keys)
-        return np.where(found > 0.0, found, 1.0)
+        if self.base <= 0.0:
+            found[found <= 0.0] = 1.0
+        return found
 
     def drop_unfollowed(self, keys: np.ndarray, kept: np.ndarray) -> None:
         """Clear `kept` for keys that are not followed."""
