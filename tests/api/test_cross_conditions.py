@@ -164,7 +164,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM r LEFT JOIN s ON r.b = s.b AND r.day < s.day": "outer, semi and anti joins",
     "SELECT COUNT(*) FROM r LEFT JOIN s ON r.b = s.b WHERE r.day < s.day": "over inner joins alone",
     f"SELECT COUNT(*) {TRIANGLE} LEFT JOIN u ON r.a = u.a": "over inner joins alone",
-    f"SELECT COUNT(*) FROM (SELECT DISTINCT r.a {RS} WHERE r.day < s.day)": "only as COUNT\\(DISTINCT",
+    f"SELECT COUNT(*) FROM (SELECT DISTINCT r.a {RS} WHERE r.day < s.day)": "only with COUNT\\(DISTINCT",
 }
 
 

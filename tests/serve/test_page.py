@@ -373,7 +373,7 @@ def test_a_headline_has_six_digits_and_its_title_all(chromium, timed):
     assert len(title) > 10
 
 
-def test_late_rows_are_told_of_windows_alone(chromium, timed):
+def test_late_rows_are_a_note_of_windows_alone(chromium, timed):
     page = opened(chromium, timed)
     assert "123 rows of stream 'orders' arrived too late" in page.text_of("lately", ".notes")
     for query in ("mean", "months", "busiest"):

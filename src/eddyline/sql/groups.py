@@ -185,7 +185,7 @@ class Outputs:
         name = self.measure(left)
         if any(each.name == name and not each.is_numeric for each in self.details):
             raise UnsupportedQuery(
-                f"{fragment(condition)!r} in HAVING compares {fragment(left)!r}, which is no number, with a number."
+                f"{fragment(condition)!r} in HAVING compares {fragment(left)!r}, which is not a number, with a number."
             )
         if sum(map(str.isdigit, number)) > _DIGITS and not self._is_double(name):
             name, number = self._difference(name, number), "0"

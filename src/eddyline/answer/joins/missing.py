@@ -200,7 +200,7 @@ def missing_of(
     counted = views if rows is None or rows is gaps else views_of(rows, rates)
     for variable in range(len(quantity.messages.factors)):
         members = quantity.messages.members(variable)
-        short = {k: _short(quantity, k, variable, views[k], counted[k], of_rows=of_rows) for k in members}
+        short = {k: _short(quantity, k, variable, views, counted[k], of_rows=of_rows) for k in members}
         for relation in members:
             surprises = [each.surprise(rates) for each in counted[relation] if each.short > 0.0]
             certainty = certainty_of(max(surprises, default=0.0))
@@ -252,16 +252,17 @@ def _short(
     quantity: SampledQuantity,
     relation: int,
     variable: int,
-    views: Sequence[RelationGap],
+    every: Sequence[Sequence[RelationGap]],
     rows: Sequence[RelationGap],
     *,
     of_rows: bool,
 ) -> tuple[float, float]:
     """Return the range by which a relation may fall short, as what it sends to a link.
 
-    views: its gap, and what is left beyond the others' gaps. rows: the same of its rows. of_rows: the other gaps are
-    also of rows, whatever the quantity weighs.
+    every: for each relation its gap, and what is left beyond the others' gaps. rows: the same of its rows. of_rows: the
+    other gaps are also of rows, whatever the quantity weighs.
     """
+    views = every[relation]
     if not views or all(each.short <= 0.0 for each in rows):
         return 0.0, 0.0
     gap, rates = views[0], quantity.values.probabilities
@@ -271,23 +272,46 @@ def _short(
         for side in (-_ERRORS, _ERRORS)
     ]
     low, high = min(ends), max(ends)
-    sent = np.abs(quantity.messages.own(relation, variable) * quantity.messages.factors[variable])
     signs = quantity.relation_signs(relation)
     if of_rows:  # only the number of missing rows is known: they get the average weight, of either sign
-        scale = _per_row(sent, abs(gap.exact * (1.0 - gap.short)))
+        scale = _per_row(quantity, relation, variable, every, abs(gap.exact * (1.0 - gap.short)))
         most = min(high, abs(gap.exact))
         return scale * signs[0] * most, scale * signs[1] * most
     if signs == (0.0, 1.0):
         low, high = max(low, 0.0), min(high, gap.exact)
     elif signs == (-1.0, 0.0):
         low, high = max(low, gap.exact), min(high, 0.0)
-    scale = _per_row(sent, quantity.relation_size(relation))
+    scale = _per_row(quantity, relation, variable, every, quantity.relation_size(relation))
     return scale * low, scale * high
 
 
-def _per_row(sent: FloatArray, size: float) -> float:
-    """Return how much a relation sends to a link for each unit that it holds; 1 where no row of it is followed."""
-    return float(sent.sum()) / size if size > 0.0 else 1.0
+def _per_row(
+    quantity: SampledQuantity,
+    relation: int,
+    variable: int,
+    every: Sequence[Sequence[RelationGap]],
+    size: float,
+) -> float:
+    """Return how much a relation sends to a link for each unit of its size.
+
+    Where no row of it is followed, a row is assumed to meet what values of its other links have on average; where
+    these have nothing, all missing rows of the other relations there, as if they were of one value.
+    """
+    messages = quantity.messages
+    if size > 0.0:
+        sent = messages.own(relation, variable) * messages.factors[variable]
+        return float(np.abs(sent, out=sent).sum()) / size
+    sizes = []
+    for link in messages.relations[relation].variables:
+        if link != variable:
+            passed = np.abs(np.asarray(messages.passed(link, relation), dtype=np.float64))
+            missing = (
+                abs(every[k][0].exact) * _per_row(quantity, k, link, every, quantity.relation_size(k))
+                for k in messages.members(link)
+                if k != relation and every[k]
+            )
+            sizes.append(float(passed[passed > 0.0].mean()) if passed.any() else prod(missing))
+    return prod(sizes)
 
 
 def _partners_at(
