@@ -13,12 +13,8 @@ import csv
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -28,18 +24,20 @@ from sqlglot import exp
 
 import eddyline as el
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from comparing import Row, compared, unlimited
+
 from data import Benchmark, benchmark
 
 HERE = Path(__file__).parent
 FIELDS = (
-    "benchmark", "scale", "query", "budget", "form", "shown", "rows", "exact", "error", "worst", "held",
+    "benchmark", "scale", "query", "budget", "form", "shown", "rows", "exact", "error", "worst", "held", "width",
     "bytes", "fed_seconds", "seconds", "note",
 )  # fmt: skip
 REFRESHED = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
 PAIRS = 10
 BATCH = 1_000_000
-Row = dict[str, Any]
 
 
 def parsed(text: str) -> exp.Expression:
@@ -53,14 +51,6 @@ def columns_of(bench: Benchmark, text: str) -> dict[str, set[str]]:
     names = {node.name.lower() for node in tree.find_all(exp.Column)}
     names |= {node.name.lower() for node in tree.find_all(exp.Identifier)}
     return {table: names for table in bench.tables if any(t.name == table for t in tree.find_all(exp.Table))}
-
-
-def unlimited(text: str) -> str:
-    """Return a query without its last ORDER BY and LIMIT: groups that are shown are looked up in its result."""
-    tree = parsed(text)
-    for part in ("order", "limit"):
-        tree.set(part, None)
-    return tree.sql(dialect="duckdb")
 
 
 def planned(bench: Benchmark, text: str, budget: str) -> tuple[el.Plan, str]:
@@ -111,65 +101,6 @@ def exact_rows(bench: Benchmark, text: str) -> list[tuple[object, ...]]:
                 net = f" WHERE hash({REFRESHED[table]}) % 1000 NOT BETWEEN {PAIRS} AND {2 * PAIRS - 1}"
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM '{path}'{net}")
         return connection.execute(unlimited(text)).fetchall()
-
-
-def plain(value: object) -> object:
-    """Return a value as either engine has it."""
-    if isinstance(value, bool | int | float | Decimal):
-        return float(value)
-    return value.isoformat() if isinstance(value, date) else value
-
-
-def compared(result: pa.Table, truth: list[tuple[object, ...]]) -> Row:
-    """Return how a result compares with the exact rows; its note says where a result that is called exact is wrong."""
-    metadata = {field.name: field.metadata or {} for field in result.schema}
-    names = [
-        name for name in result.column_names if metadata[name].get(b"eddyline.role") in (b"label", b"value")
-    ]
-    labels = [k for k, name in enumerate(names) if metadata[name][b"eddyline.role"] == b"label"]
-    exact = (result.schema.metadata or {}).get(b"eddyline.exact") == b"true"
-    found = {
-        "shown": result.num_rows,
-        "rows": len(truth),
-        "exact": exact,
-        "error": 0.0,
-        "worst": 0.0,
-        "held": "",
-    }
-    mine = [tuple(plain(row[name]) for name in names) for row in result.to_pylist()]
-    right = [tuple(map(plain, row)) for row in truth]
-    if exact:
-        wrong = sum((Counter(map(rounded, mine)) - Counter(map(rounded, right))).values())
-        return found | {"note": f"WRONG: {wrong} rows" if wrong else ""}
-    if not labels and len(right) > 1:
-        return found | {"error": "", "worst": "", "note": "without a column that names its rows"}
-    by_label = {tuple(row[k] for k in labels): row for row in right}
-    errors, held, missing = [], [], 0
-    for whole, row in zip(result.to_pylist(), mine, strict=True):
-        true = by_label.get(tuple(row[k] for k in labels))
-        if true is None:
-            missing += 1
-            continue
-        for k in (k for k in range(len(names)) if k not in labels and isinstance(row[k], float)):
-            of, value = metadata[names[k]], true[k]
-            if not isinstance(value, float):
-                continue
-            errors.append(abs(row[k] - value) / max(abs(value), 1e-9))
-            if b"eddyline.low" in of:
-                low, high = (whole[of[end].decode()] for end in (b"eddyline.low", b"eddyline.high"))
-                slack = 1e-9 * max(abs(value), 1.0)
-                held.append((low is None or low - slack <= value) and (high is None or value <= high + slack))
-    return found | {
-        "error": float(np.median(errors)) if errors else 0.0,
-        "worst": max(errors, default=0.0),
-        "held": float(np.mean(held)) if held else "",
-        "note": f"{missing} not in the exact answer" if missing else "",
-    }
-
-
-def rounded(row: tuple[object, ...]) -> tuple[object, ...]:
-    """Return a row whose floats have nine digits, so that equal ones compare as equal."""
-    return tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row)
 
 
 def measure(bench: Benchmark, name: str, budget: str) -> Row:
