@@ -1,4 +1,4 @@
-"""The workload of the peers: changes of three tables with Zipf keys, in batches, and the queries over them.
+"""The workload of the peers: changes of three tables with Zipf keys, in ten batches, and the queries over them.
 
 `orders.o`, `items.i` and `customers.c` are unique, so that a peer can find the row that a delete means. Orders belong
 to customers, and items to orders, with Zipf frequencies. Joins are from a key to a unique key, so no
@@ -7,7 +7,9 @@ orders and items, 70% are inserts, 15% deletes and 15% updates, which are a dele
 count as one change.
 """
 
+import json
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FOLDER = Path(__file__).parents[2] / ".data" / "peers"
-BATCH = 100_000
+BATCHES = 10
+PIECE = 100_000
 COLUMNS = {"customers": ("c", "seg"), "orders": ("o", "c", "amount", "region"), "items": ("i", "o", "qty")}
 IDS = {"customers": "c", "orders": "o", "items": "i"}
 QUERIES = {
@@ -34,29 +37,44 @@ def _zipf(rng: np.random.Generator, values: int, rows: int) -> np.ndarray:
     return (values * rng.random(rows) ** (1 / (1 - ZIPF))).astype(np.int64)
 
 
-def batches(changes: int) -> Iterator[dict[str, tuple[pa.Table, pa.Table]]]:
-    """Yield batches, made once: by table (deleted rows, inserted rows). All customers come with the first."""
+def batches(changes: int) -> Iterator[Iterator[tuple[str, pa.Table, pa.Table]]]:
+    """Yield ten batches of a tenth of the changes each: pieces of (table, deleted rows, inserted rows).
+
+    All customers come with the first batch. A piece has at most 100,000 rows of either kind. A row that is updated is
+    deleted and inserted in the same piece.
+    """
+    for number in range(BATCHES):
+        yield _pieces(folder_of(changes), number)
+
+
+def _pieces(folder: Path, number: int) -> Iterator[tuple[str, pa.Table, pa.Table]]:
+    for name, columns in COLUMNS.items():
+        parts = (pq.ParquetFile(folder / f"{number}-{name}-{part}.parquet") for part in ("gone", "new"))
+        none = pa.table({c: pa.array([], pa.int64()) for c in columns})
+        for pair in zip_longest(*(part.iter_batches(PIECE) for part in parts)):
+            gone, new = (none if each is None else pa.Table.from_batches([each]) for each in pair)
+            yield name, gone, new
+
+
+def folder_of(changes: int) -> Path:
+    """Return the folder of the changes, which are made once."""
     folder = FOLDER / f"{changes}"
-    count = max(1, changes // BATCH)
     if not (folder / "done").exists():
-        _make(folder, changes, count)
-    for number in range(count):
-        yield {
-            name: tuple(pq.read_table(folder / f"{number}-{name}-{part}.parquet") for part in ("gone", "new"))
-            for name in COLUMNS
-        }
+        _make(folder, changes)
+        (folder / "done").touch()
+    return folder
 
 
-def _make(folder: Path, changes: int, count: int) -> None:
+def _make(folder: Path, changes: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(5)
-    per = changes // count
+    per = changes // BATCHES
     customers = max(100, changes // 20)
     live: dict[str, dict[str, np.ndarray]] = {
         name: {c: np.zeros(0, np.int64) for c in COLUMNS[name]} for name in COLUMNS
     }
     given = dict.fromkeys(COLUMNS, 0)
-    for number in range(count):
+    for number in range(BATCHES):
         shares = {"orders": per // 4, "items": per - per // 4, "customers": 0}
         if number == 0:
             own = {"c": np.arange(customers), "seg": rng.integers(0, 5, customers)}
@@ -94,7 +112,6 @@ def _make(folder: Path, changes: int, count: int) -> None:
             keep[at] = False
             live[name] = {c: np.concatenate([rows[c][keep], inserted[c]]) for c in rows}
             _write(folder, number, name, gone, inserted)
-    (folder / "done").touch()
 
 
 def _write(folder: Path, number: int, name: str, gone: dict, new: dict) -> None:
@@ -104,32 +121,78 @@ def _write(folder: Path, number: int, name: str, gone: dict, new: dict) -> None:
         )
 
 
-def exact(changes: int) -> dict[str, Rows]:
-    """Return the answers of the net rows, by a DuckDB in memory that only sees these."""
+def exact(changes: int) -> list[dict[str, Rows]]:
+    """Return the answers after each batch, by a DuckDB in memory; they are computed once."""
+    kept = folder_of(changes) / "answers.json"
+    if not kept.exists():
+        kept.write_text(json.dumps(_exact(folder_of(changes)), default=float), encoding="utf-8")
+    found = json.loads(kept.read_text(encoding="utf-8"))
+    return [{name: list(map(tuple, rows)) for name, rows in each.items()} for each in found]
+
+
+def _exact(folder: Path) -> list[dict[str, Rows]]:
     import duckdb  # noqa: PLC0415 - a peer would hold it in memory
 
-    with duckdb.connect() as connection:
+    found = []
+    with duckdb.connect(config={"threads": 2}) as connection:
         for name, columns in COLUMNS.items():
-            parts = {"gone": [], "new": []}
-            for batch in batches(changes):
-                for part, rows in zip(("gone", "new"), batch[name], strict=True):
-                    parts[part].append(rows)
-            for part, tables in parts.items():
-                connection.register(f"{part}_{name}", pa.concat_tables(tables))
-            connection.execute(
-                f"CREATE TABLE {name} AS SELECT {', '.join(columns)} FROM new_{name} "
-                f"EXCEPT ALL SELECT {', '.join(columns)} FROM gone_{name}"
-            )
-        return {name: connection.execute(text).fetchall() for name, text in QUERIES.items()}
+            connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} BIGINT' for column in columns)})")
+        for number in range(BATCHES):
+            for name, own in IDS.items():
+                gone, new = (folder / f"{number}-{name}-{part}.parquet" for part in ("gone", "new"))
+                connection.execute(f"DELETE FROM {name} WHERE {own} IN (SELECT {own} FROM '{gone}')")
+                connection.execute(f"INSERT INTO {name} FROM '{new}'")
+            found.append({name: connection.execute(text).fetchall() for name, text in QUERIES.items()})
+    return found
+
+
+def signed(changes: int) -> Path:
+    """Return a folder with the changes as Parquet files for each batch and table, with a column `w` of 1 and -1."""
+    return _converted(
+        changes, "signed", "SELECT *, 1 AS w FROM '{new}' UNION ALL SELECT *, -1 FROM '{gone}'", "parquet"
+    )
+
+
+def debezium(changes: int) -> Path:
+    """Return a folder with the changes as Debezium's JSON; deletes come first."""
+    row = "{{{columns}}}"
+    return _converted(
+        changes,
+        "debezium",
+        f"SELECT {row} AS before, NULL AS after, 'd' AS op FROM '{{gone}}' UNION ALL "
+        f"SELECT NULL, {row}, 'c' FROM '{{new}}'",
+        "json",
+    )
+
+
+def _converted(changes: int, kind: str, text: str, form: str) -> Path:
+    import duckdb  # noqa: PLC0415
+
+    source = folder_of(changes)
+    folder = source / kind
+    if not (folder / "done").exists():
+        folder.mkdir(exist_ok=True)
+        with duckdb.connect(config={"threads": 1, "preserve_insertion_order": True}) as connection:
+            for number in range(BATCHES):
+                for name, columns in COLUMNS.items():
+                    gone, new = (source / f"{number}-{name}-{part}.parquet" for part in ("gone", "new"))
+                    own = ", ".join(f"'{column}': {column}" for column in columns)
+                    query = text.format(gone=gone, new=new, columns=own)
+                    connection.execute(
+                        f"COPY ({query}) TO '{folder / f'{number}-{name}.{form}'}' (FORMAT {form})"
+                    )
+        (folder / "done").touch()
+    return folder
 
 
 def worst_error(found: dict[str, Rows], truth: dict[str, Rows]) -> float:
     """Return the largest relative error of any number; a group that is missing is an error of 1."""
     worst = 0.0
     for name, rows in truth.items():
-        own = {tuple(row[:-2]) if name == "regions" else (): row for row in found[name]}
+        keyed = name == "regions"
+        own = {tuple(map(float, row[:-2])) if keyed else (): row for row in found[name]}
         for row in rows:
-            key = row[:-2] if name == "regions" else ()
+            key = tuple(map(float, row[:-2])) if keyed else ()
             for place in range(len(key), len(row)):
                 value = float(own[key][place]) if key in own else 0.0
                 worst = max(worst, abs(value - float(row[place])) / max(abs(float(row[place])), 1e-9))

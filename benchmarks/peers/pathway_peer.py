@@ -76,7 +76,7 @@ class Feed(pw.io.python.ConnectorSubject):
         """Pass batches on."""
         for batch in batches(CHANGES):
             start = time.perf_counter()
-            for name, (gone, new) in batch.items():
+            for name, gone, new in batch:
                 for row in rows_of(name, gone):
                     self.delete(**row)
                 for row in rows_of(name, new):

@@ -1,6 +1,7 @@
 """One peer in this process: it takes all batches, answers all queries after each, and prints what was measured as JSON.
 
-Settings: eddyline with its budget, a state in memory, saved to a store after each batch. DuckDB with its defaults and
+Settings: eddyline with its budget, the keys between the tables declared, a state in memory, saved to a store after each
+batch. DuckDB with its defaults and
 two threads, a database file, a primary key for each table, all queries run again after each batch. PostgreSQL with its
 defaults, a primary key for each table and an index for each join column, autovacuum on; fsync off, which is in its
 favor; changes through COPY, all queries run again after each batch.
@@ -13,10 +14,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from changes import COLUMNS, IDS, QUERIES, Rows, batches
+
+KEYS = dict.fromkeys(IDS.items(), " PRIMARY KEY")
+KEYS |= {("orders", "c"): " REFERENCES customers(c)", ("items", "o"): " REFERENCES orders(o)"}
 
 
 class Eddyline:
@@ -27,7 +32,7 @@ class Eddyline:
 
         made = el.Workload(budget=budget, seed=1)
         for name, columns in COLUMNS.items():
-            made.stream(name, ", ".join(f"{column} BIGINT" for column in columns))
+            made.stream(name, ", ".join(f"{c} BIGINT{KEYS.get((name, c), '')}" for c in columns))
         for name, text in QUERIES.items():
             made.query(name, text)
         self._state, self._store = made.plan().empty(), folder / "store"
@@ -35,7 +40,8 @@ class Eddyline:
     def change(self, name: str, gone: pa.Table, new: pa.Table) -> None:
         """Take a batch of one table."""
         if gone.num_rows + new.num_rows:
-            self._state.update(name, pa.concat_tables([gone, new]), [-1] * gone.num_rows + [1] * new.num_rows)
+            weights = np.repeat([-1, 1], [gone.num_rows, new.num_rows])
+            self._state.update(name, pa.concat_tables([gone, new]), weights)
 
     def answers(self) -> dict[str, Rows]:
         """Return all answers."""
@@ -114,11 +120,11 @@ class Postgres:
 
 
 def run(peer: Eddyline | Duckdb | Postgres, changes: int) -> tuple[dict[str, Rows], float, float]:
-    """Return (last answers, seconds of changes and answers, median seconds from a batch to its answers)."""
+    """Return (last answers, seconds of changes and answers, median seconds to the answers of a batch)."""
     latencies, total, found = [], 0.0, {}
     for batch in batches(changes):
         start = time.perf_counter()
-        for name, (gone, new) in batch.items():
+        for name, gone, new in batch:
             peer.change(name, gone, new)
         found = peer.answers()
         latencies.append(time.perf_counter() - start)

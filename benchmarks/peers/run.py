@@ -2,7 +2,7 @@
 
     python benchmarks/peers/run.py [--changes 1000000] [--peers eddyline-1MB,duckdb,postgres]
 
-Each peer is a process (peer.py), fed in batches of 100,000 changes. All five queries are asked after each batch.
+Each peer is a process (peer.py), fed in ten batches. All five queries are asked after each batch.
 Measured: changes a second of all of it; the peak of the proportional resident memory (PSS) of all processes of the
 peer; bytes on disk at the end; the median seconds from the first change of a batch to all answers; the largest relative
 error of any answer after the last batch; the CPU seconds of all processes, start included. Lines are added to
@@ -14,6 +14,7 @@ import contextlib
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import threading
 import time
 from pathlib import Path
 
-from changes import exact, worst_error
+from changes import debezium, exact, folder_of, signed, worst_error
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.csv"
@@ -37,7 +38,11 @@ FIELDS = (
     "worst_error",
     "cpu_s",
     "seconds",
+    "note",
 )
+OWN = ("pathway", "flink")  # in environments that `environment` makes
+SCRIPTS = {"pathway": "pathway_peer.py", "flink": "flink_peer.py", "spark": "spark_peer.py"}
+INTERVAL = 0.2  # seconds between two looks at a peer's memory
 
 
 def processes(root: int, folder: Path) -> set[int]:
@@ -77,43 +82,63 @@ def cpu_seconds(pids: set[int]) -> dict[int, float]:
     return found
 
 
-def measured(peer: str, changes: int, python: str) -> dict[str, object]:
-    """Return the line of one peer; python: its interpreter."""
-    script = "pathway_peer.py" if peer == "pathway" else "peer.py"
+def measured(peer: str, changes: int, minutes: float) -> dict[str, object]:
+    """Return the line of one peer; what was measured so far, and a note, if it takes longer than some minutes."""
+    kind = peer.partition("-")[0]
+    script, python = (FOLDER / SCRIPTS.get(kind, "peer.py")), sys.executable
+    if kind in OWN:
+        python = str(Path("build/peers", kind, "bin/python").absolute())
+    folder_of(changes)
+    for prepared, needed in ((signed, kind == "spark"), (debezium, kind == "flink")):
+        if needed:
+            prepared(changes)
+    truth = exact(changes)
     with tempfile.TemporaryDirectory(prefix="peer") as where:
         folder = Path(where)
         folder.chmod(0o755)
-        command = [python, str(FOLDER / script), peer, str(changes), where]
-        start = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        command = [python, str(script), peer, str(changes), where]
+        start, note = time.perf_counter(), ""
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
             peak, used, over = [0.0], {}, threading.Event()
 
             def watch() -> None:
-                while not over.wait(0.1):
+                while not over.wait(INTERVAL):
                     own = processes(process.pid, folder)
                     peak[0] = max(peak[0], resident(own))
                     used.update(cpu_seconds(own))
 
             watcher = threading.Thread(target=watch)
             watcher.start()
-            out = process.communicate()[0]
+            try:
+                out = process.communicate(timeout=60 * minutes)[0]
+            except subprocess.TimeoutExpired:
+                note = f"not finished after {minutes:g} minutes"
+                for pid in processes(process.pid, folder):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+                process.communicate()
             over.set()
             watcher.join()
         seconds = time.perf_counter() - start
-        if process.returncode:
+        if process.returncode and not note:
             raise SystemExit(f"{peer} failed; its messages are above.")
-        shown = json.loads(out.strip().split("\n")[-1])
-    return {
+    line: dict[str, object] = {
         "peer": peer,
         "changes": changes,
-        "changes_per_s": round(changes / shown["seconds"]),
         "peak_mb": round(peak[0]),
-        "disk_mb": f"{shown['disk'] / 2**20:.1f}",
-        "latency_s": f"{shown['latency']:.3f}",
-        "worst_error": f"{worst_error(shown['answers'], exact(changes)):.2g}",
         "cpu_s": round(sum(used.values())),
         "seconds": round(seconds),
+        "note": note,
     }
+    if not note:
+        shown = json.loads(out.strip().split("\n")[-1])
+        line |= {
+            "changes_per_s": round(changes / shown["seconds"]),
+            "disk_mb": f"{shown['disk'] / 2**20:.1f}",
+            "latency_s": f"{shown['latency']:.3f}",
+            "worst_error": f"{worst_error(shown['answers'], truth[-1]):.2g}",
+        }
+    return {field: line.get(field, "") for field in FIELDS}
 
 
 def draw() -> None:
@@ -145,7 +170,7 @@ def main() -> None:
     )
     parser.add_argument("--changes", default="1000000")
     parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--pathway", help="the interpreter of an environment that has pathway and pyarrow")
+    parser.add_argument("--minutes", type=float, default=10, help="until a peer is stopped")
     parser.add_argument("--picture", action="store_true", help="only draw")
     options = parser.parse_args()
     if options.picture:
@@ -153,7 +178,7 @@ def main() -> None:
         return
     for changes in map(int, options.changes.split(",")):
         for peer in options.peers.split(","):
-            line = measured(peer, changes, options.pathway if peer == "pathway" else sys.executable)
+            line = measured(peer, changes, options.minutes)
             print("| " + " | ".join(map(str, line.values())) + " |", flush=True)
             fresh = not RESULTS.exists()
             with RESULTS.open("a", newline="", encoding="utf-8") as file:
