@@ -2,8 +2,10 @@
 
 A state: how full its stream samples are, what they hold and miss, how wide each interval is. A query by sketches:
 for a join of two relations the thresholds, the dense keys found, the four sub-joins with their variances, and what is
-left of the second moments. For a set expression by the document's sketches: the level that was read, and its
-witnesses. For a distinct count over a join by JD sketches: the index that was read, and the copies whose bit is set.
+left of the second moments; for other joins the second moment of each relation and the rows that the answer is read
+from. For a set expression: the level that was read, and its witnesses. For a distinct count over a join by JD
+sketches: the index that was read, and the copies whose bit is set. For a join that shares sketches: W, M, the
+components that it is in, and why two sketches are not one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +20,10 @@ from eddyline.answer.estimate import Estimate, Number, show_end
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_stream
 from eddyline.answer.joins.document import SubJoins
-from eddyline.answer.joins.quantities import read_sub_joins
+from eddyline.answer.joins.quantities import TreeReading, read_sub_joins, read_trees
 from eddyline.answer.joins.sampled import in_second_stage
-from eddyline.answer.sets.query import read_document_set
-from eddyline.errors import EddylineError
+from eddyline.answer.sets.query import read_document_set, read_seen_cells
+from eddyline.errors import EddylineError, SketchError
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.ad_hoc import readable_columns
 from eddyline.plan.decide.elements import explores
@@ -29,6 +31,7 @@ from eddyline.plan.decide.facets import flags_of
 from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import Demand, Elements, PlannedQuery, PlannedSample
 from eddyline.plan.show.explain import askable
+from eddyline.plan.show.picture import sharing_of
 from eddyline.sample.dictionary import Dictionary
 from eddyline.sample.reduction import bytes_of
 from eddyline.sample.spec import COUNT
@@ -235,6 +238,8 @@ def gain_of_rebuild(snapshot: Snapshot, budget: int) -> str | None:
 
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
+_SKIMMING = (DEFAULT_METHOD, "document")
+"""The methods that skim joins of two relations."""
 SUB_JOINS = ("dense-dense", "dense-sparse", "sparse-dense", "sparse-sparse")
 
 
@@ -261,18 +266,53 @@ def explain_query(
         snapshot = in_second_stage(snapshot, planned.sample)
     if planned.quantities:
         found |= _synopses(snapshot, planned, confidence)
+        found |= _sharing(snapshot, planned)
     return found
+
+
+def _sharing(snapshot: Snapshot, planned: PlannedQuery) -> dict[str, Plain]:
+    """Return W and M of a join, the components of one size that it is in, and the sketches that could not be one.
+
+    Paper: sharing, W_Q, M_Q and the ≡-components, whose size is m_v.
+    """
+    sharing = sharing_of(snapshot.layout)
+    weighed = next((each for each in sharing.queries if each.query == planned.name), None)
+    if weighed is None:
+        return {}
+    own = set(planned.ids)
+    components: list[Plain] = [
+        {"sketches": list(each.sketches), "counters of each": each.size, "sized by": list(each.queries)}
+        for each in sharing.components
+        if own & set(each.sketches)
+    ]
+    apart: list[Plain] = [
+        {"sketches": list(each.ids), "why": each.why} for each in sharing.apart if own & set(each.ids)
+    ]
+    found: dict[str, Plain] = {"W": weighed.weight, "M": weighed.size}
+    if components:
+        found["component"] = components
+    if apart:
+        found["two sketches that could not be one"] = apart
+    return {"sharing": found}
 
 
 def _synopses(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> dict[str, Plain]:
     query = planned.query
-    if isinstance(query, Query) and len(query.relations) == 2:
+    if isinstance(query, Query) and len(query.relations) == 2 and planned.method in _SKIMMING:
         parts = read_sub_joins(snapshot, query, planned.quantities, planned.method)
         return {
             f"sketches of {name}": [_sub_joins(each, weighed_unit(query.aggregate, name)) for each in made]
             for name, made in parts.items()
         }
-    if isinstance(query, SetQuery) and planned.method != DEFAULT_METHOD:
+    if isinstance(query, Query) and query.links:
+        trees = read_trees(snapshot, query, planned.quantities, planned.method)
+        return {
+            f"sketches of {name}": [_tree(query, each, weighed_unit(query.aggregate, name)) for each in made]
+            for name, made in trees.items()
+        }
+    if isinstance(query, SetQuery) and planned.method == DEFAULT_METHOD:
+        return _seen_cells(snapshot, planned, query)
+    if isinstance(query, SetQuery):
         _, read = read_document_set(snapshot, planned, query, confidence)
         return {
             "sketches": read.copies,
@@ -293,6 +333,43 @@ def _synopses(snapshot: Snapshot, planned: PlannedQuery, confidence: float) -> d
             "chance to see a common join value": composed.seen,
         }
     return {}
+
+
+def _seen_cells(snapshot: Snapshot, planned: PlannedQuery, query: SetQuery) -> dict[str, Plain]:
+    """Return what our own sketches of a set expression show: they are read at all levels."""
+    try:
+        seen = read_seen_cells(snapshot, planned, query)
+    except SketchError as error:
+        return {"sketches": str(error)}
+    if seen is None:
+        return {}
+    found: dict[str, Plain] = {
+        "different sketches with elements": seen.streams,
+        "levels, all of which are read": seen.levels,
+        "cells of a level": seen.cells,
+        "elements of the union that are known": seen.known,
+        "witnesses among them": seen.witnesses,
+    }
+    return found if seen.union is None else {**found, "most likely union": seen.union}
+
+
+def _tree(query: Query, found: TreeReading, unit: float) -> dict[str, Plain]:
+    """Return what the sketches of a join show; sizes in the units of the answer, moments in those of the sketches."""
+    relations: dict[str, Plain] = {}
+    for place, relation in enumerate(query.relations):
+        own: dict[str, Plain] = {"second moment": found.second_moments[place]}
+        if found.left:
+            own |= {"dense tuples": found.dense[place], "second moment left": found.left[place]}
+        relations[relation.alias] = own
+    rows = found.rows.scaled(unit)
+    shown: dict[str, Plain] = {
+        "relations": relations,
+        "size": rows.value,
+        "least and largest row": [float(rows.rows.min()), float(rows.rows.max())],
+        "variance of a row": rows.row_variance,
+        "rows": len(rows.rows),
+    }
+    return shown if found.copies is None else {**shown, "copies of a row": found.copies}
 
 
 def _sub_joins(found: SubJoins, unit: float) -> dict[str, Plain]:

@@ -71,6 +71,32 @@ def read_sub_joins(
     }
 
 
+@dataclass(frozen=True)
+class TreeReading:
+    """What the sketches of a join show where it has no four sub-joins: of three relations and more, and atomic ones.
+
+    copies: atomic products of which each row is the mean; None for hash sketches. second_moments: of each relation,
+    the sum of its squared frequencies. dense, left: of each relation that is skimmed, the tuples that stand out, and
+    its second moment without them.
+    """
+
+    rows: RowEstimates
+    copies: int | None
+    second_moments: tuple[float, ...]
+    dense: tuple[int, ...] = ()
+    left: tuple[float, ...] = ()
+
+
+def read_trees(
+    snapshot: Snapshot, query: AnyQuery, quantities: Mapping[str, SketchedQuantity], method: str
+) -> dict[str, list[TreeReading]]:
+    """Return what each part of each quantity shows, of a join that has no four sub-joins."""
+    parts = _parts_of(snapshot, query, quantities, method)
+    trees = [part for each in parts.values() for part in each if part.is_skimmed_tree]
+    skimmed = dict(zip(map(id, trees), skim_relations([part.joined for part in trees]), strict=True))
+    return {name: [part.steps(skimmed.get(id(part), ())) for part in each] for name, each in parts.items()}
+
+
 def _parts_of(
     snapshot: Snapshot, query: AnyQuery, quantities: Mapping[str, SketchedQuantity], method: str
 ) -> "dict[str, list[_Part]]":
@@ -156,6 +182,22 @@ class _Part:
         _, sides = self.joined
         return skimmed_sub_joins(sides[0], sides[1]).in_units([side.unit for side in sides])
 
+    def steps(self, skimmed: Sequence[SkimmedRelation]) -> TreeReading:
+        """Return what the synopses show; skimmed: the relations of a tree."""
+        specs = [each.spec for each in self.relations]
+        copies = self.shape[0] if all(isinstance(spec, AgmsSpec) for spec in specs) else None
+        moments = tuple(self_join(self.snapshot, each.id) for each in self.relations)
+        if not skimmed:
+            return TreeReading(self.read(skimmed), copies, moments)
+        units = [side.unit for side in self.joined[1]]
+        left = tuple(
+            float((each.residual**2).sum(axis=1).mean()) * unit**2
+            for each, unit in zip(skimmed, units, strict=True)
+        )
+        return TreeReading(
+            self.read(skimmed), copies, moments, tuple(each.standing_out for each in skimmed), left
+        )
+
     def sub_joins(self) -> tuple[SubJoins, list["SingleWords"]]:
         """Return the four sub-joins of two relations in their counters' units, and these.
 
@@ -214,7 +256,7 @@ def _side(
 
 
 class SingleWords(NamedTuple):
-    """Counters of a sketch in one word each, their unit, and what may be cut off all rows together."""
+    """Counters of a sketch in one word each, their unit, and the most that the digits cut off them may add up to."""
 
     counters: Int64Array
     unit: float = 1.0
@@ -228,7 +270,8 @@ def single_words(snapshot: Snapshot, kept: KeptSynopsis) -> SingleWords:
         return SingleWords(counters)
     made, unit = as_whole_numbers(as_floats(counters.reshape(kept.number_words, -1), SKETCHED_LOWEST))
     rows = next(k.id for k in snapshot.layout.kept if k.demand == Demand(kept.stream, "total"))
-    return SingleWords(made, unit, 2.0**SKETCHED_LOWEST * abs(snapshot.total(rows)))
+    rounded = rounded_norm(unit, 1 if isinstance(kept.spec, AgmsSpec) else _shape(kept)[0])
+    return SingleWords(made, unit, 2.0**SKETCHED_LOWEST * abs(snapshot.total(rows)) + rounded)
 
 
 def as_whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
@@ -236,6 +279,11 @@ def as_whole_numbers(values: FloatArray) -> tuple[Int64Array, float]:
     largest = float(np.abs(values).max(initial=0.0))
     unit = 2.0 ** (np.ceil(np.log2(largest)) - _BITS) if largest > 0.0 else 1.0
     return np.rint(values / unit).astype(np.int64), float(unit)
+
+
+def rounded_norm(unit: float, width: int) -> float:
+    """Return by how much at most rounding to whole units moves a row of counters, as the norm of all its errors."""
+    return unit / 2 * sqrt(width)
 
 
 def candidate_keys(

@@ -16,7 +16,7 @@ import numpy as np
 from eddyline.aggregates.catalog import moment_named
 from eddyline.aggregates.moments import Moment, Quotient
 from eddyline.answer.interval import Interval, half_width_of_both
-from eddyline.answer.joins.quantities import as_whole_numbers, combination
+from eddyline.answer.joins.quantities import as_whole_numbers, combination, rounded_norm
 from eddyline.answer.joins.sampled import Totals, read_sample_join, within_certain
 from eddyline.answer.joins.sampled_ratios import (
     CANCELLED,
@@ -175,6 +175,7 @@ def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) 
     candidates = np.unique(np.concatenate([side.candidates for side in sides]))
     population = max(side.population for side in sides)
     cut_off = sum(abs(f) * side.cut_off for side, f in zip(sides, factors, strict=True))
+    cut_off += rounded_norm(unit, sides[0].spec.width)
     return SketchedRelation(sides[0].spec, counters, candidates, population, unit, cut_off)
 
 

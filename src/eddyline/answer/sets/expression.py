@@ -332,6 +332,48 @@ def set_cardinality(
     return _joint(streams, _most(streams, decoded), confidence)
 
 
+@dataclass(frozen=True)
+class SeenCells:
+    """What the cells of an expression's sketches show: levels and cells, elements that they name, and the union.
+
+    known: elements whose streams are known; witnesses: those of them in the expression. None: all are decoded.
+    """
+
+    streams: int
+    levels: int
+    cells: int
+    known: int
+    witnesses: int
+    union: float | None = None
+
+
+def seen_in_cells(
+    expression: Condition, specs: tuple[DistinctSpec, ...], counters: tuple[Int64Array, ...]
+) -> SeenCells | None:
+    """Return what `set_cardinality` reads; None where the expression can hold nothing."""
+    streams = gather(expression, specs, counters)
+    if streams is None:
+        return None
+    spec, number = streams.spec, len(streams.counters)
+    decoded = [spec.decode(words) for words in streams.counters]
+    known = [elements for elements in decoded if elements is not None]
+    if len(known) == len(decoded):
+        union = len(np.unique(np.concatenate([elements.codes for elements in known])))
+        return SeenCells(number, spec.levels, spec.cells, union, _exact(streams.condition, known).witnesses)
+    if only_unions(streams.condition) or number > JOINT_STREAMS:
+        streams = with_unions_merged(streams)
+    if len(streams.counters) > JOINT_STREAMS:
+        reading, seen = _from_witnesses(streams, 0.95), observed_cells(spec, (streams.union(),))
+        known_there = int(seen.singletons.sum())
+        return SeenCells(
+            number, spec.levels, spec.cells, known_there, reading.witnesses, float(fit(seen).numbers.sum())
+        )
+    seen = observed_cells(spec, streams.counters)
+    inside = int(seen.witnesses[np.array(streams.wanted)].sum())
+    whole = float(fit(seen).numbers.sum())
+    return SeenCells(number, spec.levels, spec.cells, int(seen.witnesses.sum()), inside, whole)
+
+
 def _exact(condition: Condition, streams: list[DecodedElements]) -> SetReading:
     """Return the exact answer from all elements of all streams."""
     identities = [own.identities for own in streams if own.identities is not None]

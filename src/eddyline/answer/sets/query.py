@@ -13,9 +13,11 @@ from eddyline.answer.sets.expression import (
     Condition,
     Except,
     Intersect,
+    SeenCells,
     SetReading,
     StreamLeaf,
     Union,
+    seen_in_cells,
     set_cardinality,
 )
 from eddyline.errors import SketchError
@@ -24,6 +26,7 @@ from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import Join
 from eddyline.sample.messages import null_in_set, set_values
+from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.distinct import DistinctSpec
 from eddyline.sketch.two_level import TwoLevelSpec
 from eddyline.sql.query import SetExpression, SetLeaf, SetQuery
@@ -118,14 +121,28 @@ def _by_sketches(
     """Return the number of elements from the distinct sketches of the members."""
     if planned.method != DEFAULT_METHOD:
         return _by_document(snapshot, planned, query, confidence, about)
+    reading = set_cardinality(
+        _condition(query.expression), *_distinct_sketches(snapshot, planned), confidence
+    )
+    return reading.estimate(planned.name, confidence, "distinct", about)
+
+
+def _distinct_sketches(
+    snapshot: Snapshot, planned: PlannedQuery
+) -> tuple[tuple[DistinctSpec, ...], tuple[Int64Array, ...]]:
+    """Return the specs and counters of the distinct sketches of a query's members."""
     specs: list[DistinctSpec] = []
-    for name in planned.quantities["set"].sketches[0]:
+    names = planned.quantities["set"].sketches[0]
+    for name in names:
         spec = snapshot.layout.by_id[name].spec
         assert isinstance(spec, DistinctSpec)
         specs.append(spec)
-    counters = tuple(snapshot.counters[name] for name in planned.quantities["set"].sketches[0])
-    reading = set_cardinality(_condition(query.expression), tuple(specs), counters, confidence)
-    return reading.estimate(planned.name, confidence, "distinct", about)
+    return tuple(specs), tuple(snapshot.counters[name] for name in names)
+
+
+def read_seen_cells(snapshot: Snapshot, planned: PlannedQuery, query: SetQuery) -> SeenCells | None:
+    """Return what the distinct sketches of an expression show; None where it can hold nothing."""
+    return seen_in_cells(_condition(query.expression), *_distinct_sketches(snapshot, planned))
 
 
 def _by_document(
