@@ -1,10 +1,13 @@
 """`method="document"`: the documents' own synopses and estimators for every kind of query, as any other method."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import eddyline as el
+from eddyline.api.pipeline import parse_pipeline
 from eddyline.sketch.agms import AgmsSpec
 from eddyline.sketch.dyadic import DyadicSpec
 from eddyline.sketch.jd_sketch import JdSketchSpec
@@ -142,3 +145,50 @@ def test_a_workloads_method_is_refused_for_groups_and_can_be_overridden():
     asked({}, samples=True).query("g", groups, method="skimmed")
     with pytest.raises(el.PlanError, match="is not one of skimmed, hash, agms, document"):
         el.Workload(method="documents")
+
+
+def pipeline(workload, queries):
+    streams = "".join(
+        f'[streams.{name}]\nschema = "{schema}"\nformat = "parquet"\npath = "{name}"\n'
+        for name, schema in SCHEMAS.items()
+    )
+    return parse_pipeline(f"[workload]\n{workload}\n{streams}[queries]\n{queries}\n", Path("pipeline.toml"))
+
+
+def test_a_pipeline_file_plans_what_the_same_workload_plans():
+    read = pipeline(
+        'budget = "16 MB"\nseed = 5\nsamples = false\nmethod = "document"\nmax_distinct = 1024\nhash = "poly4"',
+        "\n".join(
+            [f'{name} = "{sql}"' for name, sql in QUERIES.items()]
+            + [f'atomic = {{ sql = "{QUERIES["two"]}", method = "agms", partitions = "off" }}']
+            + [f'copies = {{ sql = "{QUERIES["both"]}", method = "document-copies" }}']
+        ),
+    )
+    made = asked(hash="poly4")
+    made.query("atomic", QUERIES["two"], method="agms", partitions="off")
+    made.query("copies", QUERIES["both"], method="document-copies")
+    assert read.plan() == made.plan()
+    for kept in made.plan().layout.kept:
+        assert getattr(kept.spec, "hash", "poly4") == "poly4"
+
+
+def test_a_pipeline_file_has_guarantees_and_parts(tmp_path):
+    sized = pipeline(
+        'guarantee = [0.3, 0.2]\nmethod = "document"\nmax_distinct = 256\nseed = 5',
+        f'd = "{QUERIES["distinct"]}"\nu = {{ sql = "{QUERIES["union"]}", guarantee = [0.5, 0.2] }}',
+    ).plan()
+    found = {each.name: (each.guarantee.epsilon, each.guarantee.delta) for each in sized.layout.queries}
+    assert found == {"d": (0.3, 0.2), "u": (0.5, 0.2)}
+    known = filled(asked({"two": QUERIES["two"]}, method="agms").analysis(budget="4 MB"), drawn(1))
+    (tmp_path / "known.json").write_text(known.statistics().to_json())
+    divided = pipeline(
+        f'budget = "60 KB"\nsamples = false\nstatistics = "{tmp_path / "known.json"}"',
+        f'two = {{ sql = "{QUERIES["two"]}", method = "agms", partitions = 3 }}',
+    ).plan()
+    assert len(divided.layout.queries[0].decision.parts) == 3
+
+
+@pytest.mark.parametrize("most", [0, -1, 2.5, True, "many", 2**61])
+def test_a_number_of_elements_that_cannot_be_is_refused(most):
+    with pytest.raises(el.PlanError, match=r"max_distinct=.* is not a whole number from 1 to"):
+        el.Workload(max_distinct=most)

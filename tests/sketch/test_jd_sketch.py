@@ -22,7 +22,14 @@ def test_composable_hash_functions():
         assert abs((least == index).mean() - chance) < 5 * (chance * (1 - chance) / 4000) ** 0.5
 
 
-@pytest.mark.parametrize("spec", [JdSketchSpec(2, 2, 4, 4, 1, key_bits=8), ThetaBSpec(16, 2, 4, 1)])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        JdSketchSpec(2, 2, 4, 4, 1, key_bits=8),
+        JdSketchSpec(2, 2, 4, 4, 1, key_bits=8, hash="poly4"),
+        ThetaBSpec(16, 2, 4, 1),
+    ],
+)
 def test_deletes_leave_nothing_and_parts_equal_the_whole(spec):
     rng = np.random.default_rng(6)
     keys, weights = rng.integers(0, 16, (2, 50)).astype(np.uint64), np.ones(50, dtype=np.int64)

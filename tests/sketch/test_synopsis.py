@@ -156,8 +156,8 @@ def test_golden_counters_guard_the_format():
         DyadicSpec(8, 16, 3, 1, "poly4"),
         DyadicSpec(8, 16, 3, 1, is_scanned=True),
         TwoLevelSpec(4, 5, 1, 16, spread=True),
-        TwoLevelSpec(4, 5, 1, 16),
-        JdSketchSpec(2, 2, 4, 4, 1, key_bits=16),
+        TwoLevelSpec(4, 5, 1, 16, hash="poly4"),
+        JdSketchSpec(2, 2, 4, 4, 1, key_bits=16, hash="poly4"),
     ],
     ids=lambda spec: type(spec).__name__,
 )

@@ -66,6 +66,7 @@ from eddyline.ingest.files import FILE_FORMATS
 from eddyline.plan.demands import DEFAULT_METHOD, Method, Partitions
 from eddyline.plan.layout import Layout
 from eddyline.plan.sharing.coalesce import ObjectiveName
+from eddyline.plan.size.specs import MOST_DISTINCT
 from eddyline.plan.statistics import Statistics
 from eddyline.sketch.keys import HashFamily
 
@@ -115,6 +116,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     samples: bool = True
     method: Method = DEFAULT_METHOD
     hash: HashFamily = "mix"
+    max_distinct: int = MOST_DISTINCT
     guarantee: tuple[float, float] | None = None
     store: str | None = None
     statistics: str | None = None
@@ -175,6 +177,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             samples=settings.samples,
             method=settings.method,
             hash=settings.hash,
+            max_distinct=settings.max_distinct,
             guarantee=settings.guarantee,
         )
         for name, source in self.streams.items():

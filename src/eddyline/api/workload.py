@@ -42,6 +42,7 @@ from eddyline.plan.size.specs import (
     PlanSettings,
     budget_for_error,
     checked_confidence,
+    checked_most_distinct,
     least_budget,
     parse_bytes,
 )
@@ -116,7 +117,8 @@ class Workload:
                 f"objective={objective!r} is not one of {', '.join(get_args(ObjectiveName))}, and not a function."
             )
         size = parse_bytes(budget if budget is not None else DEFAULT_BUDGET)
-        self._settings = PlanSettings(size, int(seed), confidence, hash, max_distinct, samples)
+        most = checked_most_distinct(max_distinct)
+        self._settings = PlanSettings(size, int(seed), confidence, hash, most, samples)
         self._method = method
         self._guarantee: tuple[float, float] | None = None
         self._has_budget = budget is not None

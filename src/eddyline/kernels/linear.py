@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from eddyline.kernels.hashing import hash_word, mix_word
+from eddyline.kernels.hashing import MIX, hash_word
 from eddyline.kernels.jit import inlined, kernel
 
 _U = np.uint64
 _TOP = _U(63)
+_MASK32 = _U((1 << 32) - 1)
 
 
 @kernel("counters")
@@ -152,9 +153,16 @@ def _add_element(bucket: np.ndarray, key: np.uint64, v: np.int64) -> None:
         bucket[j] += v & -np.int64((key >> _U(j - 1)) & _U(1))
 
 
+@inlined
+def _copy_of(word: np.uint64, copies: np.uint64, family: int) -> np.uint64:
+    """Return which copy a hash word picks, by its highest 32 random bits: a word of `POLY4` has 61."""
+    high = word >> _U(32) if family == MIX else word >> _U(29) & _MASK32
+    return high * copies >> _U(32)
+
+
 @kernel("counters")
 def two_level_add(
-    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, spread: bool
+    counters: np.ndarray, keys: np.ndarray, weights: np.ndarray, params: np.ndarray, family: int, spread: bool
 ) -> None:
     """Add weighted keys to chi[copy, lsb(h(e))]: a total and one counter for each bit of the key.
 
@@ -164,8 +172,10 @@ def two_level_add(
     copies, levels, _ = counters.shape
     for i in range(keys.shape[0]):
         if spread:
-            copy = (mix_word(keys[i], params[0]) >> _U(32)) * _U(copies) >> _U(32)
-            _add_element(counters[copy, _lsb(mix_word(keys[i], params[1]), levels - 1)], keys[i], weights[i])
+            copy = _copy_of(hash_word(keys[i], params[0], family), _U(copies), family)
+            level = _lsb(hash_word(keys[i], params[1], family), levels - 1)
+            _add_element(counters[copy, level], keys[i], weights[i])
             continue
         for r in range(copies):
-            _add_element(counters[r, _lsb(mix_word(keys[i], params[r]), levels - 1)], keys[i], weights[i])
+            level = _lsb(hash_word(keys[i], params[r], family), levels - 1)
+            _add_element(counters[r, level], keys[i], weights[i])

@@ -1,7 +1,8 @@
 """The document's JD sketches, which `method="document"` keeps for distinct counts over a join.
 
 Tuples (a, b) go to a bucket by lsb(h_A(a)); each bucket holds s1 2-level hash sketches of its b, with the same hash
-functions on b in all buckets and in both streams. There are s2 independent copies of all this.
+functions on b in all buckets and in both streams. Those are of the family `hash`; h_A is affine over GF(2). There are
+s2 independent copies of all this.
 Paper: join-distinct, FIG. 3 (paragraphs 0044-0047), composable hash functions (0051-0054).
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels.linear import two_level_add
 from eddyline.sketch.counters import Int64Array, KeyArray, add, check_headroom, subtract
-from eddyline.sketch.keys import derive_seed, parameters, splitmix64
+from eddyline.sketch.keys import HashFamily, derive_seed, kernel_id, parameters, splitmix64
 
 LEAST_COPIES = 16
 """The fewest copies s2 that a plan keeps: JDEstimator reads an index at which a few of them have their bit set."""
@@ -52,12 +53,14 @@ class JdSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="jd-sketch
     seed: int
     side: int = 0
     key_bits: int = 64
+    hash: HashFamily = "mix"
 
     def __post_init__(self) -> None:
         if min(self.copies, self.sketches, self.levels, self.b_levels) < 1 or not 1 <= self.key_bits <= 64:
             raise SketchError(f"JD sketches need copies, sketches, levels and 1 to 64 key bits, not {self}.")
         if self.side not in {0, 1}:
             raise SketchError(f"the side of a JD sketch is 0 or 1, not {self.side}.")
+        kernel_id(self.hash)
 
     @classmethod
     def of_copies(
@@ -101,11 +104,13 @@ class JdSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="jd-sketch
         """
         check_headroom(counters, weights)
         for copy, buckets in enumerate(counters.reshape(self.shape)):
-            params = parameters("mix", (derive_seed(self.seed, "b", copy),), self.sketches)[0]
+            params = parameters(self.hash, (derive_seed(self.seed, "b", copy),), self.sketches)[0]
             level_of = composable_levels(self.seed, self.side, copy, keys[0], self.levels)
             for level in np.unique(level_of):
                 inside = level_of == level
-                two_level_add(buckets[level], keys[1][inside], weights[inside], params, False)
+                two_level_add(
+                    buckets[level], keys[1][inside], weights[inside], params, kernel_id(self.hash), False
+                )
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""

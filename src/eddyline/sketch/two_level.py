@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.errors import IncompatibleSpecs, SketchError
 from eddyline.kernels.linear import two_level_add
 from eddyline.sketch.counters import Int64Array, KeyArray, add, check_headroom, subtract
-from eddyline.sketch.keys import parameters
+from eddyline.sketch.keys import HashFamily, kernel_id, parameters
 
 LEAST_COPIES = 16
 """The fewest copies that a plan keeps: with fewer, a level that is at most 1/8 full shows two elements or none."""
@@ -30,6 +30,7 @@ class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="two-level
     seed: int
     key_bits: int = 64
     spread: bool = False
+    hash: HashFamily = "mix"
 
     def __post_init__(self) -> None:
         if self.copies < 1 or self.levels < 1 or not 1 <= self.key_bits <= 64:
@@ -37,6 +38,7 @@ class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="two-level
                 f"2-level hash sketches need copies, levels and 1 to 64 key bits, not {self.copies}, "
                 f"{self.levels} and {self.key_bits}."
             )
+        kernel_id(self.hash)
 
     @classmethod
     def of_copies(cls, copies: int, most: int, seed: int, key_bits: int, *, spread: bool) -> "TwoLevelSpec":
@@ -77,8 +79,8 @@ class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="two-level
     def accumulate(self, counters: Int64Array, keys: KeyArray, weights: Int64Array) -> None:
         """Add weighted keys to the counters in place; raise, with nothing changed, if one might overflow."""
         check_headroom(counters, weights)
-        params = parameters("mix", (self.seed,), 2 if self.spread else self.copies)[0]
-        two_level_add(self.buckets(counters), keys[0], weights, params, self.spread)
+        params = parameters(self.hash, (self.seed,), 2 if self.spread else self.copies)[0]
+        two_level_add(self.buckets(counters), keys[0], weights, params, kernel_id(self.hash), self.spread)
 
     def add(self, left: Int64Array, right: Int64Array, start: int = 0) -> Int64Array:  # noqa: ARG002
         """Return the sum of two blocks of counters that begin at word `start`."""
@@ -104,12 +106,16 @@ class TwoLevelSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="two-level
         return np.asarray(buckets.reshape(copies, -1, *buckets.shape[1:]).sum(axis=1))
 
 
+def _hashing(spec: TwoLevelSpec) -> tuple[int, int, bool, HashFamily]:
+    return spec.seed, spec.key_bits, spec.spread, spec.hash
+
+
 def at_common_shape(sketches: list[tuple[TwoLevelSpec, Int64Array]]) -> tuple[TwoLevelSpec, list[Int64Array]]:
     """Return the shape to which all sketches can be reduced, and their buckets in it."""
     first = sketches[0][0]
-    if any((s.seed, s.key_bits, s.spread) != (first.seed, first.key_bits, first.spread) for s, _ in sketches):
+    if any(_hashing(spec) != _hashing(first) for spec, _ in sketches):
         raise IncompatibleSpecs(
-            f"these 2-level sketches differ in seed, form or key bits: {[spec for spec, _ in sketches]}."
+            f"these 2-level sketches differ in seed, form, key bits or hash family: {[spec for spec, _ in sketches]}."
         )
     copies, levels = (min(getattr(spec, name) for spec, _ in sketches) for name in ("copies", "levels"))
     common = msgspec.structs.replace(first, copies=copies, levels=levels)

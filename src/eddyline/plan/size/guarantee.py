@@ -115,7 +115,8 @@ def _set_spec(query: DecidedQuery, least: Spec, epsilon: float, delta: float, se
         copies = ceil(48 * log(2 / delta) / epsilon**2 if whole else 192 * log(4 / delta) / epsilon**2)
         if least.spread:
             copies = 1 << ceil(log2(copies))
-        return TwoLevelSpec.of_copies(copies, most, least.seed, least.key_bits, spread=least.spread)
+        sized = TwoLevelSpec.of_copies(copies, most, least.seed, least.key_bits, spread=least.spread)
+        return replace(sized, hash=least.hash)
     if not isinstance(least, JdSketchSpec):
         raise PlanError(f"query {query.asked.name!r}: a guarantee needs method='document' or method='agms'.")
     if epsilon >= 0.5:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import isinf, sqrt
+from numbers import Integral
 
 import msgspec
 import scipy  # its subpackages are loaded when they are first used
@@ -43,6 +44,13 @@ def checked_confidence(confidence: float) -> float:
     if not isinstance(confidence, int | float) or not 0.5 <= confidence <= HIGHEST_CONFIDENCE:
         raise PlanError(f"confidence={confidence!r} is not a number between 0.5 and 1, such as 0.95 or 0.99.")
     return confidence
+
+
+def checked_most_distinct(most: int) -> int:
+    """Return a valid max_distinct, or raise PlanError: hash words of 64 bits have no more levels."""
+    if isinstance(most, bool) or not isinstance(most, Integral) or not 1 <= most <= 1 << 60:
+        raise PlanError(f"max_distinct={most!r} is not a whole number from 1 to 2^60.")
+    return int(most)
 
 
 def parse_bytes(size: str | int) -> int:
@@ -167,9 +175,11 @@ def spec_for(demand: Demand, words: int, settings: PlanSettings) -> Spec:
             spec = JoinDistinctSpec.for_budget(8 * words, settings.max_distinct, seed, demand.side)
         case "two-level" | "two-level-copies":
             spread = demand.kind == "two-level"
-            spec = TwoLevelSpec.within(words, settings.max_distinct, seed, demand.domain_bits, spread=spread)
+            plain = TwoLevelSpec.within(words, settings.max_distinct, seed, demand.domain_bits, spread=spread)
+            spec = msgspec.structs.replace(plain, hash=settings.hash)
         case "jd":
-            spec = JdSketchSpec.within(words, settings.max_distinct, seed, demand.side, demand.domain_bits)
+            both = JdSketchSpec.within(words, settings.max_distinct, seed, demand.side, demand.domain_bits)
+            spec = msgspec.structs.replace(both, hash=settings.hash)
         case _:
             spec = _sketch(demand, words, settings)
     return spec
