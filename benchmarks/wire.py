@@ -180,6 +180,12 @@ def resident(pid: int) -> float:
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
+def sample(pid: int, memory: list[float], every: float, ended: threading.Event) -> None:
+    """Add what a process holds to a list, again and again until it is ended."""
+    while not ended.wait(every):
+        memory.append(resident(pid))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
@@ -195,12 +201,17 @@ def main() -> None:
             print(f"planned answer:  {shown(timed(dsn, PLANNED, given.times))}")
             print(f"a new text each: {shown(timed(dsn, NEW, given.times))}")
             print(f"\\d of psql:      {shown(timed(dsn, DESCRIBE, given.times))}")
-            before = resident(pid)
+            memory = [resident(pid)]
+            ended = threading.Event()
+            sampler = threading.Thread(target=sample, args=(pid, memory, given.seconds / 10, ended))
+            sampler.start()
             took, failed = crowd(dsn, given.connections, given.rate, given.seconds)
+            ended.set()
+            sampler.join()
             print(
                 f"{given.connections} connections, {given.rate:g} statements a second: {shown(took)}, {failed} failed"
             )
-            print(f"memory before and after: {before:.0f} and {resident(pid):.0f} MB")
+            print(f"MB of memory over {given.seconds:g} s: {', '.join(f'{each:.0f}' for each in memory)}")
         with postgres_server(folder) as dsn:
             print(f"peer, planned:   {shown(timed(dsn, PLANNED, given.times))}")
             print(f"peer, new text:  {shown(timed(dsn, NEW, given.times))}")

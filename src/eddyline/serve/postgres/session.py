@@ -689,7 +689,9 @@ class Session:
             return await asyncio.wait_for(running, seconds)
         except TimeoutError:
             self._client.abandon()
-            raise Refusal("57014", f"canceling statement due to statement timeout ({seconds:g} s)") from None
+            raise Refusal(
+                "57014", f"canceling statement due to statement timeout ({seconds:g} s)", hint=_AFTER_A_TIMEOUT
+            ) from None
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 raise
@@ -699,6 +701,10 @@ class Session:
             self._running = None
 
 
+_AFTER_A_TIMEOUT = (
+    "An answer over streams is still computed, and kept: ask again in a moment. The first questions after an "
+    "installation compile code; `eddyline warm` does it ahead."
+)
 _ROW_KINDS = ("query", "show", "explain", "fetch")
 _HANDLERS = {
     b"P": Session._parse,  # noqa: SLF001 - a table of this class's own methods
