@@ -9,10 +9,14 @@ import struct
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+import sqlglot
 
+from eddyline.serve.postgres.engine import Client
+from eddyline.serve.postgres.refusals import Refusal
 from tests.serve.postgres import shop
 
 TOKEN = "0123456789abcdef-token"
@@ -229,6 +233,18 @@ def test_a_statement_is_cancelled_by_its_client_and_by_time(dsn):
         with pytest.raises(psycopg.errors.QueryCanceled, match="timeout"):
             client.execute(LONG)
         assert client.execute("SELECT n FROM by_region LIMIT 1").fetchone()
+
+
+def test_a_statement_that_is_cancelled_before_it_begins_leaves_its_connection_alone(exact_server):
+    client = Client(exact_server.engine)
+    tree = sqlglot.parse_one("SELECT 1 AS one", dialect="postgres")
+    late = client.statement(lambda: client.run(tree))
+    client.abandon()
+    with ThreadPoolExecutor(1) as threads:
+        with pytest.raises(Refusal, match="canceling statement"):
+            threads.submit(late).result()
+        assert threads.submit(client.statement(lambda: client.run(tree))).result().table.num_rows == 1
+    client.close()
 
 
 def test_a_cancel_request_with_a_wrong_secret_does_nothing(exact_server):

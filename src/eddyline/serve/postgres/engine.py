@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import sqlglot
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from eddyline.ingest.snapshot import Snapshot
 
+T = TypeVar("T")
 _CATALOGS = 4
 """Plans whose catalogs are kept: the store's own, and those of transactions that began before it changed."""
 _VOLATILE = re.compile(
@@ -158,6 +159,9 @@ class Client:
         self._pinned: State | None = None
         self._in_transaction = False
         self._connection: tuple[Catalog, duckdb.DuckDBPyConnection] | None = None
+        self._abandoned = 0
+        self._own = threading.local()
+        self._turn = threading.Lock()
 
     def begin(self) -> None:
         """Begin a transaction: all its queries see the state that the first one sees."""
@@ -172,14 +176,29 @@ class Client:
     def close(self) -> None:
         """Release what the session holds."""
         self._pinned = None
+        self._release()
+
+    def _release(self) -> None:
         if self._connection is not None:
             self._connection[1].close()
             self._connection = None
 
+    def statement(self, question: Callable[[], T]) -> Callable[[], T]:
+        """Return a question to run in another thread: it stops at the engine if it was abandoned before."""
+        number = self._abandoned
+
+        def run() -> T:
+            self._own.number = number
+            return question()
+
+        return run
+
     def abandon(self) -> None:
         """Interrupt what runs, and leave its connection to the thread that still uses it."""
-        self.interrupt()
-        self._connection = None
+        with self._turn:
+            self.interrupt()
+            self._connection = None
+            self._abandoned += 1
 
     def interrupt(self) -> None:
         """Stop what the catalog computes for this session, from another thread."""
@@ -379,10 +398,14 @@ class Client:
 
     def _evaluated(self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table]) -> pa.Table:
         catalog = schema.catalog
-        if self._connection is None or self._connection[0] is not catalog:
-            self.close()
-            self._connection = (catalog, catalog.connect(self.user, self.database, self.process))
-        return catalog.run(self._connection[1], tree, self.settings, tables)
+        with self._turn:
+            if getattr(self._own, "number", self._abandoned) != self._abandoned:
+                raise Refusal("57014", "canceling statement due to user request")
+            if self._connection is None or self._connection[0] is not catalog:
+                self._release()
+                self._connection = (catalog, catalog.connect(self.user, self.database, self.process))
+            connection = self._connection[1]
+        return catalog.run(connection, tree, self.settings, tables)
 
     def explained(self, tree: exp.Expr) -> Result:
         """Return how a query is answered, one step per line."""

@@ -683,14 +683,16 @@ class Session:
         limit = int(self._client.settings.values["statement_timeout"]) / 1000
         seconds = min(limit or self._server.seconds, self._server.seconds)
         self._is_cancelled = False
-        running = asyncio.wrap_future(self._server.threads.submit(question))
+        running = asyncio.wrap_future(self._server.threads.submit(self._client.statement(question)))
         self._running = running  # type: ignore[assignment]
         try:
             return await asyncio.wait_for(running, seconds)
         except TimeoutError:
             self._client.abandon()
             raise Refusal(
-                "57014", f"canceling statement due to statement timeout ({seconds:g} s)", hint=_AFTER_A_TIMEOUT
+                "57014",
+                f"canceling statement due to statement timeout ({seconds:g} s)",
+                hint=_AFTER_A_TIMEOUT,
             ) from None
         except asyncio.CancelledError:
             if not self._is_cancelled:
