@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import eddyline as el
-from eddyline.ingest.debezium import UNAVAILABLE, FieldSchema, field_array, field_reader, json_type
+from eddyline.ingest.changes import UNAVAILABLE
+from eddyline.ingest.debezium import FieldSchema, field_array, field_reader, json_type
 from eddyline.types import SqlType
 from tests.oracles.connect_values import base64_integer, in_decimal, wall_time
 

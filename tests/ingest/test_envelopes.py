@@ -6,7 +6,8 @@ import json
 from decimal import Decimal
 
 from eddyline.expressions.schema import parse_schema
-from eddyline.ingest.debezium import UNAVAILABLE, EnvelopeReader
+from eddyline.ingest.changes import UNAVAILABLE
+from eddyline.ingest.debezium import EnvelopeReader
 
 COLUMNS = parse_schema("s", "id BIGINT, x DECIMAL(8,2), note STRING, raw BINARY, at TIMESTAMP_NTZ")
 DECIMAL = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}

@@ -105,8 +105,8 @@ class State:
             raise PlanError(f"the plan has no stream {stream!r}: its streams are {known}.")
         of = layout.stream(stream)
         snapshot, given = self.snapshot, table_of(stream, table)
-        rows, counts = read_table(of, given, weights)
         read = referenced(projection_of(snapshot.stream_spec(stream), of.event_time))
+        rows, counts = read_table(of, given, weights, read)
         unread = unread_in_table(of, given, read, snapshot.tallies[stream]) if weights is None else ()
         added = StreamPass(snapshot.stream_spec(stream), of.event_time)
         for start in range(0, max(rows.num_rows, 1), UPDATE_ROWS):

@@ -105,11 +105,18 @@ ByValues = Callable[[pa.ChunkedArray, Evaluate], pa.ChunkedArray]
 
 
 def read_table(
-    stream: Stream, table: pa.Table, weights: np.ndarray | Sequence[int] | None
+    stream: Stream,
+    table: pa.Table,
+    weights: np.ndarray | Sequence[int] | None,
+    read: Sequence[str] | None = None,
 ) -> tuple[pa.Table, Int64Array]:
-    """Return (rows, weights) of a table, by its stream's change format or by the weights given."""
+    """Return (rows, weights) of a table, by its stream's change format or by the weights given.
+
+    read: the columns that queries read, by default all of the stream.
+    """
     if weights is None:
-        return rows_and_weights(stream.name, table, change_format(stream.name, stream.changes))
+        names = [column.name for column in stream.columns] if read is None else read
+        return rows_and_weights(stream.name, table, change_format(stream.name, stream.changes), names)
     if change_format(stream.name, stream.changes).form != "insert":
         raise PipelineError(
             f"stream {stream.name!r} carries its changes ({stream.changes}): leave weights out."

@@ -1,6 +1,6 @@
 """Change formats: how rows encode inserts and deletes, how they are read, and what the input check counts."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Literal
 
@@ -112,6 +112,13 @@ CHANGE_TYPE_WEIGHTS = {
 }  # fmt: skip
 FLINK_WEIGHTS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 DEBEZIUM_OPS = {"c": ("after",), "r": ("after",), "d": ("before",), "u": ("before", "after")}
+"""The images of a row that each op of Debezium has."""
+IMAGE_WEIGHTS = {"before": -1, "after": 1}
+UNKNOWN_OP = "its op is not c, r, u or d"
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What Debezium writes in place of a value that PostgreSQL did not send."""
+REPLICA_IDENTITY = "let the database send whole rows: ALTER TABLE ... REPLICA IDENTITY FULL"
+NOT_SENT = f"was too large to be sent with a change of other columns (TOAST); {REPLICA_IDENTITY}"
 SHOWN_ROWS = 3
 CORRUPT = "_corrupt_record"
 """The column where Spark's JSON and CSV readers leave the text of a record that they could not read."""
@@ -154,6 +161,11 @@ UNREADABLE = "it is not a record of the declared columns"
 """Why a line of CSV or JSON is bad, whatever change it may contain."""
 
 
+def missing_image(side: str) -> str:
+    """Return why a row of Debezium is bad that lacks the image of its op."""
+    return f"its op needs {side}, which is missing" + (f"; {REPLICA_IDENTITY}" if side == "before" else "")
+
+
 def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> ChangeError:
     """Return the error for rows whose change cannot be read."""
     rows = "; ".join(shown[:SHOWN_ROWS])
@@ -169,12 +181,17 @@ def bad_rows_error(stream: str, count: int, total: int, shown: list[str]) -> Cha
     )
 
 
-def rows_and_weights(stream: str, table: pa.Table, form: ChangeFormat) -> tuple[pa.Table, Int64Array]:
-    """Return (rows, weights) of a table of changes, or raise ChangeError."""
+def rows_and_weights(
+    stream: str, table: pa.Table, form: ChangeFormat, read: Collection[str] = ()
+) -> tuple[pa.Table, Int64Array]:
+    """Return (rows, weights) of a table of changes, or raise ChangeError.
+
+    read: the columns whose values queries read; Debezium may not have sent those of others.
+    """
     if form.form == "insert":
         return table, np.ones(table.num_rows, dtype=np.int64)
     if form.form == "debezium":
-        return _debezium(stream, table)
+        return _debezium(stream, table, read)
     if form.column not in table.column_names:
         raise ChangeError(
             f"stream {stream!r}: the table has no column {form.column!r}, which carries the change."
@@ -207,7 +224,7 @@ def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedAr
         raise bad_rows_error(stream, bad.num_rows, table.num_rows, shown)
 
 
-def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:
+def _debezium(stream: str, table: pa.Table, read: Collection[str]) -> tuple[pa.Table, Int64Array]:
     if "payload" in table.column_names:
         table = pa.Table.from_struct_array(table.column("payload"))
     for name in ("op", "before", "after"):
@@ -217,17 +234,42 @@ def _debezium(stream: str, table: pa.Table) -> tuple[pa.Table, Int64Array]:
             )
     parts: list[pa.Table] = []
     weights: list[Int64Array] = []
-    good = pc.is_in(table.column("op"), pa.array(list(DEBEZIUM_OPS)))
-    for side, sign in (("before", -1), ("after", 1)):
-        needs = pc.is_in(
-            table.column("op"), pa.array([op for op, sides in DEBEZIUM_OPS.items() if side in sides])
-        )
-        good = pc.and_(good, pc.or_(pc.invert(needs), pc.is_valid(table.column(side))))
-        images = table.column(side).filter(needs)
-        parts.append(pa.Table.from_struct_array(images))
-        weights.append(np.full(len(images), sign, dtype=np.int64))
-    _refuse_nulls(stream, table, pc.if_else(good, True, None))
+    op = table.column("op")
+    bad = [(pc.invert(pc.is_in(op, pa.array(list(DEBEZIUM_OPS)))), UNKNOWN_OP)]
+    for side, sign in IMAGE_WEIGHTS.items():
+        image = table.column(side)
+        needs = pc.is_in(op, pa.array([name for name, sides in DEBEZIUM_OPS.items() if side in sides]))
+        bad.append((pc.and_(needs, pc.is_null(image)), missing_image(side)))
+        for name, absent in _not_sent(image, read):
+            bad.append((pc.and_(needs, absent), f"its {side}.{name} {NOT_SENT}"))
+        parts.append(pa.Table.from_struct_array(image.filter(needs)))
+        weights.append(np.full(parts[-1].num_rows, sign, dtype=np.int64))
+    _refuse(stream, table, bad)
     return pa.concat_tables(parts), np.concatenate(weights)
+
+
+def _not_sent(image: pa.ChunkedArray, read: Collection[str]) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Yield the columns of an image that are read and can hold Debezium's placeholder, and where they hold it."""
+    wanted = {name.lower() for name in read}
+    for place, field in enumerate(image.type):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        if field.name.lower() in wanted and (is_text or is_binary):
+            placeholder = pa.scalar(UNAVAILABLE if is_text else UNAVAILABLE.encode(), kind)
+            values = pc.struct_field(image, place).cast(kind)
+            yield field.name, pc.fill_null(pc.equal(values, placeholder), False)
+
+
+def _refuse(stream: str, table: pa.Table, bad: list[tuple[pa.ChunkedArray, str]]) -> None:
+    """Raise ChangeError if any row is bad, with the first reason that applies to each row shown."""
+    reasons = pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
+    for where, reason in reversed(bad):
+        reasons = pc.if_else(where, reason, reasons)
+    count = table.num_rows - reasons.null_count
+    if count:
+        first = table.append_column("reason", reasons).filter(pc.is_valid(reasons)).slice(0, SHOWN_ROWS)
+        raise bad_rows_error(stream, count, table.num_rows, [str(row) for row in python_rows(first)])
 
 
 # Columns that look like a change type, on a stream whose rows all count as inserts.

@@ -14,7 +14,15 @@ from msgspec import UNSET
 
 from eddyline.errors import ChangeError
 from eddyline.expressions.arrow_values import to_arrow
-from eddyline.ingest.changes import DEBEZIUM_OPS
+from eddyline.ingest.changes import (
+    DEBEZIUM_OPS,
+    IMAGE_WEIGHTS,
+    NOT_SENT,
+    REPLICA_IDENTITY,
+    UNAVAILABLE,
+    UNKNOWN_OP,
+    missing_image,
+)
 from eddyline.types import Column, SqlType
 
 # What a field of Kafka Connect means in JSON, by its name in the schema of the envelope:
@@ -61,12 +69,9 @@ _EXACT = decimal.Context(
     Emax=_MOST_DIGITS,
     traps=[decimal.Inexact, decimal.InvalidOperation],
 )
-UNAVAILABLE = "__debezium_unavailable_value"
 _UNAVAILABLE_TEXT = re.compile(rf'[\[{{"]*{UNAVAILABLE}\b')
 _UNAVAILABLE_BASE64 = base64.b64encode(UNAVAILABLE.encode()).decode()
 
-REPLICA_IDENTITY = "let the database send whole rows: ALTER TABLE ... REPLICA IDENTITY FULL"
-NOT_SENT = f"was too large to be sent with a change of other columns (TOAST); {REPLICA_IDENTITY}"
 _SCHEMAS = "value.converter.schemas.enable=true"
 
 
@@ -268,7 +273,6 @@ def _read_bytes(value: bytes) -> bytes:
 
 
 _NO_DELETE = "a NULL value that does not follow the delete of its key: deletes must come with their row"
-_WEIGHTS = {"before": -1, "after": 1}
 _HINTS = {"before": f"; {REPLICA_IDENTITY}", "after": ": it was dropped, renamed or left out"}
 
 
@@ -354,10 +358,10 @@ class EnvelopeReader:
     def _asked(self, schema: bytes, envelope: Any) -> Asked:
         """Return the images that the op asks for, `after` first: errors name the column of a value not sent."""
         if envelope.op not in DEBEZIUM_OPS:
-            raise ChangeError("its op is not c, r, u or d")
+            raise ChangeError(UNKNOWN_OP)
         readers = self._known.get(schema) or self._learn(schema)
         return [
-            (self._row(side, getattr(envelope, side), readers[side]), _WEIGHTS[side])
+            (self._row(side, getattr(envelope, side), readers[side]), IMAGE_WEIGHTS[side])
             for side in reversed(DEBEZIUM_OPS[envelope.op])
         ]
 
@@ -368,7 +372,7 @@ class EnvelopeReader:
         except msgspec.MsgspecError as error:
             raise ChangeError(f"its schema is not one of Kafka Connect: {error}") from error
         known = {}
-        for side in _WEIGHTS:
+        for side in IMAGE_WEIGHTS:
             fields = next((image.fields for image in field.fields if image.field == side), ())
             by_name = {each.field: each for each in fields}
             known[side] = [
@@ -380,7 +384,7 @@ class EnvelopeReader:
 
     def _row(self, side: str, image: Any, readers: list[Reader | None]) -> tuple[object, ...]:
         if image is None:
-            raise ChangeError(f"its op needs {side}, which is missing{_HINTS[side]}")
+            raise ChangeError(missing_image(side))
         row = []
         for column, place, reader in zip(self._columns, self._places, readers, strict=True):
             value = getattr(image, place)
@@ -438,7 +442,7 @@ def _envelope_type(columns: Sequence[Column]) -> Any:
     names = {f"f{place}": column.name for place, column in enumerate(columns)}
     places = [(place, json_type(column.type), UNSET) for place, column in zip(names, columns, strict=True)]
     row = msgspec.defstruct("Row", places, rename=names)
-    images: list[Any] = [("op", str | None, None), *((side, row | None, None) for side in _WEIGHTS)]
+    images: list[Any] = [("op", str | None, None), *((side, row | None, None) for side in IMAGE_WEIGHTS)]
     payload = msgspec.defstruct("Payload", images)
     return msgspec.defstruct(
         "Envelope", [*images, ("schema", msgspec.Raw, UNSET), ("payload", payload | None, None)]

@@ -12,8 +12,19 @@ from pyspark.sql.types import DataType
 
 from eddyline.errors import ChangeError, PipelineError
 from eddyline.expressions.times import zone_info
-from eddyline.ingest.changes import CORRUPT, DEBEZIUM_OPS, UNREADABLE, ChangeFormat, change_format
-from eddyline.ingest.debezium import NOT_SENT, REPLICA_IDENTITY, UNAVAILABLE, EnvelopeReader
+from eddyline.ingest.changes import (
+    CORRUPT,
+    DEBEZIUM_OPS,
+    IMAGE_WEIGHTS,
+    NOT_SENT,
+    UNAVAILABLE,
+    UNKNOWN_OP,
+    UNREADABLE,
+    ChangeFormat,
+    change_format,
+    missing_image,
+)
+from eddyline.ingest.debezium import EnvelopeReader
 from eddyline.plan.layout import Stream
 from eddyline.spark.session import zone_of
 from eddyline.spark.tasks import BAD, DELETE, MARK, MARK_KEY, OTHER, TOMBSTONE, WEIGHT
@@ -41,7 +52,7 @@ def decode_debezium(stream: Stream, frame: DataFrame, form: ChangeFormat, names:
                 f"stream {stream.name!r}: a Debezium frame has op, before and after, or their JSON in a "
                 f"column value; {name!r} is missing."
             )
-    sides = {side: declared_columns(stream, frame, names, f"{side}.") for side in ("before", "after")}
+    sides = {side: declared_columns(stream, frame, names, f"{side}.") for side in IMAGE_WEIGHTS}
     shown = sf.to_json(
         sf.struct(sf.col("__reason").alias("reason"), "op", "before", "after"), {"ignoreNullFields": "false"}
     )
@@ -54,9 +65,8 @@ def decode_debezium(stream: Stream, frame: DataFrame, form: ChangeFormat, names:
 
 def _images(sides: dict[str, list[Column]]) -> Column:
     """Return the array of images that the op requires."""
-    weights = {"before": -1, "after": 1}
     made = {
-        side: sf.struct(*columns, sf.lit(weights[side]).cast("bigint").alias(WEIGHT))
+        side: sf.struct(*columns, sf.lit(IMAGE_WEIGHTS[side]).cast("bigint").alias(WEIGHT))
         for side, columns in sides.items()
     }
     images = sf.when(sf.lit(False), sf.array(made["after"]))
@@ -69,14 +79,14 @@ def _why(stream: Stream, names: Sequence[str]) -> Column:
     """Return why an envelope cannot be used: what is wrong with its op, its images, or a column that is read."""
     op = sf.col("op")
     texts = [column for column in stream.columns if column.name in names and column.type.kind in _LARGE]
-    reason = sf.when(op.isNull() | ~op.isin(list(DEBEZIUM_OPS)), sf.lit("its op is not c, r, u or d"))
-    for side, hint in (("after", ""), ("before", f"; {REPLICA_IDENTITY}")):
+    reason = sf.when(op.isNull() | ~op.isin(list(DEBEZIUM_OPS)), sf.lit(UNKNOWN_OP))
+    for side in ("after", "before"):
         needed = op.isin([name for name, sides in DEBEZIUM_OPS.items() if side in sides])
         for column in texts:
             absent = sf.col(f"{side}.`{column.name}`").cast("string") == UNAVAILABLE
             reason = reason.when(needed & absent, sf.lit(f"its {side}.{column.name} {NOT_SENT}"))
         missing = needed & sf.col(side).isNull()
-        reason = reason.when(missing, sf.lit(f"its op needs {side}, which is missing{hint}"))
+        reason = reason.when(missing, sf.lit(missing_image(side)))
     return reason
 
 
