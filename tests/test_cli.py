@@ -98,7 +98,7 @@ def test_ask_reads_the_sources_once_and_the_store_afterwards(spark, pipeline, mo
 
 
 BAD_FILES = {
-    "not TOML": ("streams = [", "is not right"),
+    "not TOML": ("streams = [", "is invalid"),
     "unknown setting": (PIPELINE.replace("budget", "budgit"), "budgit"),
     "no schema": (PIPELINE.replace("schema", "schemer", 1), "schemer"),
     "bad query": (PIPELINE.replace('COUNT(*) FROM orders"', 'FIRST(total) FROM orders"'), "query 'kept'"),

@@ -152,8 +152,8 @@ def test_explain_says_that_the_conditions_are_held():
     assert "conditions between relations, whose columns the elements hold: r.day < s.day" in text
     assert "s.n < t.m AND r.vip OR s.n = 4; r.a = t.a" in text
     assert "warning" not in text
-    assert "one column stands in two of its links" in plan_of({"q": FOUR_EDGES}).explain()
-    assert "one column stands in two of its links" not in plan_of({"q": QUERIES["edges"]}).explain()
+    assert "one column is used in two of its links" in plan_of({"q": FOUR_EDGES}).explain()
+    assert "one column is used in two of its links" not in plan_of({"q": QUERIES["edges"]}).explain()
 
 
 REFUSED = {

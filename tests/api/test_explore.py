@@ -434,8 +434,8 @@ def test_a_pipeline_file_names_explored_columns(tmp_path):
         "[]": "names no column",
         '["h"]': "has no column 'h'",
         '["g", "g"]': "explored twice",
-        '"g"': "is not right",
-        "[1]": "is not right",
+        '"g"': "is invalid",
+        "[1]": "is invalid",
     }.items():
         file.write_text(PIPELINE.format(columns=columns))
         with pytest.raises(el.EddylineError, match=sentence) as error:

@@ -451,7 +451,7 @@ def test_windows_and_ad_hoc_texts_have_groups():
             "SELECT region, status, COUNT(*) FROM orders GROUP BY region",
             "'status' is neither grouped by nor inside",
         ),
-        ("SELECT region, COUNT(*) FROM orders GROUP BY COUNT(*)", "is an aggregate, by which rows cannot"),
+        ("SELECT region, COUNT(*) FROM orders GROUP BY COUNT(*)", "is an aggregate: rows cannot be grouped"),
         ("SELECT COUNT(*), SUM(status) FROM orders HAVING COUNT(*) > 1", "HAVING without GROUP BY"),
         ("SELECT region, COUNT(*) FROM orders GROUP BY region ORDER BY status", "neither a group column nor"),
         (

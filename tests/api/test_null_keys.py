@@ -139,7 +139,7 @@ def test_not_in_is_refused_where_a_null_may_be_unseen():
     assert state.answer("missing").value == 0
     nulls = held.filter(keys.is_null())
     state.update("s", nulls, weights=np.full(len(nulls), -1))
-    with pytest.raises(el.PlanError, match="shows no NULL in the subquery of NOT IN"):
+    with pytest.raises(el.PlanError, match="has no NULL of the subquery of NOT IN"):
         state.answer("missing")
 
 

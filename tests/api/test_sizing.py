@@ -210,7 +210,7 @@ def test_wrong_input_is_refused_in_a_sentence(given, sentence):
 
 
 def test_a_workload_without_queries_is_refused():
-    with pytest.raises(el.PlanError, match="asks no query"):
+    with pytest.raises(el.PlanError, match="has no query"):
         asking({}).size(TABLES)
 
 

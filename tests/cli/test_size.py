@@ -250,7 +250,7 @@ def test_what_arrow_does_not_read_is_read_by_spark(folder, spark, monkeypatch):
         (["orders", "--table", "t"], "--table names a table of a database"),
         (["pipeline.toml", "--budget", "lots"], "budget 'lots' is not a size"),
         (["kafka.toml"], "a part of a source of format 'kafka' cannot be read"),
-        (["none.toml"], "the workload asks no query"),
+        (["none.toml"], "the workload has no query"),
         (["empty.toml"], "no file at"),
         (["broken.toml"], "stream 'orders' cannot be read as parquet"),
         (["host=127.0.0.1 port=1 dbname=x connect_timeout=2"], "the database cannot be asked"),

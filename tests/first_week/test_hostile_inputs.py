@@ -118,7 +118,7 @@ def test_lines_that_cannot_be_read_are_no_changes():
     assert "1 of 3 lines cannot be read as the declared columns" in sentence
     assert "/a/1.csv" in sentence
     assert "change" not in sentence
-    other = json.dumps({"reason": "its weight says no change that is known"})
+    other = json.dumps({"reason": "its weight is not a known change"})
     assert "carry a change that cannot be read" in str(bad_rows_error("s", 2, 3, [row, other]))
 
 

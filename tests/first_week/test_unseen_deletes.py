@@ -78,7 +78,7 @@ def test_a_run_can_be_told_to_fail_and_takes_nothing_of_that_batch(spark, tmp_pa
         run.await_termination()
     pq.write_table(rows(np.arange(90, 103), -1), tmp_path / "s" / "1.parquet")
     with pytest.raises(
-        el.EddylineError, match=r"batch 1 of stream s is not taken: 3 rows of stream 's' were deleted"
+        el.EddylineError, match=r"batch 1 of stream s is not applied: 3 rows of stream 's' were deleted"
     ):
         start(on_unseen_delete="fail").await_termination()
     assert el.open(tmp_path / "state").answer("n").value == 100

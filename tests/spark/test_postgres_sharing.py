@@ -187,7 +187,7 @@ def test_a_role_that_may_not_make_the_notes_is_told_what_to_run(dsn):
         connection.execute('CREATE PUBLICATION "both" FOR TABLE a')
         try:
             with pytest.raises(
-                PipelineError, match=r"may not make: let its administrator run CREATE SCHEMA.*GRANT"
+                PipelineError, match=r"may not create: let its administrator run CREATE SCHEMA.*GRANT"
             ):
                 Stream(dsn.replace("tester", "reader"), "a", **SHARED)
         finally:

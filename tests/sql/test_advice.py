@@ -52,7 +52,7 @@ def test_advice_has_the_answer_of_what_is_refused(refused, sentence, asked):
 
 def test_not_exists_is_not_in_only_without_null():
     text = "SELECT COUNT(*) FROM a WHERE (k, x) NOT IN (SELECT k, y FROM b)"
-    with pytest.raises(UnsupportedQuery, match="the same where none of them is NULL, and only there"):
+    with pytest.raises(UnsupportedQuery, match="the same result only if none of the columns is NULL"):
         workload(text)
     instead = "SELECT COUNT(*) FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y = a.x)"
     whole = {

@@ -51,9 +51,9 @@ def test_the_same_batch_again_is_ignored_and_counted(anywhere):
 
 def test_a_gap_is_refused(tmp_path):
     with new_store(tmp_path, batches=2) as store:
-        with pytest.raises(WrongRun, match="batch 3 of stream orders came where batch 2 is next"):
+        with pytest.raises(WrongRun, match="batch 3 of stream orders arrived, and batch 2 is next"):
             deliver(store, 3)
-        with pytest.raises(WrongRun, match="batch 7 of stream items came where batch 0 is next"):
+        with pytest.raises(WrongRun, match="batch 7 of stream items arrived, and batch 0 is next"):
             store.commit("items", "q-2", 7, {})
         assert store.current.number == 2
 
@@ -143,7 +143,7 @@ def test_adopting_takes_over_once(tmp_path):
         assert store.current.commit.sources["orders"] == SourcePosition("q-2", 0, 40, 0, 0, 0.0)
         with pytest.raises(WrongRun):
             deliver(store, 3, query_id="q-1")
-        with pytest.raises(WrongRun, match="batch 2 of stream orders came where batch 1 is next"):
+        with pytest.raises(WrongRun, match="batch 2 of stream orders arrived, and batch 1 is next"):
             deliver(store, 2, query_id="q-2")
 
 

@@ -49,8 +49,8 @@ class ValueAggregate:
         """Return why an extreme is not known once rows are sampled, and what to ask instead."""
         ask = f"ask PERCENTILE_APPROX(..., {self.instead}), or " if has_quantiles else ""
         return (
-            f"{name} is not known: not all rows fit the stream sample any more, and a sample does not know the "
-            f"{self.name.upper()} of what it does not hold: {ask}plan with a larger budget."
+            f"{name} is not known: not all rows fit the stream sample any more, and the {self.name.upper()} of the "
+            f"missing rows is unknown: {ask}plan with a larger budget."
         )
 
 
@@ -72,7 +72,7 @@ def moment_named(name: str) -> Moment:
     """Return the aggregate of sums with this name."""
     found = _MOMENTS.get(name)
     if found is None:
-        raise ValueError(f"{name!r} is not an aggregate of sums: there are {', '.join(_MOMENTS)}.")
+        raise ValueError(f"{name!r} is not an aggregate of sums: they are {', '.join(_MOMENTS)}.")
     return found
 
 
@@ -80,7 +80,7 @@ def value_aggregate_named(name: str) -> ValueAggregate:
     """Return the aggregate of single values with this name."""
     found = _VALUES.get(name)
     if found is None:
-        raise ValueError(f"{name!r} is not an aggregate of single values: there are {', '.join(_VALUES)}.")
+        raise ValueError(f"{name!r} is not an aggregate of single values: they are {', '.join(_VALUES)}.")
     return found
 
 

@@ -10,7 +10,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FEW_WITNESSES = 30
 """Fewer sampled values than this are few to base an answer on."""
 
-TINY_VALUES = "digits below 2^-120 were cut off some numbers: the interval says how far that may matter."
+TINY_VALUES = "digits below 2^-120 were dropped from some numbers: the interval includes the effect."
 NOT_PLANNED = "this query was not planned: it is answered from the columns that stream samples hold."
 FEW_LARGE_VALUES = (
     "variances depend on the largest values of a column, and a sample may miss some of them: where they differ much in "

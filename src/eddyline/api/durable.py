@@ -181,7 +181,8 @@ def save_snapshot(where: str, snapshot: Snapshot) -> int:
         commit = Reader(where).latest().commit
         if commit.run_id != SAVED:
             raise WrongRun(
-                f"the store {where} was not written by save(), which would replace it: name another directory."
+                f"the store {where} was not written by save(), and save() replaces what is there: name another "
+                "directory."
             )
         batch = commit.epoch + 1
     sources = {

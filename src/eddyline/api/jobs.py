@@ -356,8 +356,8 @@ def check_no_run(where: str) -> None:
         return
     if any(at.query_id != BATCH_QUERY for at in Reader(where).latest().commit.sources.values()):
         raise WrongRun(
-            f"the store {without_secrets(where)} is kept current by a continuous run, which a pass over the sources "
-            "would count again: use `eddyline run --full-refresh`, or another directory."
+            f"the store {without_secrets(where)} is kept current by a continuous run. A pass over the sources would "
+            "count its rows again: use `eddyline run --full-refresh`, or another directory."
         )
 
 

@@ -235,7 +235,7 @@ def load_pipeline(path: Path) -> Pipeline:
     except OSError as error:
         raise PipelineError(f"the pipeline file {str(path)!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise PipelineError(f"the pipeline file {str(path)!r} is not right: {error}.") from error
+        raise PipelineError(f"the pipeline file {str(path)!r} is invalid: {error}.") from error
 
 
 def parse_pipeline(text: str, path: Path) -> Pipeline:
@@ -244,11 +244,11 @@ def parse_pipeline(text: str, path: Path) -> Pipeline:
         pipeline = msgspec.convert(tomllib.loads(text), Pipeline)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise PipelineError(
-            f"the pipeline file {str(path)!r} is not right: {error}{_meant(str(error))}."
+            f"the pipeline file {str(path)!r} is invalid: {error}{_meant(str(error))}."
         ) from error
     if not pipeline.streams and pipeline.postgres is None:
         raise PipelineError(
-            f"the pipeline file {str(path)!r} is not right: it has no stream: write [streams.NAME], or [postgres] with "
+            f"the pipeline file {str(path)!r} is invalid: it has no stream: write [streams.NAME], or [postgres] with "
             "a dsn."
         )
     check_alerts(pipeline.alerts)

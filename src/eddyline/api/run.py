@@ -131,7 +131,7 @@ class Run:
             after = self._snapshot(epoch).plus_stream(stream, added)
             note = note_on_deletes(after, stream) if self._on_unseen_delete == "fail" else None
             if note is not None:
-                raise ChangeError(f"batch {batch_id} of stream {stream} is not taken: {note}")
+                raise ChangeError(f"batch {batch_id} of stream {stream} is not applied: {note}")
             return to_sections(after)
 
         if self._store.seen(stream, query_id, batch_id, batch):

@@ -150,7 +150,7 @@ def _of_rows(found: WeightedRows, asked: RowSample, confidence: float) -> pa.Tab
     """Return rows with what is known about them."""
     notes = []
     if not found.held and not found.exact:
-        notes.append("no row that is held meets the query, and not all rows are held.")
+        notes.append("no row in the sample matches the query, and the sample does not hold all rows.")
     elif not found.exact:
         notes.append(
             f"{len(found.table):,} of {found.held:,} different rows that are held, which represent about "
@@ -242,7 +242,9 @@ def _literal(value: object, kind: pa.DataType) -> str:  # noqa: PLR0911 - one li
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise UnsupportedQuery(f"the value of a subquery is {value}, with which rows are not compared.")
+            raise UnsupportedQuery(
+                f"the value of a subquery is {value}, and rows cannot be compared with it."
+            )
         return f"CAST('{value!r}' AS DOUBLE)" if "e" in repr(value) else f"{value!r}D"
     if isinstance(value, int | Decimal):
         return str(value)
@@ -319,7 +321,8 @@ def _notes(
             f"now() and current_date are the time of this answer, {now.isoformat(timespec='seconds')}."
         )
     notes += [
-        f"the values of the subquery {written!r} are estimates, and rows are counted by them: nothing here is exact."
+        f"the values of the subquery {written!r} are estimates, and they decide which rows count: no number here is "
+        "exact."
         for written in around.conditions
     ]
     inexact = {name for name, is_exact in exact.items() if not is_exact}

@@ -499,7 +499,7 @@ def _answer_bytes(query: str, answer: Estimate | Groups) -> int:
 
 def _one_value(column: str, value: object, kind: SqlType) -> pa.Array:
     """Return a value as a column of one row, or raise PlanError if the column cannot hold it."""
-    wrong = f"{value!r} is no value of column {column!r}, which is {kind}"
+    wrong = f"{value!r} is not a valid {kind} for column {column!r}"
     if kind.is_integer and not isinstance(value, int | np.integer | None):
         raise PlanError(f"{wrong}: give a whole number.")
     try:
@@ -561,8 +561,8 @@ class _Asked:
         wanted = parse_window(self.window, self.slide)
         groups = [panes for panes in self.snapshot.windows.values() if panes.group.window == wanted]
         refused: EddylineError = PlanError(
-            f"no planned query has a window of {self.window}, moving on by {self.slide or self.window}: panes are kept "
-            "for windows of planned queries alone."
+            f"no planned query has a window of {self.window}, with a slide of {self.slide or self.window}: only "
+            "windows of planned queries can be asked for."
         )
         for panes in groups:
             try:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = "1 MB"
 ANALYSIS_BUDGET = "32 MB"
-_NO_QUERY = "the workload asks no query: add one to [queries] of the pipeline file (w.query(name, sql))."
+_NO_QUERY = "the workload has no query: add one to [queries] of the pipeline file (w.query(name, sql))."
 LARGEST_GUARANTEE = 1 << 50
 """Guarantees are planned up to this many bytes, so that explain() shows what they take."""
 
@@ -251,7 +251,8 @@ class Workload:
             )
         if self._settings.samples and method == DEFAULT_METHOD:
             raise PlanError(
-                f"query {name!r}: next to a sample, sketches of all rows are not divided: give samples=False, or one "
+                f"query {name!r}: with a stream sample, sketches of all rows are not partitioned: give "
+                "samples=False, or one "
                 "of the methods hash, agms, document."
             )
 
@@ -264,7 +265,7 @@ class Workload:
             return None
         if self._settings.samples or self._settings.hash != "poly4":
             raise PlanError(
-                f"query {name!r}: a guarantee is one of sketches alone, under 4-wise independent hashing: give "
+                f"query {name!r}: a guarantee needs sketches alone, with 4-wise independent hashing: give "
                 'Workload(samples=False, hash="poly4").'
             )
         known = [each for each in methods_of(query) if each not in (DEFAULT_METHOD, "hash")]
@@ -563,6 +564,6 @@ def _check_held(layout: Layout, old: Layout | None, held: Mapping[str, int]) -> 
     for sample in layout.samples:
         if sample.spec.budget < held.get(sample.id, 0):
             raise OverBudget(
-                f"a sample that stays holds {held[sample.id]:,} bytes, and {sample.spec.budget:,} are left for it: "
+                f"a kept sample holds {held[sample.id]:,} bytes, and {sample.spec.budget:,} are left for it: "
                 "raise the budget."
             )

@@ -212,7 +212,7 @@ def from_sections(
 def _section(sections: Sections, name: str) -> bytes:
     found = sections.get(name)
     if found is None:
-        raise CorruptState(f"the state should hold {name!r} and holds nothing of that name.")
+        raise CorruptState(f"the state lacks {name!r}.")
     return found
 
 
@@ -260,7 +260,7 @@ def _check_label_type(key: Key, kind: pa.DataType) -> None:
     if not pa.types.is_null(kind) and (
         found is None or (found.kind, found.scale) != (wanted.kind, wanted.scale)
     ):
-        raise CorruptState(f"the values of a group column are {kind}, and {wanted} is planned.")
+        raise CorruptState(f"the values of a group column are {kind}, and the plan has {wanted}.")
 
 
 def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
@@ -278,7 +278,7 @@ def _panes(group: WindowGroup, sections: Sections) -> PaneSet:
             continue
         pane = codec.read_msgpack(f"a pane of {group.id!r}", content, _Pane)
         if pane.number % count != slot or pane.number > head.number:
-            raise CorruptState(f"a pane of {group.id!r} has the number of another.")
+            raise CorruptState(f"a pane of {group.id!r} has the same number as another pane.")
         if pane.number >= head.number - group.window.panes:
             panes[pane.number] = from_sections(group.layout, pane.sections, tallies, head.rosters)
     return PaneSet(group, head.number, dict(sorted(panes.items())))
@@ -301,7 +301,7 @@ def from_bytes(data: bytes) -> Snapshot:
     written = codec.read_json("the header of this state", raw, dict[str, object])
     if min(header.lengths.values(), default=0) < 0 or sum(header.lengths.values()) != len(body):
         raise CorruptState(
-            f"this state announces {sum(header.lengths.values()):,} bytes of counters and has {len(body):,}."
+            f"this state declares {sum(header.lengths.values()):,} bytes of counters and has {len(body):,}."
         )
     sections, at = {}, 0
     for name, length in header.lengths.items():

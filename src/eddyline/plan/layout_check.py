@@ -78,15 +78,15 @@ def _check(layout: Layout) -> None:
     streams = {stream.name for stream in layout.streams}
     for kept in layout.by_id.values():
         if kept.stream not in streams or not _is_sound(kept):
-            raise CorruptState(f"the plan keeps {kept.id!r}, which cannot be.")
+            raise CorruptState(f"the plan keeps {kept.id!r}, which is not a valid synopsis.")
     for sample in layout.samples:
         if not _is_sound_sample(sample, streams):
-            raise CorruptState(f"the plan keeps a sample {sample.id!r}, which cannot be.")
+            raise CorruptState(f"the plan keeps a sample {sample.id!r}, which is not valid.")
     for planned in layout.queries:
         _check_query(planned, layout, streams)
     for group in layout.windows:
         if group.window.panes < 1 or group.window.slide < 1:
-            raise CorruptState(f"the plan has windows {group.id!r} of no length.")
+            raise CorruptState(f"the windows {group.id!r} of the plan have length 0.")
         _check(group.layout)
 
 
@@ -99,7 +99,7 @@ def _check_query(planned: PlannedQuery, layout: Layout, streams: set[str]) -> No
         or (planned.sample is None) != (sample is None)
         or (planned.shape is not None and (sample is None or not _is_sound_shape(planned.shape, sample.spec)))
     ):
-        raise CorruptState(f"the plan's query {planned.name!r} reads what is not kept.")
+        raise CorruptState(f"the plan's query {planned.name!r} reads a synopsis that is not kept.")
     for detail in planned.details:
         _check_query(detail, layout, streams)
 
@@ -206,8 +206,9 @@ def check_measures(layout: Layout) -> None:
     for measure, words in _held_measures(layout):
         if words < measure.sketched_words:
             raise FormatVersion(
-                f"this state holds sums of {measure.text}, a {measure.expression.type}, rounded to a few "
-                "digits, as earlier versions did and this one does not read: rebuild it, or read it with the "
+                f"this state holds sums of {measure.text}, a {measure.expression.type}, rounded to a few digits, as "
+                "earlier versions wrote them. This version does not read such sums: rebuild the state, or read it "
+                "with the "
                 "release that wrote it."
             )
 

@@ -83,7 +83,7 @@ class Watcher:
         """Return the answers of all epochs that the store keeps; errors name the store without its folders."""
         if not isinstance(self._follower, Follower):
             raise Refused(
-                422, "RequestError", "a history is that of one store, and this server shows several sites."
+                422, "RequestError", "a history covers one store, and this server shows several sites."
             )
         try:
             return history_of(self._follower.reader, queries, since, until, confidence, most=_MOST_EPOCHS)

@@ -74,7 +74,7 @@ def check_length(size: int, first: bytes, blocks: Callable[[], Iterable[bytes]])
         raise CorruptState(f"it starts with {magic!r}, not {MAGIC!r}: it is not eddyline state")
     announced = _HEAD.size + header_size + body_size + _DIGEST
     if announced != size and (version in READABLE or size > _LARGE):
-        raise CorruptState(f"it announces {announced:,} bytes and has {size:,}: the file is damaged")
+        raise CorruptState(f"it declares {announced:,} bytes and has {size:,}: the file is damaged")
     if size > _LARGE and not _is_intact(size, blocks()):
         raise CorruptState("its checksum does not match its content: the file is damaged")
 
@@ -105,7 +105,7 @@ def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
         )
     if len(data) != _HEAD.size + header_size + body_size + _DIGEST:
         raise CorruptState(
-            f"eddyline state announces {_HEAD.size + header_size + body_size + _DIGEST} bytes and has "
+            f"eddyline state declares {_HEAD.size + header_size + body_size + _DIGEST} bytes and has "
             f"{len(data)}: the file is damaged; use the previous version of it."
         )
     if not intact(data):
@@ -114,7 +114,7 @@ def unpack(data: bytes, kind: int) -> tuple[bytes, memoryview]:
             "use the previous version of it."
         )
     if found != kind:
-        raise CorruptState(f"these bytes hold an object of kind {found}, and kind {kind} was asked for.")
+        raise CorruptState(f"these bytes hold an object of kind {found}, not of kind {kind}.")
     view = memoryview(data)
     start = _HEAD.size + header_size
     return bytes(view[_HEAD.size : start]), view[start : start + body_size]

@@ -145,7 +145,7 @@ def decode_changes(stream: Stream, frame: DataFrame, names: Sequence[str]) -> Da
     reason = sf.lit(None).cast("string")
     if form.form != "insert":
         weight = _weight(stream, frame, form)
-        reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} says no change that is known"))
+        reason = sf.when(weight.isNull(), sf.lit(f"its {form.column} is not a known change"))
     named = [*([form.column] if form.column else []), *(name for name in names if name != form.column)]
     shown_columns = [sf.col(f"`{name}`") for name in named]
     if CORRUPT in frame.columns:

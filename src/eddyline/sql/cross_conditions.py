@@ -123,8 +123,8 @@ def over_parts(
         return exp.column(exp.to_identifier(f"c{parts.index(part)}", quoted=True))
     if isinstance(node, exp.Column):
         raise UnsupportedQuery(
-            f"{_plain(node)!r} of type {infer(node, sources)} stands in a condition between relations, whose values "
-            "have to be held exactly: CAST it to an integer, DECIMAL, STRING, DATE or TIMESTAMP."
+            f"{_plain(node)!r} of type {infer(node, sources)} is compared between relations, which needs exact "
+            "values: CAST it to an integer, DECIMAL, STRING, DATE or TIMESTAMP."
         )
     for child in list(node.iter_expressions()):
         made = over_parts(child, sources, parts, of_floats=of_floats)

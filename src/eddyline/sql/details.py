@@ -76,8 +76,8 @@ def _filtered(detail: Detail, conditions: Conditions, node: exp.Expr) -> tuple[G
     others = {relation: conditions[relation] for relation in conditions.keys() - {c.relation for c in made}}
     if others and not detail.aggregate.counts:
         raise UnsupportedQuery(
-            f"{fragment(node)!r}: the condition is on another relation than the column: ask the aggregate alone, "
-            "without GROUP BY, and it is answered as a condition of WHERE."
+            f"{fragment(node)!r}: the condition is on another relation than the column: ask for the aggregate alone, "
+            "without GROUP BY."
         )
     return (*made, *_conditions_as_columns(others))
 
@@ -204,8 +204,8 @@ def _column(
     relations = relations_of(node, sources)
     if len(relations) != 1:
         raise UnsupportedQuery(
-            f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: each column is "
-            "answered of one."
+            f"{fragment(node)!r} in {fragment(whole)!r} mixes columns of several relations: an aggregate of single "
+            "values reads one."
         )
     expression = value_column(node, sources) if of_floats else key_column(node, sources)
     return GroupColumn(fragment(node), min(relations), expression)

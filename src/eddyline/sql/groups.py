@@ -338,7 +338,7 @@ def _with_having_of_rows(select: exp.Select, streams: Mapping[str, tuple[Column,
         return select
     if not select.args.get("group"):
         raise UnsupportedQuery(
-            "HAVING without GROUP BY is not supported: leave it out, and compare the one row that comes."
+            "HAVING without GROUP BY is not supported: leave it out, and compare the one row of the result."
         )
     select = select.copy()
     of_groups: list[exp.Expr] = []
@@ -415,7 +415,7 @@ def _group_node(part: exp.Expr, items: _Items, sources: tuple[Source, ...]) -> e
 
 def _group_column(node: exp.Expr, items: _Items, sources: tuple[Source, ...]) -> GroupColumn:
     if node.find(exp.AggFunc):
-        raise SqlError(f"{fragment(node)!r} is an aggregate, by which rows cannot be grouped.")
+        raise SqlError(f"{fragment(node)!r} is an aggregate: rows cannot be grouped by it.")
     check_allowed(node)
     relations = relations_of(node, sources)
     if len(relations) > 1:

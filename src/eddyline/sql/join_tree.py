@@ -99,8 +99,8 @@ def read_tying(
             found.pairs.append(ends if ends[1][0] in side else (ends[1], ends[0]))
         else:
             raise UnsupportedQuery(
-                f"{fragment(condition)!r} does not read the relation that {fragment(what)!r} joins, and still decides "
-                "whether there is a match: that is not supported, and in another ON it would mean something else."
+                f"{fragment(condition)!r} does not read the relation that {fragment(what)!r} joins, but decides "
+                "whether there is a match: that is not supported. In another ON it would have another meaning."
             )
     _check_tying(found, what)
     return found
@@ -320,8 +320,7 @@ class JoinTree:
         if role == "not in" and (len(found.pairs) > 1 or len(side) > 1 or found.of_tree):
             raise UnsupportedQuery(
                 f"{fragment(what)!r}: NOT IN is supported for one column and a subquery of one stream that does not "
-                "read the outer query: NOT EXISTS with its columns equal is the same where none of them is NULL, and "
-                "only there."
+                "read the outer query: NOT EXISTS gives the same result only if none of the columns is NULL."
             )
         if self.may_be_missing(found.parent):
             self._hang_on_missing(role, [end for end, _ in found.pairs], what)
@@ -343,13 +342,13 @@ class JoinTree:
         alias = self.sources[relation].alias
         if role in ("anti", "not in"):
             raise UnsupportedQuery(
-                f"{fragment(what)!r} asks that nothing matches {alias!r}, which an outer join may leave missing: "
-                "that is supported for relations that are always there."
+                f"{fragment(what)!r} tests that no row of {alias!r} matches, and an outer join may leave {alias!r} "
+                "without a row: this is only supported for relations that always have one."
             )
         if not any(text_is_null_of_nulls(column.text) for _, column in ends):
             raise UnsupportedQuery(
-                f"{fragment(what)!r} compares a value of {alias!r} that is not NULL where an outer join leaves it "
-                "missing: only columns, which match nothing there, are supported."
+                f"{fragment(what)!r} compares a value of {alias!r} that is not NULL in rows where an outer join "
+                "finds no match: only columns are supported there."
             )
         if role == "semi":
             self._require(relation)

@@ -97,7 +97,7 @@ def add_subquery(
     joins = select.args.get("joins") or []
     if any(join_kind(join) != "inner" or join.args.get("using") for join in joins):
         raise UnsupportedQuery(
-            f"the subquery {fragment(select)!r} joins otherwise than by JOIN ... ON: write its joins so."
+            f"the subquery {fragment(select)!r} has a join without ON: write it as JOIN ... ON."
         )
     outer = tuple(tree.sources)
     inner = [source_of(table) for table in (select.args["from_"].this, *(join.this for join in joins))]
@@ -243,7 +243,7 @@ def _qualify_merged(select: exp.Select, merged: Mapping[str, str]) -> None:
             continue
         if merged[name] == _OF_EITHER:
             raise UnsupportedQuery(
-                f"{fragment(column)!r} is of either side of a FULL JOIN ... USING: name the side, or join by ON."
+                f"{fragment(column)!r} is ambiguous after a FULL JOIN ... USING: qualify it, or join by ON."
             )
         column.set("table", exp.to_identifier(merged[name]))
 

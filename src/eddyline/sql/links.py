@@ -215,8 +215,8 @@ def needed_equality(
     ends = equality(condition, used, sources)
     if ends is None:
         raise UnsupportedQuery(
-            f"{fragment(condition)!r} ties {' and '.join(sources[i].alias for i in used)} together by something other "
-            "than one equality: outer, semi and anti joins are supported by equalities and by predicates on one "
+            f"{fragment(condition)!r} relates {' and '.join(sources[i].alias for i in used)} by something other than "
+            "one equality: outer, semi and anti joins are supported by equalities and by predicates on one "
             "relation."
         )
     return ends

@@ -218,7 +218,7 @@ def _columns(nodes: list[exp.Expr], sources: tuple[Source, ...]) -> list[Express
         if isinstance(value, exp.Star) or (
             isinstance(value, exp.Column) and isinstance(value.this, exp.Star)
         ):
-            raise UnsupportedQuery("a star in a set expression means whatever columns there are: name them.")
+            raise UnsupportedQuery("a set expression needs the names of its columns instead of a star.")
         check_allowed(value)
         columns.append(key_column(value, sources))
     return columns

@@ -177,7 +177,7 @@ def at_most(length: int) -> Check:
 
     def check(file: Unread) -> None:
         if file.size > length:
-            raise CorruptState(f"it is {file.size:,} bytes long, and at most {length:,} are right")
+            raise CorruptState(f"it is {file.size:,} bytes long, and at most {length:,} are expected")
 
     return check
 

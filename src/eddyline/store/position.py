@@ -118,8 +118,8 @@ def last_to_keep(
     held = checkpoint.held(position.batch_id)
     if not held:
         raise WrongRun(
-            f"the checkpoint {checkpoint.where} of stream {source} has moved on to batch {last} and has forgotten "
-            f"batch {position.batch_id}, the last one that the store holds: {REFRESH}, or restore a newer store."
+            f"the checkpoint {checkpoint.where} of stream {source} is at batch {last} and no longer has batch "
+            f"{position.batch_id}, the last one that the store holds: {REFRESH}, or restore a newer store."
         )
     _refuse_other(position, source, position.batch_id, held)
     is_next = last == position.batch_id + 1 and not checkpoint.is_done(last)
@@ -140,9 +140,9 @@ def check_folder(position: SourcePosition | None, source: str, folder: str, *, a
 def _refuse_gap(source: str, batch_id: int, expected: int) -> None:
     if batch_id > expected:
         raise WrongRun(
-            f"batch {batch_id} of stream {source} came where batch {expected} is next: the store lacks the "
-            "batches between, so it is older than the checkpoint or another one's; give both their matching "
-            "copies, or rebuild the store with a new checkpoint."
+            f"batch {batch_id} of stream {source} arrived, and batch {expected} is next: the store lacks the batches "
+            "between. It is older than the checkpoint, or does not belong to it: restore copies that belong "
+            "together, or rebuild the store with a new checkpoint."
         )
 
 
@@ -159,8 +159,8 @@ def _refuse_other(position: SourcePosition, source: str, batch_id: int, held: st
     """Raise WrongRun where a repeated batch is not known to be the one that the store holds."""
     if held and (batch_id < position.batch_id or (position.held and held != position.held)):
         raise WrongRun(
-            f"batch {batch_id} of stream {source} is not the one that the store holds: the checkpoint is a copy of an "
-            f"older one, or was restored; put the right one back, or {REFRESH}."
+            f"batch {batch_id} of stream {source} is not the one that the store holds: the checkpoint is an older "
+            f"copy, or was restored; put the right one back, or {REFRESH}."
         )
 
 
@@ -168,8 +168,8 @@ def _other_query(position: SourcePosition, source: str, query_id: str, batch_id:
     held = f"stream {source} up to batch {position.batch_id} of query {position.query_id}"
     if batch_id == 0:
         return WrongRun(
-            f"the store holds {held}, and query {query_id} starts at batch 0: its checkpoint was lost or is "
-            f"another one's, and its rows may be in the store already; restore the checkpoint, {_ADOPT}."
+            f"the store holds {held}, and query {query_id} starts at batch 0: its checkpoint was lost or belongs to "
+            f"another query, and its rows may be in the store already; restore the checkpoint, {_ADOPT}."
         )
     return WrongRun(f"the store holds {held}, and batch {batch_id} is of query {query_id}: {_ADOPT}.")
 

@@ -436,8 +436,8 @@ def _check_links(planned: PlannedQuery, query: Query) -> None:
     what = "groups" if query.groups else "has conditions between the relations of"
     if is_answered_whole_only(query, planned.shape):
         raise PlanError(
-            f"query {planned.name!r} {what} a join in which one column stands in two links; its rows no longer fit the "
-            "stream sample, and of such a query they are all needed: plan with a larger budget."
+            f"query {planned.name!r} {what} a join that uses one column in two links. Such a query needs all rows, "
+            "and they no longer fit the stream sample: plan with a larger budget."
         )
 
 

@@ -179,8 +179,8 @@ def read_tuples(
         return _kept(grouped, part, owner, detail, labels, numbers, sums[:, 0], None)
     if planned.shape.repeats_classes:
         raise PlanError(
-            f"query {planned.name.split('/')[0]!r} joins by one column in two links; its rows no longer fit the stream "
-            "sample, and distinct counts and quantiles of such a join are supported only while they do: plan with a "
+            f"query {planned.name.split('/')[0]!r} uses one column in two links of a join. Distinct counts and "
+            "quantiles of such a join need all rows, and they no longer fit the stream sample: plan with a "
             "larger budget."
         )
     sampled = SampledGroups(grouped, [ROWS], own_links(owner, grouped), (0.0, 0.0))

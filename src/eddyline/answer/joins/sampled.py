@@ -176,25 +176,26 @@ def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = N
         if isinstance(planned, AdHocQuery):
             why, what = "is held for a join on other columns, too", "add the query to the workload"
         raise PlanError(
-            f"query {planned.name!r} has an outer, semi or anti join whose optional side {why}; its rows no longer fit "
-            f"the stream sample, and such a side is supported only while they do: {what}."
+            f"query {planned.name!r} has an outer, semi or anti join whose optional side {why}. Such a query needs "
+            f"all rows, and they no longer fit the stream sample: {what}."
         )
     if not join.follows_all and shape.groups_missing_keys:
         raise PlanError(
-            f"query {planned.name!r} groups by the join column of a side that may be missing; its rows no longer fit "
-            "the stream sample, and such groups are supported only while they do: group by the other side's column, or "
+            f"query {planned.name!r} groups by the join column of the optional side of an outer join. Such a query "
+            "needs all rows, and they no longer fit the stream sample: group by the other side's column, or "
             "plan with a larger budget."
         )
     if not join.follows_all and join.may_be_empty and planned.totals.keys() <= {EVERY_ROW}:
         raise PlanError(
-            f"query {planned.name!r}: the stream sample shows no row of the subquery of NOT IN, and whether it has any "
-            "decides what becomes of NULL: add the query to the workload, so that its rows are counted, and build the "
+            f"query {planned.name!r}: the stream sample has no row of the subquery of NOT IN. Whether the subquery "
+            "is empty decides the result for NULL: add the query to the workload, so that these rows are counted, "
+            "and build the "
             "state again."
         )
     if join.may_have_null:
         raise PlanError(
-            f"query {planned.name!r}: the stream sample shows no NULL in the subquery of NOT IN, whose NULLs no longer "
-            "all fit it, and a single one would leave no row: plan with a larger budget, or write NOT EXISTS."
+            f"query {planned.name!r}: the stream sample has no NULL of the subquery of NOT IN, but not all rows fit "
+            "it. A single NULL would make the result empty: plan with a larger budget, or write NOT EXISTS."
         )
     return join
 

@@ -27,7 +27,7 @@ _LOOKED_AT = 1 << 20
 """Bytes of a text file whose lines determine the types of its columns."""
 _SEARCHED = 64 << 20
 """Bytes of a CSV file that are searched for quotes within quotes."""
-_GUESSED = "types are those of the first lines: widen what later lines do not fit"
+_GUESSED = "types come from the first lines: widen those that later lines do not fit"
 
 
 def draft_of_files(path: Path, taken: Collection[str]) -> StreamDraft:

@@ -99,7 +99,7 @@ def merge_stores(stores: Sequence[str], into: str) -> State:
         return state
     if Reader(into).latest().commit.run_id != MERGED:
         raise WrongRun(
-            f"the store {into} was not written by a merge, which would replace it: name another directory."
+            f"the store {into} was not written by a merge, and a merge replaces what is there: name another directory."
         )
     Store.replace_plan(into, plan, MERGED, sections, sources=sources).close()
     return state

@@ -371,9 +371,7 @@ def _no_plan(refused: str, share: float) -> str:
     """Return why nothing was measured at a budget."""
     if share == 1.0:
         return refused
-    return (
-        f"{share:.2g} of the budget, for the part of the rows that was read, holds no plan: read more rows."
-    )
+    return f"{share:.2g} of the budget, for the part of the rows that was read, is too small: read more rows."
 
 
 def _runs(

@@ -299,7 +299,7 @@ class _Reading:
         name = self.stream.columns[0].name
         return (
             f"it counts rows of stream {self.stream.name!r} that no planned query counts, so that they are not held: "
-            f'name what is to be asked with w.explore("{self.stream.name}", "{name}"), or add the query to the '
+            f'explore what queries read with w.explore("{self.stream.name}", "{name}"), or add the query to the '
             "workload, and rebuild the state."
         )
 
@@ -309,8 +309,8 @@ class _Reading:
             return "no stream sample holds its rows: add the query to the workload and rebuild the state."
         written = ", ".join(f'"{name}"' for name in names)
         return (
-            f"it reads {', '.join(names)} of stream {self.stream.name!r}, whose values are not held: name what is "
-            f'to be asked with w.explore("{self.stream.name}", {written}), or add the query to the workload, and '
+            f"it reads {', '.join(names)} of stream {self.stream.name!r}, whose values are not held: explore "
+            f'them with w.explore("{self.stream.name}", {written}), or add the query to the workload, and '
             "rebuild the state."
         )
 

@@ -207,8 +207,8 @@ def _missing(layout: Layout, demand: Demand) -> str:
     kept = {without_slots(each.demand) for each in layout.kept}
     if without_slots(demand) in kept:
         return (
-            f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but its "
-            "sketches hash by slots that the others of the query do not meet: add the query to the workload and "
+            f"what is kept does not cover this query: {describe(demand)} on stream {demand.stream!r} is kept, but "
+            "its sketches use other hash slots than the rest of the query: add the query to the workload and "
             "rebuild the state."
         )
     return (

@@ -59,7 +59,7 @@ def explored_columns(
         kept = [each for each in stream.every_column if each.type.kind != "binary" and each.name not in long]
         if not kept:
             raise PlanError(
-                f"stream {stream.name!r} has no column to explore but long texts and BINARY ones."
+                f"stream {stream.name!r} has no column to explore: long strings and BINARY columns are left out."
             )
         return tuple(sorted({*known, *kept}, key=lambda column: column.name))
     declared = {column.name.lower(): column for column in stream.every_column}

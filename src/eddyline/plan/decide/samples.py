@@ -204,8 +204,8 @@ def _shares(
     }
     if budget - sum(shares.values()) < LEAST_BYTES:
         raise OverBudget(
-            f"what the samples of {len(staying)} plans hold takes {sum(shares.values()):,} of {budget:,} bytes, and a "
-            "sample of new queries does not fit: raise the budget."
+            f"the samples of {len(staying)} plans take {sum(shares.values()):,} of {budget:,} bytes, and a sample "
+            "for new queries does not fit: raise the budget."
         )
     return shares
 
@@ -238,7 +238,7 @@ def _resized(
     sketches = sum(kept.nbytes for kept in sample.sketches)
     if budget - sketches < LEAST_BYTES:
         raise OverBudget(
-            f"what is to stay next to {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
+            f"what is kept with {', '.join(sorted(names))} takes {sketches:,} bytes of sketches and its share of "
             f"the budget is {budget:,}: raise the budget, or plan again."
         )
     shapes = tuple(

@@ -262,14 +262,14 @@ def sureness_of(planned: PlannedQuery) -> Iterator[str]:
     """Yield how large the expected error is."""
     error, shape = planned.expected_error, planned.shape
     if shape is not None and (shape.has_deep_sides or shape.groups_missing_keys):
-        yield "warning: not answered once the data no longer fit, for a side that may be missing is then not known"
+        yield "warning: not answered once the data no longer fit: the optional side is then not known"
         return
     query = planned.query
     if planned.ad_hoc:
         yield "added to a running plan: answered from what is held for other queries, as if it had not been planned"
         return
     if shape is not None and is_answered_whole_only(query, shape):
-        yield "warning: not answered once the data no longer fit, for one column stands in two of its links"
+        yield "warning: not answered once the data no longer fit: one column is used in two of its links"
         return
     if query.kind == "pairs" and not planned.quantities and shape is None:
         yield "warning: no memory for a synopsis of distinct pairs: not answered once the data no longer fit"

@@ -337,12 +337,13 @@ def kept_for(
     taken = sum(each.nbytes for each in held.values())
     if taken > settings.budget:
         raise OverBudget(
-            f"what is to stay takes {taken:,} bytes and the budget is {settings.budget:,}: raise it, or plan again."
+            f"what is kept from the earlier plan takes {taken:,} bytes, and the budget is {settings.budget:,}: raise "
+            "it, or make a new plan."
         )
     small = [demand for demand, spec in guaranteed.items() if demand in held and held[demand].spec != spec]
     if small:
         raise PlanError(
-            f"what is to stay of stream {small[0].stream!r} is not sized for the guarantee that is asked for: build "
+            f"what is kept of stream {small[0].stream!r} is too small for the requested guarantee: build "
             "the state again."
         )
     rest = replace(settings, budget=settings.budget - taken)

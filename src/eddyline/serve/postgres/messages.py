@@ -46,14 +46,14 @@ class MessageReader:
         """Return how many fields follow."""
         number = self.int16() & 0xFFFF
         if number > len(self._body):
-            raise malformed("a message has fewer fields than it says")
+            raise malformed("a message has fewer fields than it declares")
         return number
 
     def string(self) -> str:
         """Return the string up to the next zero byte."""
         end = self._body.find(b"\0", self._at)
         if end < 0:
-            raise malformed("a text in a message has no end")
+            raise malformed("a string in a message is not terminated")
         found, self._at = self._body[self._at : end], end + 1
         return text_of(found)
 

@@ -83,7 +83,7 @@ def _make_notes(connection: Any) -> None:
         connection.execute(_CREATE)
     except errors.InsufficientPrivilege as error:
         raise PipelineError(
-            f"streams that share a slot note their positions in {NOTES}, which this role may not make: let its "
+            f"streams that share a slot note their positions in {NOTES}, which this role may not create: let its "
             f"administrator run {_CREATE}; GRANT ALL ON SCHEMA eddyline TO the role; GRANT ALL ON {NOTES} TO the role."
         ) from error
 
@@ -259,8 +259,8 @@ class TableLog:
         while connection.execute(oldest).fetchone()[0] < until:
             if time.monotonic() > deadline:
                 raise PipelineError(
-                    f"transactions that began before {self.table} was published still run, and what they wrote would "
-                    "be missed: start again when they have ended (pg_stat_activity shows them)."
+                    f"transactions that began before {self.table} was published are still running, and their rows "
+                    "would be missed: start again when they have ended (pg_stat_activity shows them)."
                 )
             time.sleep(0.1)
 
