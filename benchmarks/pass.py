@@ -44,7 +44,7 @@ class Job(NamedTuple):
 
 
 def distinct_counts(count: int) -> str:
-    """Return a query of a given number of distinct counts under the predicates of as many synopses."""
+    """Return a query with a number of distinct counts, each with the predicate of one synopsis."""
     counts = (
         f"approx_count_distinct({'kg'[i % 2]}) FILTER (WHERE {predicate(i, count)})" for i in range(count)
     )

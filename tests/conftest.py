@@ -61,7 +61,7 @@ def spark():
 
 @pytest.fixture
 def importing_from(monkeypatch):
-    """A function of a folder, which gives one that imports its scripts; they are forgotten afterwards."""
+    """Return a function that takes a folder and returns an importer of its scripts; modules are removed at the end."""
     before, folders = set(sys.modules), []
 
     def importing(folder):

@@ -70,8 +70,8 @@ def test_intervals_of_unplanned_queries_hold(planned):
     """95% of intervals, over some hundreds that are not independent: 92% or less by chance about once in 200 runs.
 
     Of the plan with three streams, sales are followed by customer and product together, and a join on one of them
-    counts a sale by the rates of both; two fifths of the products are NULL, and are not scaled up. The mean error of such
-    a join is within four of its standard errors of 0: more once in 10,000 runs.
+    counts a sale by the rates of both; two fifths of the products are NULL, and are not scaled up. The mean error of
+    such a join is at most four of its standard errors; more happens once in 10,000 runs.
     """
     held, errors = {"one": [], "join": [], "groups": []}, []
     for seed in SEEDS:

@@ -167,7 +167,7 @@ def test_texts_that_were_not_planned_are_answered_from_what_is_kept():
 
 
 def test_a_subquery_of_not_in_without_rows_lets_null_pass_though_its_stream_has_rows():
-    """Not planned, it counted as empty by all rows of the stream: 2 instead of 3, said to be exact."""
+    """Ad hoc, all rows of the stream decided whether the subquery is empty: 2 instead of 3, called exact."""
     made = el.Workload(budget="1 MB", seed=1).stream("a", "k INT, v INT").stream("b", "k INT, h INT")
     made.query("q", "SELECT COUNT(*) FROM a JOIN b ON a.k = b.k").explore("a", "v").explore("b", "h")
     state = made.plan().empty()

@@ -47,7 +47,7 @@ HERE = {
 
 
 def commands(folder):
-    """Return a folder with the image's two commands; scripts/ itself is no folder for a PATH."""
+    """Return a folder with the image's two commands; scripts/ itself should not be on a PATH."""
     folder.mkdir()
     shutil.copy(ROOT / "scripts" / "spark-executor", folder)
     (folder / "tini").write_text('#!/bin/sh\nshift\nexec "$@"\n')

@@ -73,7 +73,7 @@ def run_child(where, batches, *, kill="", limit=0, words=WORDS):
 
 
 def child_main(said, where, batches, *, kill, limit, words):
-    """Open or create the store, deliver, and say what went wrong; 0 batches kill in the creation."""
+    """Open or create the store, deliver batches, and return what went wrong; 0 batches: the kill is while it is created."""
     batch = -1
 
     def fault(step):

@@ -170,7 +170,7 @@ def _counts(demand: Demand, elements: Elements) -> bool:
 
 
 def _held(demand: Demand, elements: Elements, dictionary: Dictionary) -> int:
-    """Return how many of the rows that a synopsis counts a dictionary holds."""
+    """Return how many rows a dictionary holds, of those that a synopsis counts."""
     chosen = np.ones(len(dictionary), dtype=np.bool_)
     for flag in flags_of(demand):
         chosen &= dictionary.flag(elements.flags.index(flag))

@@ -321,7 +321,7 @@ def as_parquet(table: pa.Table) -> bytes:
 
 
 def as_csv(table: pa.Table) -> bytes:
-    """Return a history as CSV: a group is a JSON object, notes are one text."""
+    """Return a history as CSV: a group is a JSON object, notes are one string."""
     rows = python_rows(table.select(["group", "notes"]))
     groups = [
         None if row["group"] is None else json.dumps(dict(row["group"]), ensure_ascii=False) for row in rows

@@ -82,7 +82,7 @@ RECURSIVE = "recursiveFileLookup"
 
 
 def lacks_files(form: str, path: str | None, options: Mapping[str, str]) -> bool:
-    """Return whether a source of files is known to have none; patterns and other systems are left to Spark.
+    """Return whether a source certainly has no file; False for patterns and other systems, which Spark reads.
 
     In a folder Spark reads folders of partitions, such as `day=2026-01-31`, and all folders if an option is set.
     """

@@ -396,7 +396,7 @@ def _as_number(part: Expression) -> tuple[str, str]:
 
 
 def _hashed(projection: Projection) -> frozenset[int]:
-    """Return the keys of several columns that need fewer columns as one hash than as parts."""
+    """Return the keys of several columns that take fewer projected columns as one hash than column by column."""
     open_keys = {i: key for i, key in enumerate(projection.keys) if _can_be_hashed(key)}
     travelling = {content for _, content in _contents(projection, frozenset(open_keys))}
     found = True

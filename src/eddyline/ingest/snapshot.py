@@ -91,7 +91,7 @@ class Memo:
 def settle_samples(snapshots: "list[Snapshot]") -> "list[Snapshot]":
     """Return snapshots whose samples fit their budgets together: one state, or the panes of a window.
 
-    The given list is emptied: what only it holds is freed as soon as it is replaced.
+    The given list is emptied, so that each of its objects is freed as soon as it is replaced.
     """
     settled = snapshots.copy()
     snapshots.clear()

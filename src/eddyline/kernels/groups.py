@@ -4,7 +4,7 @@ import numpy as np
 
 from eddyline.kernels.jit import inlined, kernel, row_helper
 
-# Products of what meets at an element or a value are added up by group without being stored.
+# Sums by group of products at an element or a value, without storing the products.
 
 
 @kernel("starts", "order")

@@ -239,10 +239,10 @@ _NARROW = (st.NumericType, st.BooleanType, st.DateType, st.TimestampType, st.Tim
 
 @contextmanager
 def unmeasured_batches(rows: DataFrame) -> Iterator[None]:
-    """Limit the batches of a frame's session by rows alone while something runs, where the frame is all of numbers.
+    """Turn off the byte limit of a session's Arrow batches during a pass over a frame of numbers.
 
-    A row with a text may be of any size: there the session's own limits stay. So they do where they have no bytes in
-    them, because another pass of the session is under way or its user has said so.
+    A row with a string may have any size, so the session's own limits stay there. They also stay if they have no byte
+    limit: another pass of the session runs, or the user turned it off.
     """
     conf = rows.sparkSession.conf
     before = {name: str(conf.get(name)) for name in (_ROWS, _BYTES)}

@@ -282,7 +282,8 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the checkpoint: the next query starts from the beginning.
 
-        The batches go first, and durably: without its id, what is left of a checkpoint would be taken for another's.
+        The batches go first, and durably: without its id, the rest of a checkpoint would look like that of another
+        query.
         """
         for number in sorted(self._batches(_OFFSETS), reverse=True):
             self._folder.remove(f"{_OFFSETS}/{number}")

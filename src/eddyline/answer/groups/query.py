@@ -410,7 +410,7 @@ def _with_sampled_null(
 
 
 def _within_left(found: GroupIntervals, at: int, left: float, *, positive: bool) -> GroupIntervals:
-    """Return intervals of groups, one of them limited to what exact totals leave, where nothing is negative."""
+    """Return intervals of groups, with that of one group cut at what exact totals leave, if no measure is negative."""
     if not positive:
         return found
     values, lows, highs = (each.copy() for each in (found.values, found.lows, found.highs))

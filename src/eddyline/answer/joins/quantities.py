@@ -401,7 +401,7 @@ def combination(readings: Sequence[RowEstimates], factors: Sequence[float]) -> R
 
 
 def _cautious_correlation(one: RowEstimates, other: RowEstimates, *, rising: bool) -> float:
-    """Return the correlation of two readings' rows, moved up where it adds to a variance, else down."""
+    """Return the correlation of the rows of two readings, moved by one standard error: up if it adds to a variance."""
     depth = len(one.rows)
     if depth < 4 or isclose(one.rows.std(), 0.0) or isclose(other.rows.std(), 0.0):
         return 1.0 if rising else 0.0

@@ -162,7 +162,7 @@ def within_certain(quantity: SampledQuantity, totals: Sequence[float | None], in
 
 
 def held_join(snapshot: Snapshot, planned: PlannedQuery, shape: Shape | None = None) -> Join:
-    """Return a query over its sample; shape: some of its quantities, all of them by default.
+    """Return a query's quantities from its sample; shape: those to read, all by default.
 
     Raises PlanError where the sample no longer holds everything that the query needs: see `Shape.has_deep_sides`,
     `Shape.groups_missing_keys` and `Join.may_be_empty`.

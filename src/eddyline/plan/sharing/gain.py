@@ -101,7 +101,7 @@ class AverageGain:
         return solved.gain, solved.area
 
     def coalesce(self, one: int, other: int) -> tuple[frozenset[int], set[int]]:
-        """Merge two vertices under the first's number; return the components removed and the vertices changed.
+        """Merge the second vertex into the first; return the components removed and the vertices changed.
 
         The gains that depended on those components, and all gains of those vertices, have to be computed again.
         """
@@ -259,6 +259,6 @@ class LargestGain:
         return self.bound(one, other), frozenset()
 
     def coalesce(self, one: int, other: int) -> tuple[frozenset[int], set[int]]:
-        """Merge two vertices under the first's number; return that its gains have changed."""
+        """Merge the second vertex into the first; return no component, and the first, whose gains have changed."""
         self._weights[one] = max(self._weights[one], self._weights.pop(other))
         return frozenset(), {one}
