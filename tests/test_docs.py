@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 import re
 import sys
+from inspect import signature
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ import eddyline as el
 from eddyline import errors
 from eddyline.api import pipeline
 from eddyline.cli import app
+from eddyline.plan.demands import METHODS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "eddyline"
@@ -70,6 +72,36 @@ def test_files_that_the_docs_name_are_there(page):
     )
     for name in [*named, *(f"src/eddyline/{module}" for module in modules)]:
         assert (ROOT / name).exists(), name
+
+
+def test_the_authors_check_list_has_twenty_elements_whose_code_and_options_are_there():
+    page = (ROOT / "docs/reference/documents/code.md").read_text(encoding="utf-8")
+    table = page.split("## The authors' check list")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == 20
+    assert {row[0] for row in rows} == {
+        "skimmed",
+        "sharing",
+        "set expressions",
+        "join-distinct",
+        "multi-join",
+    }
+    arguments = {*signature(el.Workload).parameters, *signature(el.Workload.query).parameters}
+    serve = {name for each in typer.main.get_command(app).commands["serve"].params for name in each.opts}
+    for _, element, code, option, test in rows:
+        files = re.split(r";\s*", code)
+        assert re.fullmatch(r"`tests/[\w/]+\.py::\w+`", test), element
+        for part in files:
+            named = re.findall(r"`([\w/.]+)`", part)
+            source = next((name for name in named if name.endswith(".py")), None)
+            if source is None:
+                continue  # a remark
+            text = (PACKAGE / source).read_text(encoding="utf-8")
+            for symbol in set(named) - {source}:
+                assert re.search(rf"^\s*(def|class) {symbol}\b|^ {{4}}{symbol}: ", text, re.MULTILINE), symbol
+        assert set(re.findall(r"(\w+)=", option)) <= arguments, option
+        assert set(re.findall(r'method="([\w-]+)"', option)) <= set(METHODS), option
+        assert set(re.findall(r"--[\w-]+", option)) <= serve, option
 
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
