@@ -221,7 +221,7 @@ def test_aggregates_of_an_explored_column_hold_or_are_unbounded(tail):
             held[name] += answer.low <= truth(x) <= answer.high
             unbounded[name] += answer.high == np.inf
             assert (np.inf in (-answer.low, answer.high)) == any(
-                "largest values carry" in n for n in answer.notes
+                "largest values dominate" in n for n in answer.notes
             )
             assert not any("join may be empty" in note for note in answer.notes)
     assert min(held.values()) >= 36, held

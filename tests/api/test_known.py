@@ -82,7 +82,7 @@ def test_what_is_not_known_decides_no_condition_and_makes_no_formula(sampled: el
 
 
 def test_a_query_of_nothing_else_is_refused(sampled: el.State) -> None:
-    with pytest.raises(el.PlanError, match=r"does not know the MAX.*PERCENTILE_APPROX"):
+    with pytest.raises(el.PlanError, match=r"the MAX of the missing rows is unknown.*PERCENTILE_APPROX"):
         sampled.answer("top")
 
 

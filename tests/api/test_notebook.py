@@ -85,7 +85,7 @@ def test_a_refused_query_says_why():
     state = made.plan().empty().update("t", pa.table({"word": [f"w{i}" for i in range(5_000)]}))
     refused, reason = cells(state._repr_html_())["last"]
     assert refused == "refused"
-    assert "a sample does not know the MAX" in reason
+    assert "the MAX of the missing rows is unknown" in reason
 
 
 def test_a_state_before_any_row_shows_itself():

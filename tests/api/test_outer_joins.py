@@ -452,7 +452,7 @@ def test_deep_sides_are_refused_in_a_sentence_once_the_data_no_longer_fit():
     with pytest.raises(PlanError, match=r"optional side is itself a join.*larger budget"):
         state.answer("q0")
     with pytest.raises(
-        PlanError, match=r"groups by the join column of a side that may be missing.*larger budget"
+        PlanError, match=r"groups by the join column of the optional side.*larger budget"
     ):
         state.answer("q1")
     assert not state.answer("q2").exact

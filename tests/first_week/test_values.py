@@ -64,7 +64,7 @@ def columns(**changed):
         ),
         (
             columns(k=[2**70]),
-            "are no table: give a pyarrow.Table or RecordBatch, a pandas or polars DataFrame",
+            "are not a table: give a pyarrow.Table or RecordBatch, a pandas or polars DataFrame",
         ),
         (columns(k=[1, 2]), "a dict of columns of one length"),
         (columns(k=["1"]), "column 'k' is declared BIGINT and the table has string: cast it in the table"),
@@ -95,7 +95,7 @@ def stream():
     [
         (lambda: el.Workload(seed="7"), el.PlanError, "seed='7' is not a whole number"),
         (lambda: el.Workload(seed=1.5), el.PlanError, "seed=1.5 is not a whole number"),
-        (lambda: el.Workload(seed=-1), el.PlanError, "seed=-1 is not a whole number from 0 on"),
+        (lambda: el.Workload(seed=-1), el.PlanError, "seed=-1 is not a whole number from 0 to 2^63 - 1"),
         (lambda: el.Workload(error="x"), el.PlanError, "error='x' is not a relative error between 0 and 1"),
         (lambda: stream().query("d", "SELECT COUNT(DISTINCT k) FROM s") and el.Workload(error=0).stream("s", "k BIGINT").query("d", "SELECT COUNT(DISTINCT k) FROM s").plan(), el.PlanError, "error=0 is not"),
         (lambda: el.Workload(budget=[]), el.PlanError, "budget [] is not a size: write a number of bytes"),

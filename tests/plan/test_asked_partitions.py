@@ -66,7 +66,7 @@ def test_parts_next_to_a_sample_and_in_a_shared_workload(statistics):
 def test_what_cannot_be_divided_is_refused(statistics):
     with pytest.raises(el.PlanError, match="needs histograms"):
         asked(2).plan()
-    with pytest.raises(el.PlanError, match="next to a sample"):
+    with pytest.raises(el.PlanError, match="with a stream sample"):
         asked(2, method="skimmed", samples=True)
     with pytest.raises(el.PlanError, match="is not a whole number of 1 or more"):
         asked(0)
@@ -84,7 +84,7 @@ def test_a_plan_to_keep_with_other_parts_or_another_guarantee_is_not_taken_for_t
     text = "SELECT COUNT(DISTINCT k) FROM a"
     old = made.query("d", text, method="document").plan()
     sized = el.Workload(seed=1, samples=False, hash="poly4", budget="900 MB").stream("a", "k SMALLINT")
-    with pytest.raises(el.PlanError, match="is not sized for the guarantee"):
+    with pytest.raises(el.PlanError, match="too small for the requested guarantee"):
         sized.query("d", text, method="document", guarantee=(0.3, 0.2)).plan(keep=old)
 
 

@@ -85,7 +85,7 @@ def test_golden_rows_still_have_these_answers():
 def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
     """The files in rounded/ are of the last version that kept six digits of a DOUBLE: SUM(x) and a join's AVG(a.x)."""
     folder = FOLDER / "rounded"
-    with pytest.raises(el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*rebuild it"):
+    with pytest.raises(el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*rebuild the state"):
         el.State.from_bytes((folder / "doubles.state").read_bytes())
     with pytest.raises(el.FormatVersion, match="rounded to a few digits"):
         el.open(folder / "store").answer("total")
@@ -98,5 +98,5 @@ def test_no_run_goes_on_with_rounded_floats(tmp_path):
     layout = made.query("mean", "SELECT AVG(a.x) FROM a JOIN b ON a.k = b.k").plan().layout
     with pytest.raises(el.WrongRun, match="another plan"):
         open_store(layout, str(where), StartOptions())
-    with pytest.raises(el.FormatVersion, match=r"rounded to a few digits.*rebuild it"):
+    with pytest.raises(el.FormatVersion, match=r"rounded to a few digits.*rebuild the state"):
         open_store(layout, str(where), StartOptions(change_plan=True))

@@ -342,7 +342,7 @@ function suggest(streams, queries) {
 }
 
 // A refusal for someone who reads the page and did not plan the store.
-const forReaders = (sentence) => sentence.replace(/(: | )(?:name what is to be asked with w\.explore|add (?:the|a) query ).*$/s, ". The section Schema lists what can be asked about.");
+const forReaders = (sentence) => sentence.replace(/(: | )(?:explore (?:them|what queries read) with w\.explore|add (?:the|a) query ).*$/s, ". The section Schema lists what can be asked about.");
 
 function showMemory(kept) {
   const shares = kept.memory.filter((share) => share.nbytes > 0).sort((a, b) => b.nbytes - a.nbytes);
