@@ -2,10 +2,12 @@ from dataclasses import replace
 from math import inf, isfinite, sqrt
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import eddyline as el
 from eddyline.answer.joins.residual import (
     CombinedEstimate,
     _Reader,
@@ -111,6 +113,20 @@ def test_weights_are_by_variance(noise, doubt, weight):
     assert found.low <= found.value <= found.high
 
 
+@pytest.mark.parametrize(("noise", "variance"), [(5.0, 11.0), (15.5, 1.0), (100.0, 1.0)])
+def test_caution_moves_the_ends_where_the_sketch_does_not_confirm_it(noise, variance):
+    """A and B are 4 apart, which shows that A is off by 16 - noise at most; B alone bounds how far it may be off."""
+    sample = SampleEstimate(
+        0, 0, 0, unfollowed=8.0, cautious_variance=1e9, followed_variance=1.0, base=0.5, carriers=50
+    )
+    residual = RowEstimates(rows=np.full(5, 4.0), row_variance=5 * noise)
+    found = combine(sample, residual, 0.95)
+    assert found.weight == pytest.approx(noise / (variance + noise))
+    half = residual.half_width(0.95)
+    assert found.low <= 4.0 - half + 1e-9
+    assert found.high >= 4.0 + half - 1e-9
+
+
 def test_dense_values_that_the_sample_does_not_follow_take_its_weight():
     sample = SampleEstimate(0, 0, 0, unfollowed=8.0, cautious_variance=1.0, base=0.1)
     residual = RowEstimates(rows=np.full(5, 4.0), row_variance=5.0, dense_squares=(100.0,))
@@ -154,3 +170,38 @@ def test_a_variance_over_a_join_that_may_be_empty_is_not_its_mean(monkeypatch):
         found = read_residual_join(join, function, {}, sketches(join), 0.95)
         assert found.value == alone.value > 0.0
         assert (found.low, found.high) == (0.0, inf)
+
+
+def orders_and_items(seed, orders=25_000, items=100_000):
+    """A state whose heaviest key of items has an order that the predicate drops; the count, by the rows."""
+    rng = np.random.default_rng(seed)
+    region = rng.integers(0, 50, orders)
+    region[0] = 48
+    order = (orders * rng.random(items) ** 5).astype(np.int64)
+    w = el.Workload(budget="8 KB", seed=seed)
+    w.stream("orders", "o BIGINT, region BIGINT").stream("items", "o BIGINT")
+    w.query("kept", "SELECT COUNT(*) FROM orders JOIN items ON orders.o = items.o WHERE orders.region < 20")
+    state = w.plan().empty()
+    for part in range(10):
+        mine = slice(part * orders // 10, (part + 1) * orders // 10)
+        state.update("orders", pa.table({"o": np.arange(orders)[mine], "region": region[mine]}))
+        state.update("items", {"o": order[part * items // 10 : (part + 1) * items // 10]})
+    return state, int((region[order] < 20).sum())
+
+
+@pytest.mark.calibration
+def test_a_heavy_key_without_a_partner_leaves_the_sample_its_weight():
+    """20 seeds: the heaviest key of items, if not followed, times the noise of the sketch of orders exceeds the join.
+
+    Before, such states were off by a quarter in the median and by up to 4.6 times the answer. Fewer than 17 of 20 have a
+    chance of 2% for intervals that hold in exactly 95%; the seeds are fixed.
+    """
+    held, errors = 0, []
+    for seed in range(20):
+        state, truth = orders_and_items(seed)
+        answer = state.answer("kept")
+        held += answer.low <= truth <= answer.high
+        errors.append(abs(answer.value / truth - 1.0))
+    assert held >= 17, held
+    assert np.median(errors) <= 0.1, errors
+    assert max(errors) <= 2.0, errors

@@ -31,6 +31,8 @@ from eddyline.sample.messages import added
 from eddyline.sketch.counters import key_array
 
 Sides = tuple[SketchedRelation, SketchedRelation]
+_CAUTION = 2.0
+"""Roots of the cautious variance up to an end: it is the square of half of what may be missing."""
 
 
 @dataclass(frozen=True)
@@ -182,18 +184,31 @@ def _combined_side(sides: Sequence[SketchedRelation], factors: Sequence[float]) 
 def combine(sample: SampleEstimate, residual: RowEstimates, confidence: float) -> CombinedEstimate:
     """Return one estimate from both: followed + w A + (1 - w) B with w = VB/(VD + VB).
 
-    VB is the residual's variance. VD is A's: the larger of its cautious variance and the sum of two parts: what the
-    followed values add to it, and what the dense values found by B would add if followed at the base rate. A and B
-    are uncorrelated, because A depends on which values are followed and B on the sketch's hash functions.
+    VB is the residual's variance. VD is A's: at least the sum of what the followed values add to it, and of what the
+    dense values found by B would add if followed at the base rate. A's cautious variance may be much larger: it
+    allows for the heaviest value that exact totals leave possible. Such a value is in B, so that VD is at most what
+    the two estimates differ by beyond VB, if A has seen sampled values at all. The rest of the caution is in the ends,
+    as far as B allows.
+
+    A and B are uncorrelated, because A depends on which values are followed and B on the sketch's hash functions.
     """
     noise = residual.row_variance / len(residual.rows)
     dense = sum(residual.dense_squares)
     unseen = dense * (1.0 - sample.base) / sample.base if sample.base > 0.0 else inf
-    doubt = max(sample.cautious_variance, sample.followed_variance + unseen)
-    weight = noise / (doubt + noise) if doubt + noise > 0.0 else 0.0
-    weight = weight if isfinite(doubt) else 0.0
+    known = sample.followed_variance + unseen
+    doubt = max(sample.cautious_variance, known)
+    variance = doubt
+    if sample.followed_variance > 0.0:
+        variance = max(known, min(doubt, (residual.value - sample.unfollowed) ** 2 - noise))
+    weight = noise / (variance + noise) if variance + noise > 0.0 else 0.0
+    weight = weight if isfinite(variance) else 0.0
     rest = weight * sample.unfollowed + (1.0 - weight) * residual.value if weight else residual.value
-    half = half_width_of_both(weight, doubt, sample.carriers, residual.half_width(confidence), confidence)
+    own = residual.half_width(confidence)
+    half = half_width_of_both(weight, variance, sample.carriers, own, confidence)
+    more = max(doubt - variance, 0.0) if isfinite(variance) else 0.0
+    cautious = sqrt(half**2 + _CAUTION**2 * more)
+    below = max(half, min(cautious, rest - residual.value + own))
+    above = max(half, min(cautious, residual.value + own - rest))
     quantity = sample.followed + rest
-    ends = [sample.centre + each / sample.divisor for each in (quantity, quantity - half, quantity + half)]
+    ends = [sample.centre + each / sample.divisor for each in (quantity, quantity - below, quantity + above)]
     return CombinedEstimate(ends[0], ends[1], ends[2], weight)

@@ -23,6 +23,7 @@ from eddyline.answer.joins.skimming import (
     without_dense_keys,
 )
 from eddyline.errors import IncompatibleSpecs, SketchError
+from eddyline.kernels import skimming as kernel
 from eddyline.sketch.counters import Int64Array
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
@@ -260,7 +261,7 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
         plain = _inner(left_rows[row], right_rows[row])
         image = _inner(left_rows[row] - f.residual[row], right_rows[row] - g.residual[row])
         dense_dense = _inner(f.dense, g.dense)
-        squares = _inner(f.dense * g.dense, f.dense * g.dense)
+        squares = _squared_products(f, g, row)
         variance = row_variance(f.dense, g.dense, dense_dense, f.residual[row], g.residual[row])
         return plain + dense_dense - image, variance, squares, max(standing_out(f), standing_out(g))
 
@@ -273,6 +274,17 @@ def skimmed_join(left: SketchedRelation, right: SketchedRelation) -> RowEstimate
         dense_squares=(float(np.mean(squares)),),
     )
     return in_units(made, (left, right))
+
+
+def _squared_products(f: Skimmed, g: Skimmed, row: int) -> float:
+    """Return the sum of the squares of what joins through dense keys, without what noise adds to it.
+
+    A heavy key of one side that the other side lacks has a product of noise alone, which can exceed the whole join.
+    """
+    mine, others = (kernel.noise_level(each.residual, row) ** 2 for each in (f, g))
+    squares = _inner(f.dense * g.dense, f.dense * g.dense)
+    noise = _inner(f.dense, f.dense) * others + _inner(g.dense, g.dense) * mine
+    return max(squares - noise, 0.0)
 
 
 class SplitRow(NamedTuple):
