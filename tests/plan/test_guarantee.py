@@ -238,3 +238,16 @@ def test_a_guarantee_that_cannot_be_given_is_refused():
         el.Workload().stream("r", "k INT").query("d", "SELECT COUNT(DISTINCT k) FROM r", guarantee=(0.1, 0.1))
     with pytest.raises(el.PlanError, match="raise it to that"):
         asked({"d": "SELECT COUNT(DISTINCT k) FROM r"}, (0.1, 0.1), budget="1 MB").plan()
+
+
+def test_a_guarantee_of_many_gigabytes_needs_a_budget():
+    def planned(**settings):
+        made = el.Workload(guarantee=(0.2, 0.1), method="document", max_distinct=1 << 16, **settings)
+        made.stream("r", "k BIGINT, a BIGINT").stream("s", "k BIGINT, c BIGINT")
+        return made.query("q", PAIRS).plan()
+
+    with pytest.raises(
+        el.PlanError, match=r"guarantees take 72,\d{3},\d{3},\d{3} bytes, .* query 'q'.*max_distinct"
+    ):
+        planned()
+    assert planned(budget="80 GB").layout.queries[0].guarantee.nbytes > 7e10

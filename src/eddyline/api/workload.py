@@ -65,7 +65,10 @@ DEFAULT_BUDGET = "1 MB"
 ANALYSIS_BUDGET = "32 MB"
 _NO_QUERY = "the workload has no query: add one to [queries] of the pipeline file (w.query(name, sql))."
 LARGEST_GUARANTEE = 1 << 50
-"""Guarantees are planned up to this many bytes, so that explain() shows what they take."""
+"""Guarantees are sized up to this many bytes, so that an error can say what they take."""
+_LARGEST_WITHOUT_BUDGET = 1 << 30
+"""Guarantees that take more than 1 GiB are planned only within a budget that is given. Chosen: a state is held in
+memory by every task of a pass, and guarantees of JD sketches on BIGINT keys easily take 60 GB."""
 
 
 class Workload:
@@ -337,6 +340,8 @@ class Workload:
             layout = self._layout(settings, known, old)
         except OverBudget as error:
             raise error if old is None else self._no_space(settings, known, old) from error
+        if not self._has_budget and self._error is None:
+            _check_guarantees(layout)
         return Plan(layout, informed=bool(known.statistics.sizes))
 
     def _is_asked_by(self, old: Layout) -> bool:
@@ -538,6 +543,24 @@ class Workload:
 
     def __repr__(self) -> str:
         return f"Workload({len(self._streams)} streams, {len(self._asked)} queries)"
+
+
+def _check_guarantees(layout: Layout) -> None:
+    """Raise PlanError if guarantees take more than a workload without a budget may."""
+    given = {each.name: each.guarantee.nbytes for each in layout.queries if each.guarantee is not None}
+    given |= {
+        each.name: group.nbytes
+        for group in layout.windows
+        for each in group.layout.queries
+        if each.guarantee is not None
+    }
+    if layout.nbytes > _LARGEST_WITHOUT_BUDGET and given:
+        name = max(given, key=lambda each: given[each])
+        raise PlanError(
+            f"the guarantees take {layout.nbytes:,} bytes, {given[name]:,} of them for query {name!r}. Larger epsilon "
+            "and delta, a smaller max_distinct and narrower types of keys (INT, not BIGINT) take less; a budget of "
+            "that size plans them as they are."
+        )
 
 
 def _reads_the_same(asked: WorkloadQuery, old: Stream, new: Stream) -> bool:
