@@ -1,5 +1,6 @@
 """`method="document"`: the documents' own synopses and estimators for every kind of query, as any other method."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,15 @@ def whole(sites):
 
 @pytest.fixture(scope="module")
 def state(plan, sites):
-    """Three sites, one of which had rows of a fourth and deleted them, merged, sent as bytes."""
+    return churned(plan, sites)
+
+
+def churned(plan, sites):
+    """Return the state of three sites, one of which had rows of a fourth and deleted them, merged, sent as bytes."""
     guests = drawn(9)
     merged = sum((filled(plan, site) for site in sites[1:]), filled(plan, sites[0]))
-    churned = merged + filled(plan, guests) + filled(plan, guests, -1)
-    return el.State.from_bytes(churned.to_bytes())
+    found = merged + filled(plan, guests) + filled(plan, guests, -1)
+    return el.State.from_bytes(found.to_bytes())
 
 
 def test_every_kind_of_query_keeps_what_its_document_keeps(plan):
@@ -63,23 +68,38 @@ def test_intervals_hold_the_exact_answer(state, whole, query):
     estimate, truth = state.answer(query), by_duckdb(QUERIES[query], whole)
     assert estimate.method == ("exact" if query == "rows" else "document")
     assert estimate.low <= truth <= estimate.high
-    if query in ("two", "sum", "mean", "itself", "wide"):
+    if query in ("two", "sum", "mean", "itself", "wide", "ints", "longs"):
         assert estimate.value == pytest.approx(truth, rel=0.25)
 
 
-def test_two_way_joins_are_the_documents_procedure(state):
-    (planned,) = (each for each in state.snapshot.layout.queries if each.name == "two")
+@pytest.mark.parametrize(("query", "key", "bits"), [("two", "b", 16), ("ints", "i", 32), ("longs", "l", 64)])
+def test_two_way_joins_are_the_documents_procedure(sites, whole, query, key, bits):
+    state = churned(asked({query: QUERIES[query]}, budget="8 MB").plan(), sites)
+    (planned,) = state.snapshot.layout.queries
     sides = [state.snapshot.layout.by_id[name] for name in planned.ids]
     spec, leaves = sides[0].spec, sides[0].spec.level(0)
-    assert spec.is_scanned
+    assert (spec.bits, spec.kept_levels) == (
+        bits,
+        1 if bits == 16 else bits,
+    )  # of 16 bits, every key is tried
     rows, totals = [], []
     for side in sides:
         counters = state.snapshot.counters[side.id]
-        rows.append(leaves.rows(counters[:-1]).tolist())
+        rows.append(leaves.rows(spec.levels(counters)[0]).tolist())
         totals.append(int(counters[-1]))
-    # the keys are below 700; beyond them nothing is near the threshold of 8 n / width
-    expected = naive.est_skim_join_size(leaves, *rows, range(1000), totals, 4.0)
-    assert state.answer("two").value == round(expected)
+    # nothing but the keys that occur is near the threshold of 8 n / width, so that the oracle tries only these
+    occurring = np.unique(np.concatenate([whole[name][key].to_numpy() for name in "rs"]))
+    domain = [int(each) % (1 << bits) for each in occurring]
+    dense = [
+        len(naive.skim_dense(leaves, *each, 4.0)[1]) for each in zip(rows, [domain] * 2, totals, strict=True)
+    ]
+    assert min(dense) >= 3
+    expected = naive.est_skim_join_size(leaves, *rows, domain, totals, 4.0)
+    assert state.answer(query).value == round(expected)
+    (shown,) = (
+        each for word, each in json.loads(state.explain(query, form="json")).items() if "sketches" in word
+    )
+    assert shown[0]["dense keys"] == dense
 
 
 def test_ad_hoc_queries_read_the_same_synopses(state):

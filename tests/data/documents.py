@@ -1,4 +1,7 @@
-"""Three streams with few distinct keys, and a query of every kind that `method="document"` answers."""
+"""Three streams with few distinct keys, and a query of every kind that `method="document"` answers.
+
+`i` and `l` are `b`, spread over all INT and BIGINT keys: too many to try each, so that dense ones are searched for.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +9,11 @@ import pyarrow as pa
 import eddyline as el
 from tests.oracles.duckdb_sql import exact
 
-SCHEMAS = {"r": "a SMALLINT, b SMALLINT", "s": "b SMALLINT, c SMALLINT", "t": "c SMALLINT, x DOUBLE"}
+SCHEMAS = {
+    "r": "a SMALLINT, b SMALLINT, i INT, l BIGINT",
+    "s": "b SMALLINT, c SMALLINT, i INT, l BIGINT",
+    "t": "c SMALLINT, x DOUBLE",
+}
 JOINED = "FROM r JOIN s ON r.b = s.b"
 QUERIES = {
     "two": f"SELECT COUNT(*) {JOINED}",
@@ -14,6 +21,8 @@ QUERIES = {
     "mean": f"SELECT AVG(s.c) {JOINED}",
     "itself": "SELECT COUNT(*) FROM r r1 JOIN r r2 ON r1.b = r2.b",
     "wide": "SELECT SUM(t.x) FROM s JOIN t ON s.c = t.c",
+    "ints": "SELECT COUNT(*) FROM r JOIN s ON r.i = s.i",
+    "longs": "SELECT SUM(s.c) FROM r JOIN s ON r.l = s.l WHERE s.c > 1",
     "chain": f"SELECT COUNT(*) {JOINED} JOIN t ON s.c = t.c",
     "distinct": "SELECT COUNT(DISTINCT a) FROM r",
     "union": "SELECT COUNT(*) FROM (SELECT b FROM r UNION SELECT b FROM s)",
@@ -28,13 +37,20 @@ QUERIES = {
 }
 
 
+def spread(keys):
+    """Return the columns of wide keys: as many values as `keys`, half of them negative."""
+    words = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return {"i": (words >> np.uint64(32)).astype(np.uint32).view(np.int32), "l": words.view(np.int64)}
+
+
 def drawn(seed, rows=700):
     rng = np.random.default_rng(seed)
     few = lambda most: (rng.zipf(1.3, rows) % most).astype(np.int16)  # noqa: E731 - three columns of one shape
     c = np.where(rng.random(rows) < 0.02, None, few(300))
+    a, left, right = rng.integers(-300, 300, rows).astype(np.int16), few(700), few(500)
     return {
-        "r": pa.table({"a": rng.integers(-300, 300, rows).astype(np.int16), "b": few(700)}),
-        "s": pa.table({"b": few(500), "c": pa.array(c, pa.int16())}),
+        "r": pa.table({"a": a, "b": left, **spread(left)}),
+        "s": pa.table({"b": right, "c": pa.array(c, pa.int16()), **spread(right)}),
         "t": pa.table({"c": few(300), "x": rng.random(rows)}),
     }
 
