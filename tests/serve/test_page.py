@@ -151,6 +151,33 @@ def test_a_card_unfolds_how_its_query_is_answered(chromium, moving, address):
     assert "method: skimmed" in card.locator("pre").inner_text()
 
 
+def test_a_card_unfolds_sub_joins_and_which_queries_share_sketches(chromium, tmp_path):
+    workload = el.Workload(budget="256 KB", seed=7, samples=False)
+    workload.stream("orders", "customer BIGINT, region STRING, total DECIMAL(12,2)", changes="w")
+    workload.stream("visits", "customer BIGINT, seconds INT", changes="w")
+    for name in ("visits_by_buyers", "money"):
+        workload.query(name, QUERIES[name])
+    store = MovingStore(tmp_path / "state", workload.plan())
+    store.move(6_000)
+    state = el.open(store.where)
+    with serving(store.where) as client:
+        page = opened(chromium, str(client.base_url))
+        for name, other in (("visits_by_buyers", "money"), ("money", "visits_by_buyers")):
+            card = page.card(name)
+            card.locator("summary").click()
+            card.locator("pre", has_text="read by").wait_for()
+            shown = [line.strip() for line in card.locator("pre").inner_text().splitlines() if line.strip()]
+            assert shown == [line.strip() for line in state.explain(name).splitlines() if line.strip()]
+            at = shown.index("sub-joins")
+            assert shown[at + 1] == "dense-dense"
+            assert float(shown[at + 2].removeprefix("size: ").replace(",", "")) > 0
+            sized = next(line for line in shown[shown.index("sharing") :] if line.startswith("sized by: "))
+            assert name in sized
+            assert other in sized
+        assert page.is_clean(), (page.errors, page.elsewhere)
+    store.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_is_accessible_in_both_schemes_and_on_a_phone(chromium, address, scheme, width):
