@@ -1,25 +1,17 @@
-"""Sketch partitioning: relative error of a join's size by the number of partitions.
+"""Sketch partitioning: the error of a join's size by the number of parts that are asked for, `partitions=K`.
 
-The set-up of Figure 6 of the multi-join document: a chain of three relations over two attributes of 1,024
-values, 9,000 words of sketch for the query (3,000 for each relation), partitions from histograms of 25, 50
-and 100 buckets. Every cell of parts gets sketches of all relations. Settings:
+The set-up of Figure 6 of the multi-join document: a chain of three relations over two attributes of 1,024 values, 9,000
+words of sketch for the query, and parts from histograms of 25 or 100 buckets. Every plan is the product's own: an
+analysis of the data, w.query(..., partitions=K), and the answer of a state that has all rows. Settings:
 
     aligned     the document's data: all relations crowd in the same regions, moved a little
     reranked    the same, but the relations share their tuples out over the regions in different orders
     one join    two relations over one attribute, reranked, 4,000 words; regions of 30 to 60 values
 
-The space is shared out over the cells by what the histograms say of their self-joins ("histogram"), or by the
-self-joins that the cells of the same data have ("measured"): a bound on what a pilot could show. The histogram
-"values" has a bucket for each value.
+    python figures/partitioning.py [--data-sets 20] [--seeds 1]
 
-    agms          the mean of all copies, as with the document's s2 = 2
-    hash          the product's shapes (plan/size/specs.py), read by FFT, the mean of the rows
-    agms, exact   the standard error of agms by its exact variance, without sketches; the mean over data sets
-
-    python figures/partitioning.py [--data-sets 20] [--seeds 4] [--quick]
-
-writes data/partitioning.csv (one line per setting, sketch, histogram, way to share out and number of partitions)
-and plots/partitioning.svg. A run is one data set and one seed of the sketches.
+writes data/partitioning.csv (one line per setting, method, histogram and number of parts) and plots/partitioning.svg. A
+run is one data set and one seed of the sketches. "held" is the share of answers whose 95% interval held the exact one.
 """
 
 import argparse
@@ -27,165 +19,86 @@ import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from partitioning_report import report
-from partitioning_sketches import DOMAIN, Links, agms_estimate, hash_estimate
-from partitioning_variance import atomic_variance
-from regions import JoinQuery, Relation, Space, binary, chain
+from regions import JoinQuery, Space, binary, chain
+from reproduce_lines import WORD, asked, filled, known_of, of_query
 
-from eddyline.plan.partition.histograms import Histogram, equi_depth
-from eddyline.plan.partition.partitioning import (
-    LinkStatistics,
-    Partitioning,
-    allocate_space,
-    cell_self_joins,
-    joint_gain,
-    link_statistics,
-    partition_links,
-)
-from eddyline.plan.size.specs import MIN_DEPTH, MIN_WIDTH
-from eddyline.sketch.keys import derive_seed
+import eddyline as el
 
-BUCKETS = (25, 50, 100, DOMAIN)
-PARTITIONS = (1, 2, 3, 4, 6, 8)
+BUCKETS = (25, 100)
+PARTITIONS = (1, 2, 4, 6)
+METHODS = ("agms", "hash")
 WORDS = {"aligned": 9000, "reranked": 9000, "one join": 4000}
-EXACT = "agms, exact"
+TUPLES = 1_000_000
 DATA = Path(__file__).parent / "data" / "partitioning.csv"
 
 
 def query_of(setting: str, seed: int) -> JoinQuery:
     """Return one data set of a setting."""
     if setting == "one join":
-        return binary(Space(1, DOMAIN, volumes=(30, 60)), seed, same_ranks=False)
-    return chain(Space(2, DOMAIN), 3, seed, same_ranks=setting == "aligned")
-
-
-def statistics_of(query: JoinQuery, buckets: int) -> list[LinkStatistics]:
-    """Return what histograms of the two columns say of each link of a chain."""
-    return [
-        link_statistics(histogram(query, link, link, buckets), histogram(query, link + 1, link, buckets))
-        for link in range(len(query.relations) - 1)
-    ]
-
-
-def histogram(query: JoinQuery, index: int, link: int, buckets: int) -> Histogram:
-    """Return the histogram of a relation's column; its squares are not known, as the document has it."""
-    column = query.relations[index].projected(query.links[index].index(link))
-    values, counts = column.keys[0].astype(np.int64), column.counts
-    if buckets == DOMAIN:
-        return Histogram(tuple(values.tolist()), int(values[-1]), tuple(counts.tolist()), (1,) * len(values))
-    found = equi_depth(values, counts, buckets)
-    return Histogram(found.lows, found.high, found.rows, found.distinct)
+        return binary(Space(1, volumes=(30, 60), tuples=TUPLES), seed, same_ranks=False)
+    return chain(Space(2, tuples=TUPLES), 3, seed, same_ranks=setting == "aligned")
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The cells of a partitioned query: what each relation has in each, and their expected variances."""
+class Key:
+    """What a line of the data file is about; no buckets for one part."""
 
-    relations: list[tuple[Relation, ...]]
-    expected: np.ndarray
-
-    @property
-    def measured(self) -> np.ndarray:
-        """The product of the self-join sizes of each cell's relations."""
-        return np.array([np.prod([each.self_join for each in cell]) for cell in self.relations])
-
-    @cached_property
-    def atomic_variances(self) -> np.ndarray:
-        """The exact variance of an atomic sketch of each cell."""
-        return np.array([atomic_variance(cell, DOMAIN) for cell in self.relations])
+    setting: str
+    sketch: str
+    histogram: int | None
+    partitions: int
 
 
-def cells_of(query: JoinQuery, partitionings: tuple[Partitioning, ...]) -> Cells:
-    """Return the cells, in the order of `cell_self_joins`."""
-    places = [
-        [
-            partitionings[link].locate(keys.astype(np.int64))
-            for link, keys in zip(links, each.keys, strict=True)
-        ]
-        for each, links in zip(query.relations, query.links, strict=True)
-    ]
-    found = []
-    for cell in product(*(range(len(each.parts)) for each in partitionings)):
-        inside = [
-            np.all([place == cell[link] for link, place in zip(links, own, strict=True)], axis=0)
-            for links, own in zip(query.links, places, strict=True)
-        ]
-        found.append(
-            tuple(
-                Relation(each.keys[:, rows], each.counts[rows])
-                for each, rows in zip(query.relations, inside, strict=True)
-            )
-        )
-    return Cells(found, cell_self_joins(partitionings).ravel())
+Runs = dict[Key, list[tuple[float, float, bool]]]
+"""For each key and run: the error, the gain that the plan expects, and whether the interval held the exact answer."""
 
 
-class Errors:
-    """Errors and expected gains by (setting, sketch, buckets, way to share out, partitions)."""
-
-    def __init__(self) -> None:
-        self._runs: dict[tuple[str, str, int, str, int], list[tuple[float, float]]] = {}
-
-    def add(self, key: tuple[str, str, int, str, int], error: float, gain: float) -> None:
-        """Note one run."""
-        self._runs.setdefault(key, []).append((error, gain))
-
-    def lines(self) -> Iterator[dict[str, object]]:
-        """Yield one line of the data file per key."""
-        for (setting, sketch, buckets, shared, partitions), runs in sorted(self._runs.items()):
-            errors, gains = np.array(runs).T
-            yield {
-                "setting": setting,
-                "sketch": sketch,
-                "histogram": {0: "none", DOMAIN: "values"}.get(buckets, buckets),
-                "shared_out_by": shared,
-                "partitions": partitions,
-                "runs": len(errors),
-                "mean_error": f"{errors.mean():.6g}",
-                "median_error": f"{np.median(errors):.6g}",
-                "expected_gain": f"{np.exp(np.log(gains).mean()):.6g}",
-            }
+def measure(runs: Runs, setting: str, data_set: int, seeds: int) -> None:
+    """Note the errors of all ways to divide one data set, and of not dividing it."""
+    streams, sql, truth = of_query(query_of(setting, data_set))
+    known = known_of(streams, sql, BUCKETS)
+    for most in PARTITIONS:
+        for buckets in BUCKETS if most > 1 else (None,):
+            for method in METHODS:
+                for seed in range(1, seeds + 1):
+                    made = asked(
+                        streams,
+                        sql,
+                        WORDS[setting] * WORD,
+                        100 * data_set + seed,
+                        {"samples": False, "method": method},
+                        most if most > 1 else "off",
+                    )
+                    plan = made.plan(statistics=known[buckets or BUCKETS[0]])
+                    answer = filled(plan, streams).answer("q")
+                    assert isinstance(answer, el.Estimate)
+                    error = abs(float(answer.value or 0) / truth - 1)
+                    held = float(answer.low) <= truth <= float(answer.high)  # type: ignore[arg-type]
+                    gain = plan.layout.queries[0].decision.gain
+                    runs.setdefault(Key(setting, method, buckets, most), []).append((error, gain, held))
 
 
-def measure(errors: Errors, setting: str, data_set: int, seeds: int) -> None:
-    """Note the errors of all ways to partition one data set, and of not partitioning it."""
-    query = query_of(setting, data_set)
-    exact, words = query.exact(), WORDS[setting] // len(query.relations)
-    names = [derive_seed(data_set, seed) for seed in range(seeds)]
-    for buckets in BUCKETS:
-        links = statistics_of(query, buckets)
-        for most in PARTITIONS:
-            if most == 1 and buckets != BUCKETS[0]:
-                continue
-            parts = partition_links(links, most)
-            cells, gain = cells_of(query, parts), joint_gain(parts)
-            for shared, variances in (("histogram", cells.expected), ("measured", cells.measured)):
-                for sketch, error in runs_of(cells, query.links, variances.tolist(), words, names):
-                    key = setting, sketch, buckets if most > 1 else 0, shared, most
-                    errors.add(key, error / exact if sketch == EXACT else abs(error / exact - 1), gain)
-
-
-def runs_of(
-    cells: Cells, links: Links, variances: list[float], words: int, seeds: list[int]
-) -> Iterator[tuple[str, float]]:
-    """Yield the standard error of AGMS, and the estimates of both sketches for each seed."""
-    copies, shares = allocate_space(variances, words), hash_shares(variances, words)
-    yield EXACT, float(np.sqrt((cells.atomic_variances / np.array(copies)).sum()))
-    for seed in seeds:
-        yield "agms", agms_estimate(cells.relations, links, copies, seed)
-        yield "hash", hash_estimate(cells.relations, links, shares, seed)
-
-
-def hash_shares(variances: list[float], words: int) -> tuple[int, ...]:
-    """Return each cell's words for each relation: at least the smallest shape that the product has."""
-    least = MIN_DEPTH * MIN_WIDTH - 1
-    return tuple(least + each for each in allocate_space(variances, words - least * len(variances)))
+def lines(runs: Runs) -> Iterator[dict[str, object]]:
+    """Yield one line of the data file per key."""
+    for key, found in runs.items():
+        errors, gains, held = np.array(found, dtype=np.float64).T
+        yield {
+            "setting": key.setting,
+            "sketch": key.sketch,
+            "histogram": key.histogram or "none",
+            "partitions": key.partitions,
+            "runs": len(errors),
+            "mean_error": f"{errors.mean():.6g}",
+            "median_error": f"{np.median(errors):.6g}",
+            "expected_gain": f"{np.exp(np.log(gains).mean()):.6g}",
+            "held": f"{held.mean():.6g}",
+        }
 
 
 def main() -> None:
@@ -194,25 +107,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data-sets", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=4, help="sketches of each data set")
-    parser.add_argument("--quick", action="store_true", help="three data sets, one sketch of each")
+    parser.add_argument("--seeds", type=int, default=1, help="sketches of each data set")
     options = parser.parse_args()
-    errors = Errors()
-    for setting in WORDS:
-        for data_set in range(3 if options.quick else options.data_sets):
-            measure(errors, setting, data_set, 1 if options.quick else options.seeds)
-        print(f"measured {setting}", flush=True)
-        write(errors)
+    runs: Runs = {}
+    for data_set in range(1, options.data_sets + 1):
+        for setting in WORDS:
+            measure(runs, setting, data_set, options.seeds)
+        write(runs)
+        print(f"measured {data_set} of {options.data_sets} data sets", flush=True)
     report(DATA)
 
 
-def write(errors: Errors) -> None:
-    """Write the data file: after every setting, so that an interrupted run leaves what it has."""
-    lines = list(errors.lines())
+def write(runs: Runs) -> None:
+    """Write the data file: after every data set, so that an interrupted run leaves what it has."""
+    found = list(lines(runs))
     with DATA.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]))
+        writer = csv.DictWriter(file, fieldnames=list(found[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(lines)
+        writer.writerows(found)
 
 
 if __name__ == "__main__":

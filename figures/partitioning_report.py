@@ -12,58 +12,57 @@ mpl.use("svg")
 from matplotlib import pyplot as plt
 
 PLOT = Path(__file__).parent / "plots" / "partitioning.svg"
-COLOURS = {"25": "tab:blue", "50": "tab:orange", "100": "tab:green", "values": "0.5"}
-STYLES = {"histogram": "o-", "measured": "s:"}
+COLOURS = {"25": "tab:blue", "100": "tab:green"}
+STYLES = {"agms": "s:", "hash": "o-"}
 SETTINGS = ("aligned", "reranked", "one join")
-SKETCHES = {
-    "agms, exact": "standard error",
-    "agms": "mean relative error",
-    "hash": "mean relative error",
-}
 Line = dict[str, str]
 
 
 def curve(
-    lines: list[Line], setting: str, sketch: str, histogram: str, shared: str
+    lines: list[Line], setting: str, sketch: str, histogram: str, column: str
 ) -> list[tuple[int, float]]:
-    """Return (partitions, mean error), beginning with one partition, which needs no histogram."""
+    """Return (parts, a column's value), beginning with one part, which needs no histogram."""
     return sorted(
-        (int(line["partitions"]), float(line["mean_error"]))
+        (int(line["partitions"]), float(line[column]))
         for line in lines
-        if (line["setting"], line["sketch"], line["shared_out_by"]) == (setting, sketch, shared)
-        and line["histogram"] in (histogram, "none")
+        if (line["setting"], line["sketch"]) == (setting, sketch) and line["histogram"] in (histogram, "none")
     )
 
 
 def print_summary(lines: list[Line]) -> None:
-    """Print the mean error by number of partitions, a line for each curve."""
+    """Print mean errors, and how often 95% intervals held, by number of parts: a line for each curve."""
     counts = sorted({int(line["partitions"]) for line in lines})
-    print(f"{'setting':10}{'sketch':12}{'histogram':10}{'shared by':10}" + "".join(f"{n:8}" for n in counts))
+    print(f"{'setting':10}{'method':8}{'buckets':9}{'shown':8}" + "".join(f"{n:8}" for n in counts))
     for setting in SETTINGS:
-        for sketch in SKETCHES:
+        for sketch in STYLES:
             for histogram in COLOURS:
-                for shared in STYLES:
-                    points = curve(lines, setting, sketch, histogram, shared)
-                    errors = "".join(f"{error:8.3f}" for _, error in points)
-                    print(f"{setting:10}{sketch:12}{histogram:10}{shared:10}{errors}")
+                for name, column in (("error", "mean_error"), ("held", "held")):
+                    points = curve(lines, setting, sketch, histogram, column)
+                    shown = "".join(f"{value:8.3f}" for _, value in points)
+                    print(f"{setting:10}{sketch:8}{histogram:9}{name:8}{shown}")
+    runs = [int(line["runs"]) for line in lines]
+    held = sum(float(line["held"]) * int(line["runs"]) for line in lines)
+    print(f"95% intervals held in {held:.0f} of {sum(runs)} runs, {runs[0]} data sets")
 
 
 def draw(lines: list[Line]) -> None:
-    """Draw the error by number of partitions: a row of panels for each sketch, a column for each setting."""
+    """Draw the error by number of parts, a panel for each setting."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "partitioning", "font.size": 8})
-    figure, axes = plt.subplots(3, 3, figsize=(11, 8.2), layout="constrained", sharey="col")
-    for row, (sketch, unit) in enumerate(SKETCHES.items()):
-        for column, setting in enumerate(SETTINGS):
-            axis = axes[row][column]
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    for axis, setting in zip(axes, SETTINGS, strict=True):
+        for sketch, style in STYLES.items():
             for histogram, colour in COLOURS.items():
-                for shared, style in STYLES.items():
-                    points = curve(lines, setting, sketch, histogram, shared)
-                    label = f"{histogram}, {shared}"
-                    axis.plot(*zip(*points, strict=True), style, ms=3, color=colour, label=label)
-            axis.set(title=f"{setting}, {sketch}", xlabel="partitions", ylabel=unit)
-    for axis in axes[0]:
+                points = curve(lines, setting, sketch, histogram, "mean_error")
+                axis.plot(
+                    *zip(*points, strict=True),
+                    style,
+                    ms=3,
+                    color=colour,
+                    label=f"{sketch}, {histogram} buckets",
+                )
+        axis.set(title=setting, xlabel="parts", ylabel="mean relative error")
         axis.set_ylim(bottom=0)
-    axes[0][0].legend(frameon=False, title="buckets, space by", fontsize=7)
+    axes[0].legend(frameon=False, fontsize=7)
     PLOT.parent.mkdir(exist_ok=True)
     figure.savefig(PLOT, metadata={"Date": None})
 
@@ -72,9 +71,8 @@ def report(data: Path) -> None:
     """Print the summary of a data file and draw its plot."""
     with data.open() as file:
         lines = list(csv.DictReader(file))
-    if {line["setting"] for line in lines} >= set(SETTINGS):
-        print_summary(lines)
-        draw(lines)
+    print_summary(lines)
+    draw(lines)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A line of `reproduce.py`: what a document claims and what was measured; and how a state of a query is measured."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -52,18 +52,35 @@ class Parts:
 
 
 def planned(
-    streams: Streams, sql: str, budget: int, seed: int, parts: Parts | None, given: dict[str, Any]
+    streams: Streams, sql: str, budget: int | None, seed: int, parts: Parts | None, given: dict[str, Any]
 ) -> el.Plan:
     """Return the plan of one query; parts take statistics of the same data."""
-    made = el.Workload(budget=budget, seed=seed, max_distinct=1 << 20, **given)
+    made = asked(streams, sql, budget, seed, given, parts.most if parts is not None else "off")
+    return made.plan(
+        statistics=None if parts is None else known_of(streams, sql, (parts.buckets,))[parts.buckets]
+    )
+
+
+def asked(
+    streams: Streams, sql: str, budget: int | None, seed: int, given: dict[str, Any], partitions: int | str
+) -> el.Workload:
+    """Return the workload of one query."""
+    made = el.Workload(**{"budget": budget, "seed": seed, "max_distinct": 1 << 20, **given})
     for name, (schema, _) in streams.items():
         made.stream(name, f"{schema}, w BIGINT", changes="w")
-    made.query("q", sql, partitions=parts.most if parts is not None else "off")
-    if parts is None:
-        return made.plan()
-    known = filled(made.analysis(), streams).statistics()
-    coarse = {name: coarser(each, parts.buckets) for name, each in known.histograms.items()}
-    return made.plan(statistics=replace(known, histograms=coarse))
+    return made.query("q", sql, partitions=partitions)
+
+
+def known_of(streams: Streams, sql: str, buckets: Iterable[int]) -> dict[int, el.Statistics]:
+    """Return what an analysis of the data shows, for each number of buckets that its histograms may have."""
+    made = asked(streams, sql, 1_000_000, 1, {"samples": False}, "auto")
+    found = filled(made.analysis(), streams).statistics()
+    return {
+        most: replace(
+            found, histograms={name: coarser(each, most) for name, each in found.histograms.items()}
+        )
+        for most in buckets
+    }
 
 
 def coarser(histogram: Histogram, buckets: int) -> Histogram:
@@ -84,12 +101,26 @@ def filled(plan: el.Plan, streams: Streams) -> el.State:
 
 def mean_errors(
     draw: Callable[[int], Drawn],
-    budget: int,
+    budget: int | None,
     seeds: int,
     methods: dict[str, dict[str, Any]],
     parts: Parts | None = None,
 ) -> dict[str, float]:
     """Return the mean relative error of each method over seeds, which draw data and hash functions."""
+    return {
+        name: float(np.mean(errors))
+        for name, errors in errors_of(draw, budget, seeds, methods, parts).items()
+    }
+
+
+def errors_of(
+    draw: Callable[[int], Drawn],
+    budget: int | None,
+    seeds: int,
+    methods: dict[str, dict[str, Any]],
+    parts: Parts | None = None,
+) -> dict[str, list[float]]:
+    """Return the relative errors of each method, one for each seed."""
     found: dict[str, list[float]] = {name: [] for name in methods}
     for seed in range(1, seeds + 1):
         streams, sql, truth = draw(seed)
@@ -97,7 +128,7 @@ def mean_errors(
             answer = filled(planned(streams, sql, budget, seed, parts, given), streams).answer("q")
             assert isinstance(answer, el.Estimate)
             found[name].append(abs(float(answer.value or 0) / truth - 1))
-    return {name: float(np.mean(each)) for name, each in found.items()}
+    return found
 
 
 def weighted(columns: dict[str, np.ndarray], counts: np.ndarray) -> pa.Table:
@@ -121,24 +152,54 @@ def of_query(query: JoinQuery) -> Drawn:
     return streams, f"SELECT COUNT(*) FROM {tables} WHERE {joins}", query.exact()
 
 
-def markdown(lines: list[Line]) -> str:
-    """Return a table of what the documents claim, and one of what was measured."""
-    claims = ["| document | figure | what the document claims | differences of set-up |", "| --- " * 4 + "|"]
-    claims += dict.fromkeys(
-        f"| {line.document} | {line.figure} | {line.claim} | {line.differences} |" for line in lines
-    )
-    measured = ["| document | figure | setting | bytes | seeds | error |", "| --- " * 6 + "|"]
+Row = tuple[str, ...]
+HEADS: tuple[Row, ...] = (
+    ("document", "seeds", "minutes", "CPU seconds", "on"),
+    ("document", "figure", "what the document claims", "differences of set-up"),
+    ("document", "figure", "setting", "bytes", "seeds", "error"),
+)
+"""The tables: how long each document took, what it claims, and what was measured."""
+
+
+def tables(lines: list[Line], took: dict[str, Row]) -> list[list[Row]]:
+    """Return the rows of the three tables."""
+    claims = dict.fromkeys((line.document, line.figure, line.claim, line.differences) for line in lines)
+    measured = []
     for line in lines:
         errors = ", ".join(f"{name} {value:.3g}" for name, value in line.errors.items())
         setting = line.setting.replace("|", "\\|")
-        cells = line.document, line.figure, setting, f"{line.budget:,}", str(line.seeds), errors
-        measured.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*claims, "", *measured])
+        measured.append((line.document, line.figure, setting, f"{line.budget:,}", str(line.seeds), errors))
+    return [[(name, *rest) for name, rest in took.items()], list(claims), measured]
 
 
-def write(folder: Path, lines: list[Line]) -> None:
+def markdown(found: list[list[Row]]) -> str:
+    """Return the tables as Markdown."""
+    parts = []
+    for head, rows in zip(HEADS, found, strict=True):
+        shown = [head, ("---",) * len(head), *rows]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in shown))
+    return "\n\n".join(parts)
+
+
+BEGIN, END = "<!-- scripts/reproduce --page writes what follows -->\n\n", "\n\n<!-- end of it -->"
+
+
+def put_on_page(page: Path, found: list[list[Row]]) -> None:
+    """Write the tables into a page; rows of documents that were not run stay."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    old, _, after = rest.partition(END)
+    ran = {row[0] for row in found[0]}
+    merged = []
+    for rows, text in zip(found, old.split("\n\n"), strict=True):
+        cells = (line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines()[2:])
+        kept = [tuple(each) for each in cells if each[0] not in ran]
+        merged.append(sorted([*kept, *rows], key=lambda row: row[0]))
+    page.write_text(before + BEGIN + markdown(merged) + END + after)
+
+
+def write(folder: Path, lines: list[Line], took: dict[str, Row]) -> None:
     """Write both files: after every line, so that an interrupted run leaves what it has."""
-    (folder / "claims.md").write_text(markdown(lines) + "\n")
+    (folder / "claims.md").write_text(markdown(tables(lines, took)) + "\n")
     plain = [field.name for field in fields(Line) if field.name != "errors"]
     with (folder / "claims.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -17,10 +17,11 @@ unequal weights; memory shared out for the least average or the least largest er
 
 Statistics come from one analysis of all 29 queries. Errors are relative to the exact answer, |estimate/exact - 1|.
 
-    python figures/sharing.py [--seeds 20] [--scale 0.1] [--only zipf|tpch]
+    python figures/sharing.py [--seeds 20] [--scale 0.1] [--only zipf|tpch] [--workloads 123]
+        [--objective average|largest]
 
 makes the TPC-H data with tpchgen-cli in a temporary folder, writes data/sharing.csv (one line per query and
-setting) and plots/sharing.svg.
+setting; what is not measured now stays) and plots/sharing.svg.
 """
 
 import argparse
@@ -184,12 +185,11 @@ def write(lines: list[dict[str, object]]) -> None:
         writer.writerows(lines)
 
 
-def kept(names: tuple[str, ...]) -> list[dict[str, object]]:
-    """Return the lines of the data file about other settings than those that are measured now."""
-    if not DATA.exists():
-        return []
-    with DATA.open() as file:
-        return [dict(line) for line in csv.DictReader(file) if line["data"] not in names]
+def without(lines: list[dict[str, object]], data: str, run: Run) -> list[dict[str, object]]:
+    """Return the lines about everything but one run."""
+    key = data, run.workload, run.objective, run.arrangement, str(run.budget)
+    columns = "data", "workload", "objective", "arrangement", "budget"
+    return [line for line in lines if tuple(str(line[column]) for column in columns) != key]
 
 
 def main() -> None:
@@ -200,15 +200,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--scale", default="0.1")
     parser.add_argument("--only", choices=("zipf", "tpch"))
+    parser.add_argument("--workloads", default="123")
+    parser.add_argument("--objective", choices=("average", "largest"))
     options = parser.parse_args()
     names = (options.only,) if options.only else ("zipf", "tpch")
-    lines = kept(names)
+    lines: list[dict[str, object]] = []
+    if DATA.exists():
+        with DATA.open() as file:
+            lines = [dict(line) for line in csv.DictReader(file)]
     for name in names:
         setting = zipf_setting() if name == "zipf" else tpch_setting(options.scale)
         statistics = analysed(setting)
         for run in runs(setting):
-            lines += measure(setting, run, statistics, options.seeds)
-            write(lines)
+            if options.objective in (None, run.objective) and run.workload in options.workloads:
+                lines = without(lines, name, run) + measure(setting, run, statistics, options.seeds)
+                write(lines)
     report(DATA)
 
 

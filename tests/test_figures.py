@@ -60,7 +60,7 @@ SMOKE = {
     "multijoin --tpch": ("--seeds 2 --scale 0.001", {"multijoin_tpch": {"BUDGETS": (20480,)}}),
     "partitioning": (
         "--data-sets 1 --seeds 1",
-        {"partitioning": {"BUCKETS": (25, 1024), "PARTITIONS": (1, 2)}},
+        {"partitioning": {"BUCKETS": (25,), "PARTITIONS": (1, 2)}},
     ),
     "reproduce": ("all --quick", {}),  # as it is: what the documents claim is measured in every CI run
     "reproduce_multijoin": ("--copies 1000", {}),

@@ -178,7 +178,7 @@ def cell_self_joins(partitionings: Sequence[Partitioning]) -> Floats:
     """Return the product of self-join sizes in each cell, one axis for each link, up to a constant factor.
 
     It replaces the variance when space is divided: on rough statistics the errors were smaller than with
-    equation (1). Self-joins of the cells measured by a pilot are better still (figures/partitioning.py).
+    equation (1). Self-joins of the cells measured by a pilot would be better still.
     Paper: multi-join, Theorem 4.6.
     """
     return _outer([[part.cost**2 for part in each.parts] for each in partitionings])
