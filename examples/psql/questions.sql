@@ -1,5 +1,10 @@
-SELECT count(*) AS orders FROM orders;
-SELECT region, n FROM by_region ORDER BY region LIMIT 3;
-SELECT count(*) AS expensive FROM orders WHERE total > 90;
+SELECT count(*) AS orders FROM orders WHERE total > 500;
+SELECT sum(total) AS money FROM orders WHERE region = 'region 3' AND placed >= '2026-03-01';
+SELECT avg(seconds) AS seconds FROM visits WHERE page = 'cart';
 SELECT count(DISTINCT customer) AS buyers FROM orders;
-SELECT count(*) AS visits_by_buyers FROM orders o JOIN visits v ON o.customer = v.customer;
+SELECT sum(o.total) AS business FROM orders o JOIN customers c ON o.customer = c.id WHERE c.segment = 'business';
+SELECT count(*) AS from_city_5 FROM visits v JOIN customers c ON v.customer = c.id WHERE c.city = 'city 5';
+SELECT count(*) AS large_orders_with_long_visits FROM orders o JOIN visits v ON o.customer = v.customer WHERE o.total > 900 AND v.seconds > 590;
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY total) AS median_total FROM orders;
+SELECT stddev(total) AS spread FROM orders WHERE region = 'region 1';
+WITH months AS (SELECT date_trunc('month', placed) AS month, count(*) AS n FROM orders WHERE placed < '2026-06-01' GROUP BY 1) SELECT max(n) AS busiest_month FROM months;
