@@ -3,8 +3,12 @@
 import asyncio
 import datetime as dt
 import decimal
+import os
 import pathlib
+import pty
+import select
 import shutil
+import signal
 import subprocess
 
 import psycopg
@@ -39,24 +43,67 @@ def psql(exact_server, tmp_path):
 
 def test_psql_describes_streams_and_planned_queries(psql):
     shown = psql(
-        "\\d", "\\dt", "\\dv", "\\d orders", "\\d+ by_region", "\\dn", "\\l", "\\du", "\\df", "\\sv by_region"
-    )
+        "\\d", "\\dt", "\\dv", "\\d orders", "\\d+ by_region", "\\dn", "\\l", "\\du", "\\df", "\\sv by_region", "\\d+ orders",
+        "\\sf now", "\\dT+ bool*", "\\d+", "\\dp orders", "\\dx", "\\dconfig *timeout", "\\df+ now", "\\conninfo",
+    )  # fmt: skip
     lines = [" ".join(line.replace("|", " ").split()) for line in shown.splitlines()]
     assert "public orders table me" in lines
     assert "public by_region view me" in lines
     assert "total numeric(12,2)" in lines
     assert "n_low double precision plain" in lines
     assert "CREATE OR REPLACE VIEW public.by_region AS" in lines
+    assert "AS $function$now$function$" in lines
 
 
-def test_psql_completes_names_of_relations_and_columns(psql):
-    complete = (  # what psql sends for the tab key
-        "SELECT c.relname, NULL::pg_catalog.text FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'S', 'v', 'm', 'f', "
-        "'p') AND (c.relname) LIKE 'by\\_%' AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> (SELECT oid "
-        "FROM pg_catalog.pg_namespace WHERE nspname = 'pg_catalog') UNION ALL SELECT NULL::pg_catalog.text, "
-        "n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname LIKE 'by\\_%' LIMIT 1000"
-    )
-    assert "by_region" in psql(complete)
+def test_psql_shows_how_functions_are_called(psql):
+    shown = [
+        " ".join(line.replace("|", " ").split())
+        for line in psql("\\df pg_catalog.date_trunc", "\\da bool_*").splitlines()
+    ]
+    assert "pg_catalog date_trunc timestamp without time zone text, timestamp without time zone func" in shown
+    assert "pg_catalog bool_or boolean boolean" in shown
+    assert 'function "nothing" does not exist' in psql("\\sf nothing", sure=False)
+    assert 'more than one function named "sum"' in psql("\\sf sum", sure=False)
+    assert "is an aggregate function" in psql("\\sf bool_or", sure=False)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("SELECT n FROM by_r", "egion "),
+        ("\\d ord", "ers"),
+        ("SELECT count(*) FROM visits WHERE sec", "onds "),
+        ("SET stat", "ement_timeout "),
+        ("\\dv bus", "iest "),
+        ("\\sf pg_get_viewd", "ef"),
+        ("SHOW eddyline.conf", "idence "),
+    ],
+)
+def test_psql_completes_what_is_typed_at_a_terminal(exact_server, typed, completed):
+    program = shutil.which("psql")
+    if program is None:
+        pytest.skip("psql is not installed")
+    place = f"host=127.0.0.1 port={exact_server.address[1]} user=me dbname=shop"
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(program, [program, "-X", place], {"PATH": os.environ["PATH"], "TERM": "dumb"})
+    try:
+        printed_until(terminal, "shop=> ")
+        os.write(terminal, f"{typed}\t".encode())
+        printed_until(terminal, typed + completed)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(terminal)
+
+
+def printed_until(terminal, words):
+    """Read a terminal until it shows some words."""
+    shown = ""
+    while words not in shown:
+        ready, _, _ = select.select([terminal], [], [], 20)
+        assert ready, f"{words!r} did not come after {shown!r}"
+        shown += os.read(terminal, 4096).decode().replace("\a", "")
 
 
 def test_psql_copies_a_query_to_a_file(psql, tmp_path):
@@ -226,11 +273,10 @@ def pgjdbc(tmp_path_factory):
     return found[0]
 
 
-@pytest.mark.slow
 def test_pgjdbc_browses_and_goes_binary(pgjdbc, exact_server):
     address = f"jdbc:postgresql://127.0.0.1:{exact_server.address[1]}/shop"
     done = subprocess.run(
-        ["java", "-cp", str(pgjdbc), str(HERE / "Client.java"), address],
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", str(pgjdbc), str(HERE / "Client.java"), address],
         check=False,
         capture_output=True,
         text=True,

@@ -114,8 +114,9 @@ def _refusal_of(error: duckdb.Error) -> Refusal:
     sentence = str(error).split("\n")[0].removesuffix("!")
     _, _, without_kind = sentence.partition(" Error: ")
     message = without_kind or sentence
-    if message.startswith("missing "):
-        return Refusal("42P01", message.removeprefix("missing "))
+    state, is_ours, ours = message.partition(" raised: ")
+    if is_ours:
+        return Refusal(state, ours)
     if isinstance(error, duckdb.BinderException) and "olumn" not in message:
         return Refusal("42883" if "function" in message.lower() else "42601", message)
     state = next((code for kind, code in _STATES if isinstance(error, kind)), "0A000")

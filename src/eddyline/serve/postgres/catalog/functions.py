@@ -44,10 +44,6 @@ _NULL = [
     "pg_get_constraintdef",
     "pg_get_ruledef",
     "pg_get_triggerdef",
-    "pg_get_functiondef",
-    "pg_get_function_result",
-    "pg_get_function_arguments",
-    "pg_get_function_identity_arguments",
     "pg_get_function_sqlbody",
     "pg_get_partkeydef",
     "pg_get_partition_constraintdef",
@@ -115,6 +111,12 @@ _PRIVILEGES = [
     "type",
     "server",
 ]
+
+
+def _of_function(column: str) -> str:
+    return f'(a) AS (SELECT "#{column}" FROM cat."#functions" WHERE "#oid" = CAST(a AS BIGINT))'
+
+
 VERSION = f"PostgreSQL {SERVER_VERSION} (eddyline {eddyline.__version__})"
 
 _MACROS = {
@@ -158,7 +160,7 @@ _MACROS = {
     ),
     "regclass_oid": (
         "(a) AS CAST(coalesce(try_cast(a AS BIGINT), cat.to_regclass(a), "
-        "CASE WHEN a IS NOT NULL THEN cat.missing('relation', a) END) AS UINTEGER)"
+        "CASE WHEN a IS NOT NULL THEN cat.raised('42P01', 'relation \"' || a || '\" does not exist') END) AS UINTEGER)"
     ),
     "regclass_name": (
         "(a) AS (SELECT CASE WHEN \"#schema\" IN ('pg_catalog', 'public') THEN \"#name\" ELSE \"#schema\" || '.' || "
@@ -173,6 +175,20 @@ _MACROS = {
         'IN ("#name", "#typname"))'
     ),
     "regproc_oid": '(a) AS (SELECT min("#oid") FROM cat."#functions" WHERE "#name" = a)',
+    "one_function": (
+        '(a) AS (SELECT CASE count(*) WHEN 1 THEN min("#oid") WHEN 0 THEN '
+        "cat.raised('42883', 'function \"' || a || '\" does not exist') "
+        "ELSE cat.raised('42725', 'more than one function named \"' || a || '\"') END "
+        'FROM cat."#functions" WHERE "#name" = a)'
+    ),
+    "pg_get_functiondef": (
+        "(a) AS (SELECT CASE WHEN \"#kind\" = 'a' THEN "
+        "cat.raised('42809', '\"' || \"#name\" || '\" is an aggregate function') "
+        'ELSE "#text" END FROM cat."#functions" WHERE "#oid" = CAST(a AS BIGINT))'
+    ),
+    "pg_get_function_result": _of_function("result"),
+    "pg_get_function_arguments": _of_function("arguments"),
+    "pg_get_function_identity_arguments": _of_function("arguments"),
     "regnamespace_oid": (
         '(a) AS CAST(coalesce(try_cast(a AS BIGINT), (SELECT min("#oid") FROM cat."#schemas" '
         "WHERE \"#name\" = replace(a, '\"', ''))) AS UINTEGER)"
@@ -250,9 +266,7 @@ FUNCTIONS = function_names()
 
 def create_functions(database: duckdb.DuckDBPyConnection) -> None:
     """Create all macros."""
-    database.execute(
-        "CREATE MACRO cat.missing(a, b) AS error('missing ' || a || ' \"' || b || '\" does not exist')"
-    )
+    database.execute("CREATE MACRO cat.raised(state, said) AS error(state || ' raised: ' || said)")
     for names, value in (
         (_TRUE, "true"),
         (_FALSE, "false"),

@@ -64,6 +64,7 @@ class _Written:
     relations: dict[tuple[str, str], CatalogRelation] = field(default_factory=dict)
     types: list[tuple[str, ...]] = field(default_factory=list)
     functions: list[tuple[str, ...]] = field(default_factory=list)
+    callables: list[tuple[str, ...]] = field(default_factory=list)
 
 
 @cache
@@ -82,6 +83,8 @@ def catalog_relations() -> _Written:
             found.types.append(tuple(parts))
         elif what == "function":
             found.functions.append(tuple(parts))
+        elif what == "callable":
+            found.callables.append(tuple(parts))
     return found
 
 
@@ -106,6 +109,9 @@ def create_relations(database: duckdb.DuckDBPyConnection, users: tuple[UserRelat
             columns = ", ".join(f'"{n}" {_TYPES.get(t, "VARCHAR")}' for n, t in relation.columns)
             database.execute(f"CREATE TABLE {relation.place} ({columns})")
     database.execute("CREATE TABLE cat.definitions (oid UINTEGER, definition VARCHAR)")
+    database.execute(
+        "CREATE TABLE cat.signatures (oid UINTEGER, arguments VARCHAR, result VARCHAR, definition VARCHAR)"
+    )
     database.execute("CREATE TABLE cat.type_names (oid UINTEGER, typname VARCHAR, name VARCHAR)")
     _fill(database, users)
 
@@ -156,6 +162,11 @@ def _fill(database: duckdb.DuckDBPyConnection, users: tuple[UserRelation, ...]) 
         {"oid": int(oid), "proname": name, "pronamespace": CATALOG, "proowner": OWNER, "prolang": 12, "prokind": "f",
          "pronargs": 1, "prorettype": 2281, "proretset": False, "provolatile": "i", "prosrc": name}
         for oid, name in catalog_relations().functions
+    ])  # fmt: skip
+    _insert(database, "pg_proc", [_callable(row) for row in catalog_relations().callables])
+    _insert(database, "signatures", [
+        {"oid": int(row[0]), "arguments": row[8], "result": row[9], "definition": _definition(row)}
+        for row in catalog_relations().callables
     ])  # fmt: skip
     _insert(database, "pg_description", [
         {"objoid": each.oid, "classoid": 1259, "objsubid": 0, "description": each.comment}
@@ -233,12 +244,31 @@ def _type(row: tuple[str, ...]) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _callable(row: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "oid": int(row[0]), "proname": row[1], "pronamespace": CATALOG, "proowner": OWNER, "prolang": 12,
+        "prokind": row[2], "provolatile": row[3], "proisstrict": row[4] == "t", "proretset": row[5] == "t",
+        "prorettype": int(row[6]), "pronargs": len(row[7].split()), "prosrc": row[10],
+        "proargtypes": [int(each) for each in row[7].split()],
+    }  # fmt: skip
+
+
+def _definition(row: tuple[str, ...]) -> str | None:
+    """Return the statement that would create a function, as PostgreSQL writes it; an aggregate has none."""
+    _, name, kind, *_, arguments, result, source, properties = row
+    return None if kind == "a" else (
+        f"CREATE OR REPLACE FUNCTION pg_catalog.{name}({arguments})\n RETURNS {result}\n LANGUAGE internal\n "
+        f"{properties}\nAS $function${source}$function$\n"
+    )  # fmt: skip
+
+
 _LOOKUPS = {
     "types": 'SELECT oid AS "#oid", typname AS "#typname", name AS "#name" FROM cat.type_names',
     "classes": 'SELECT c.oid AS "#oid", c.relname AS "#name", n.nspname AS "#schema", d.definition AS "#text", '
     's.description AS "#comment" FROM cat.pg_class c JOIN cat.pg_namespace n ON n.oid = c.relnamespace '
     "LEFT JOIN cat.definitions d ON d.oid = c.oid LEFT JOIN cat.pg_description s ON s.objoid = c.oid",
-    "functions": 'SELECT oid AS "#oid", proname AS "#name" FROM cat.pg_proc',
+    "functions": 'SELECT p.oid AS "#oid", proname AS "#name", prokind AS "#kind", arguments AS "#arguments", '
+    'result AS "#result", definition AS "#text" FROM cat.pg_proc p LEFT JOIN cat.signatures s ON s.oid = p.oid',
     "schemas": 'SELECT oid AS "#oid", nspname AS "#name" FROM cat.pg_namespace',
 }
 """Tables that the macros of `catalog_functions` look up."""

@@ -462,7 +462,8 @@ def _registered(node: exp.Cast, name: str) -> exp.Expr:  # noqa: PLR0911 - a cas
     shown = isinstance(parent, exp.Cast) and _type_name(parent.to)[0] in _TEXTS
     if name in ("regproc", "regprocedure"):
         if isinstance(given, exp.Literal) and given.is_string:
-            return exp.Literal.string(given.name.rpartition(".")[2])
+            named = exp.Literal.string(given.name.rpartition(".")[2])
+            return _call("one_function", named) if isinstance(parent, exp.Cast) and not shown else named
         return given.copy()
     if _is_text(given):
         found = (
