@@ -222,7 +222,6 @@ def test_the_file_answers_and_runs_at_once(files, spark, monkeypatch):
             assert re.search(rf"{name} {value} {value} {value} exact", shown), shown
 
 
-@pytest.mark.slow
 def test_tables_of_a_database(tmp_path, monkeypatch):
     import psycopg
 
@@ -244,3 +243,43 @@ def test_tables_of_a_database(tmp_path, monkeypatch):
     assert streams["orders"]["changes"] == "change_type"
     assert streams["line_items"]["options"]["table"] == "public.Line Items"
     assert "'tags'" in text
+
+
+def test_keys_of_a_database_are_those_of_its_catalog(tmp_path, monkeypatch):
+    """Names mislead here: both tables have an `id` and a `total`, and only the catalog knows which columns join."""
+    import psycopg
+
+    from tests.spark.postgres_server import server
+
+    monkeypatch.chdir(tmp_path)
+    with server(tmp_path) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(
+                """
+                CREATE TABLE shops (country text, number int, total bigint, id bigint, PRIMARY KEY (country, number));
+                CREATE TABLE sales (
+                    id bigint, total bigint, "Of" text, place int, part_of bigint, seen date NOT NULL,
+                    PRIMARY KEY (id, seen), FOREIGN KEY ("Of", place) REFERENCES shops
+                ) PARTITION BY RANGE (seen);
+                CREATE TABLE sales_2026 PARTITION OF sales FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+                CREATE TABLE people (id bigint PRIMARY KEY, boss bigint REFERENCES people, tags text[] UNIQUE);
+                INSERT INTO shops VALUES ('DE', 1, 5, 5), ('FR', 1, 5, 5);
+                INSERT INTO sales VALUES (1, 5, 'DE', 1, NULL, '2026-02-03');
+                """
+            )
+        run("init", dsn)
+        run("init", dsn, "--table", "sales", "--out", "alone.toml")
+        run("init", dsn, "--table", "sales_2026", "--out", "part.toml")
+    written = tomllib.loads((tmp_path / "pipeline.toml").read_text())
+    assert {
+        name: stream["schema"].partition(", PRIMARY")[2] for name, stream in written["streams"].items()
+    } == {
+        "shops": " KEY (country, number)",
+        "sales": " KEY (id, seen), FOREIGN KEY (Of, place) REFERENCES shops (country, number)",
+        "people": " KEY (id), FOREIGN KEY (boss) REFERENCES people (id)",
+    }  # and sales_2026 is read with sales
+    on = "l.Of = r.country AND l.place = r.number"
+    assert written["queries"]["sales_with_shops"] == f"SELECT COUNT(*) FROM sales l JOIN shops r ON {on}"
+    alone = tomllib.loads((tmp_path / "alone.toml").read_text())
+    assert alone["streams"]["sales"]["schema"].endswith("PRIMARY KEY (id, seen)")
+    assert list(tomllib.loads((tmp_path / "part.toml").read_text())["streams"]) == ["sales_2026"]

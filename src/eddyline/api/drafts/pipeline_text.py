@@ -65,12 +65,22 @@ _LEAST_WITHIN = 0.1
 
 @dataclass(frozen=True)
 class DraftJoin:
-    """Two streams and the column of each that they probably join on."""
+    """Two streams, and the pairs of their columns that they join on."""
 
     left: StreamDraft
     right: StreamDraft
-    left_column: str
-    right_column: str
+    on: tuple[tuple[str, str], ...]
+
+
+def declared_join(drafts: Sequence[StreamDraft]) -> DraftJoin | None:
+    """Return the join along the first foreign key to another stream, None if the sources declare no such key."""
+    named = {draft.name: draft for draft in drafts}
+    for draft in drafts:
+        for key in draft.keys.foreign:
+            if key.table in named and key.table != draft.name:
+                referred = key.referred or named[key.table].keys.primary
+                return DraftJoin(draft, named[key.table], tuple(zip(key.columns, referred, strict=True)))
+    return None
 
 
 def likely_join(drafts: Sequence[StreamDraft]) -> DraftJoin | None:
@@ -80,7 +90,7 @@ def likely_join(drafts: Sequence[StreamDraft]) -> DraftJoin | None:
         for mine, theirs in product(left.columns, right.columns):
             likely = join_likelihood(left.name, mine, right.name, theirs)
             if likely and _may_meet(left, mine.name, right, theirs.name):
-                found.append((likely, DraftJoin(left, right, mine.name, theirs.name)))
+                found.append((likely, DraftJoin(left, right, ((mine.name, theirs.name),))))
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
@@ -200,13 +210,13 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def _queries(drafts: Sequence[StreamDraft]) -> Iterator[tuple[str, str]]:
-    """Yield a count of each stream, and of the likeliest join of two streams, if there is one."""
+    """Yield a count of each stream, and of a join of two streams: along a foreign key, else the likeliest one."""
     for draft in drafts:
         yield f"{draft.name}_rows", f"SELECT COUNT(*) FROM {draft.name}"
-    join = likely_join(drafts)
+    join = declared_join(drafts) or likely_join(drafts)
     if join is not None:
         left, right = join.left.name, join.right.name
-        on = f"l.{in_sql(join.left_column)} = r.{in_sql(join.right_column)}"
+        on = " AND ".join(f"l.{in_sql(mine)} = r.{in_sql(theirs)}" for mine, theirs in join.on)
         yield f"{left}_with_{right}"[:64], f"SELECT COUNT(*) FROM {left} l JOIN {right} r ON {on}"
 
 

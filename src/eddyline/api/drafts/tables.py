@@ -26,7 +26,9 @@ _TYPES = {
     "timestamp with time zone": SqlType("timestamp"),
 }
 _COLUMNS = """
-SELECT c.table_schema || '.' || c.table_name, c.column_name, c.data_type, c.numeric_precision, c.numeric_scale
+SELECT c.table_schema || '.' || c.table_name, c.column_name, c.data_type, c.numeric_precision, c.numeric_scale,
+       EXISTS (SELECT FROM pg_class p JOIN pg_namespace n ON n.oid = p.relnamespace
+               WHERE n.nspname = c.table_schema AND p.relname = c.table_name AND p.relispartition)
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
 ORDER BY 1, c.ordinal_position
@@ -119,13 +121,14 @@ def _drafts(
     found: Sequence[tuple[Any, ...]], wanted: list[str], dsn: str, taken: list[str]
 ) -> Iterator[StreamDraft]:
     known = list(dict.fromkeys(row[0] for row in found))
+    whole = list(dict.fromkeys(row[0] for row in found if not row[5]))
     missing = [table for table in wanted if table not in known]
     if missing or not known:
         raise PipelineError(
             f"there is no table {missing[0] if missing else 'to read'}: {', '.join(known) or 'none'}."
         )
-    for table in wanted or known:
-        columns = {row[1]: _type(*row[2:]) for row in found if row[0] == table}
+    for table in wanted or whole:  # a partition is read with its table
+        columns = {row[1]: _type(*row[2:5]) for row in found if row[0] == table}
         name = stream_name(table.removeprefix("public."), taken)
         taken.append(name)
         yield StreamDraft(
