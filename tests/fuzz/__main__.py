@@ -1,4 +1,5 @@
-"""The long runs of the fuzzers: `./scripts/fuzz --minutes N` of SQL texts, `--workloads` of whole workloads.
+"""The long runs of the fuzzers: `./scripts/fuzz --minutes N` of SQL texts, `--workloads` of whole workloads, `--wire` of
+messages to the PostgreSQL server.
 
 With random seeds, or from `--seed S` on.
 """
@@ -11,7 +12,7 @@ from contextlib import nullcontext
 
 from eddyline.spark.session import local_session
 from tests.data.arrivals import ARRIVALS
-from tests.fuzz import workloads
+from tests.fuzz import wire, workloads
 from tests.fuzz.reverts import OF_WORKLOADS, REVERTS, reverted
 from tests.fuzz.shrink import smallest
 from tests.fuzz.sql_fuzzer import Round
@@ -24,6 +25,9 @@ def main():
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by default a random one")
     parser.add_argument("--workloads", action="store_true", help="whole workloads in place of SQL texts")
+    parser.add_argument(
+        "--wire", action="store_true", help="messages to `eddyline serve --pg` in place of SQL texts"
+    )
     parser.add_argument("--arrival", choices=ARRIVALS, help="workloads whose keys arrive in this order only")
     parser.add_argument("--form", choices=FORMS, help="workloads with queries of this form only")
     parser.add_argument("--save", metavar="DIR", help="where to keep workloads that show a fault")
@@ -33,6 +37,8 @@ def main():
     )
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(10**9)
+    if given.wire:
+        return wire.long_run(given.minutes, seed)
     with reverted(given.without) if given.without else nullcontext():
         if given.workloads:
             return workloads.long_run(given.minutes, seed, given.arrival, given.form, given.save, given.table)

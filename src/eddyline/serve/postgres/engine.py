@@ -225,15 +225,24 @@ class Client:
 
         text, given: its SQL and its parameters' values, which identify a cached result.
         """
-        if not text or _VOLATILE.search(text):
-            return self._run_newly(tree)
-        state = self.state()
-        key = (text, given, self.user, self.database, tuple(self.settings.values.values()))
-        found = self.engine.recall(state, key)
+        state, key = self.state(), self._key(text, given)
+        found = None if key is None else self.engine.recall(state, key)
         if found is None:
             found = self._run_newly(tree)
-            self.engine.remember(state, key, found)
+            if key is not None:
+                self.engine.remember(state, key, found)
         return found
+
+    def recalled(self, text: str, given: Hashable = ()) -> Result | None:
+        """Return the result of a query if it is known for the state that the session sees; this reads no disk."""
+        key = None if self.settings.values[AS_OF] else self._key(text, given)
+        return None if key is None else self.engine.recall(self.state(), key)
+
+    def _key(self, text: str, given: Hashable) -> Hashable | None:
+        """Return what identifies a result besides the state, None if it must not be kept."""
+        if not text or _VOLATILE.search(text):
+            return None
+        return (text, given, self.user, self.database, tuple(self.settings.values.values()))
 
     def _run_newly(self, tree: exp.Expr) -> Result:
         try:

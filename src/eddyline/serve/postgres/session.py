@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -479,7 +479,11 @@ class Session:
             if not only_rows:
                 portal.result = self._fetched(statement)
         else:
-            portal.result = await self._off_loop(lambda: self._run(statement, portal.given))
+            text = statement.text if statement.kind == "query" else ""
+            given = tuple((each.oid, each.value) for each in portal.given)
+            portal.result = self._client.recalled(text, given) or await self._off_loop(
+                lambda: self._run(statement, portal.given, text, given)
+            )
         if portal.result is not None:
             if portal.result.table.nbytes > MOST_BYTES:
                 raise Refusal("54000", f"the result has more than {MOST_BYTES >> 20} MB", hint="Add a LIMIT.")
@@ -487,13 +491,12 @@ class Session:
             known = portal.prepared.columns
             portal.columns = known if known and [c.name for c in known] == [c.name for c in found] else found
 
-    def _run(self, statement: Statement, given: list[Parameter]) -> Result:
+    def _run(self, statement: Statement, given: list[Parameter], text: str, key: Hashable) -> Result:
         assert statement.tree is not None
         tree = with_values(statement.tree, given)
         if statement.kind == "explain":
             return self._client.explained(tree)
-        text = statement.text if statement.kind == "query" else ""
-        return self._client.run(tree, text, tuple((each.oid, each.value) for each in given))
+        return self._client.run(tree, text, key)
 
     def _describe(self, portal: Portal) -> None:
         if len(portal.formats) > 1 and len(portal.formats) != len(portal.columns):

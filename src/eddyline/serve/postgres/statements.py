@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
 
 from eddyline.serve.postgres.refusals import Refusal, not_supported, read_only
@@ -58,6 +59,8 @@ _WRITES = frozenset(
 _UNKNOWN = frozenset(["PREPARE", "EXECUTE"])
 _CACHED = 512
 """Statements whose syntax trees are kept: more than the tested tools send repeatedly."""
+_MOST_PARAMETERS = 65_535
+"""The most parameters of a statement: Bind counts them in two bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,9 @@ class Statement:
         if self.tree is None:
             return 0
         numbers = [int(node.name) for node in self.tree.find_all(exp.Parameter) if node.name.isdigit()]
+        if numbers and not 1 <= min(numbers) <= max(numbers) <= _MOST_PARAMETERS:
+            wrong = min(numbers) or max(numbers)
+            raise Refusal("42P02", f"there is no parameter ${wrong}", hint="They are $1 to $65535.")
         return max(numbers, default=0)
 
 
@@ -111,6 +117,7 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in found)
 
 
+@lru_cache(maxsize=16)  # a statement is split, classified and parsed, one right after the other
 def _tokens(text: str) -> list[Any]:
     try:
         return list(sqlglot.tokenize(text, read="postgres"))
@@ -224,12 +231,13 @@ _KEYWORDS = frozenset(
 def _parsed(text: str) -> exp.Expr:
     """Return the syntax tree of a SQL string; PostgreSQL's SQL that sqlglot cannot parse is rewritten first."""
     try:
-        return sqlglot.parse_one(text, read="postgres")
+        found = Postgres().parser().parse(_tokens(text), text)[0]
     except (SqlglotError, ValueError):
         plain = _with_quoted_names(_REGISTERED_ARRAYS.sub("::text[]", text))
         if plain == text:
             raise
         return sqlglot.parse_one(plain, read="postgres")
+    return found if found is not None else exp.Placeholder()  # of no words: not a query
 
 
 def _with_quoted_names(text: str) -> str:

@@ -133,7 +133,7 @@ def for_duckdb(tree: exp.Expr, users: Mapping[str, str], settings: Settings) -> 
         _with_names(select)
     written = rewritten(copied, _rewriter(settings))
     _check_functions(written)
-    return written.sql(dialect="duckdb")
+    return written.sql(dialect="duckdb", copy=False)
 
 
 def _relation_oid(table: exp.Table) -> int:
