@@ -8,7 +8,6 @@ import pathlib
 import pty
 import select
 import shutil
-import signal
 import subprocess
 
 import psycopg
@@ -84,17 +83,19 @@ def test_psql_completes_what_is_typed_at_a_terminal(exact_server, typed, complet
     if program is None:
         pytest.skip("psql is not installed")
     place = f"host=127.0.0.1 port={exact_server.address[1]} user=me dbname=shop"
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(program, [program, "-X", place], {"PATH": os.environ["PATH"], "TERM": "dumb"})
-    try:
-        printed_until(terminal, "shop=> ")
-        os.write(terminal, f"{typed}\t".encode())
-        printed_until(terminal, typed + completed)
-    finally:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        os.close(terminal)
+    terminal, its_side = pty.openpty()
+    with subprocess.Popen(
+        [program, "-X", place], stdin=its_side, stdout=its_side, stderr=its_side, start_new_session=True,
+        env={"PATH": os.environ["PATH"], "TERM": "dumb"},
+    ) as process:  # fmt: skip
+        os.close(its_side)
+        try:
+            printed_until(terminal, "shop=> ")
+            os.write(terminal, f"{typed}\t".encode())
+            printed_until(terminal, typed + completed)
+        finally:
+            process.kill()
+            os.close(terminal)
 
 
 def printed_until(terminal, words):
