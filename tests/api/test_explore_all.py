@@ -176,8 +176,16 @@ def test_a_file_with_nothing_but_a_database_explores_its_tables(tmp_path):
             connection.execute(
                 "CREATE TABLE orders (number bigint PRIMARY KEY, who bigint REFERENCES customers, doc bytea)"
             )
+            connection.execute("CREATE SCHEMA eddyline")  # the positions of a run that read these tables before
+            connection.execute("CREATE TABLE eddyline.slot_positions (slot text, relation text, lsn bigint)")
         text = f'[workload]\nbudget = "1 MB"\n[postgres]\ndsn = "{dsn}"\n'
         pipeline = parse_pipeline(text, tmp_path / "db.toml")
+        named = parse_pipeline(f'{text}slot = "mine"\n', tmp_path / "db.toml")
+    assert list(pipeline.streams) == ["customers", "orders"]
+    assert pipeline.workload.store == str(tmp_path / "state")
+    for read, slot in ((pipeline, "eddyline_postgres"), (named, "mine")):
+        for stream in read.streams.values():
+            assert (stream.options["slot"], stream.options["shared"]) == (slot, "true")
     assert "FOREIGN KEY (who) REFERENCES customers (id)" in pipeline.streams["orders"].schema
     state = pipeline.plan().empty()
     change = {"_change_type": ["insert"] * 2}

@@ -20,6 +20,7 @@ may_lose_rows = false            # true: a Kafka topic or a table may drop what 
 [postgres]                       # optional: instead of streams, the tables of a database, every column explored
 dsn = "host=localhost dbname=shop"
 tables = ["orders"]              # optional: all by default
+slot = "eddyline_shop"           # optional: the replication slot through which all of them are read
 
 [run]                            # optional: how `eddyline run` keeps the store current
 trigger = "10 seconds"           # by default a batch follows the last
@@ -56,7 +57,7 @@ import msgspec
 
 from eddyline.api.alerts import Alert, check_alerts
 from eddyline.api.drafts.pipeline_text import schema_text
-from eddyline.api.drafts.tables import drafts_of_tables
+from eddyline.api.drafts.tables import drafts_of_tables, slot_name
 from eddyline.api.plan import Plan
 from eddyline.api.run import OnBad, OnUnseenDelete
 from eddyline.api.state import State
@@ -142,10 +143,11 @@ class SparkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PostgresDatabase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The [postgres] table of a pipeline file: a database whose tables are the streams."""
+    """The [postgres] table of a pipeline file: a database whose tables are the streams, read through one slot."""
 
     dsn: str
     tables: list[str] = []
+    slot: str | None = None
 
 
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -257,7 +259,7 @@ def parse_pipeline(text: str, path: Path) -> Pipeline:
     streams |= _tables(pipeline.postgres, streams) if pipeline.postgres is not None else {}
     settings = msgspec.structs.replace(
         pipeline.workload,
-        store=_path(pipeline.workload.store, folder),
+        store=_path(pipeline.workload.store or ("state" if pipeline.postgres is not None else None), folder),
         statistics=_path(pipeline.workload.statistics, folder),
     )
     run = msgspec.structs.replace(
@@ -273,9 +275,14 @@ def parse_pipeline(text: str, path: Path) -> Pipeline:
 
 def _tables(database: PostgresDatabase, taken: dict[str, StreamSource]) -> dict[str, StreamSource]:
     """Return a stream for each table of a database, with all columns explored."""
+    shared = {"slot": database.slot or slot_name(database.dsn), "shared": "true"}
     return {
         draft.name: StreamSource(
-            schema_text(draft), draft.form, changes=draft.changes, explore=["*"], options=dict(draft.options)
+            schema_text(draft),
+            draft.form,
+            changes=draft.changes,
+            explore=["*"],
+            options={**draft.options, **shared},
         )
         for draft in drafts_of_tables(database.dsn, database.tables, list(taken))
     }

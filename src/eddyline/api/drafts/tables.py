@@ -1,5 +1,7 @@
 """Drafts of streams from the tables of a PostgreSQL database."""
 
+import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,6 +33,7 @@ SELECT c.table_schema || '.' || c.table_name, c.column_name, c.data_type, c.nume
                WHERE n.nspname = c.table_schema AND p.relname = c.table_name AND p.relispartition)
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
+      AND (c.table_schema, c.table_name) <> ('eddyline', 'slot_positions')
 ORDER BY 1, c.ordinal_position
 """
 _KEYS = """
@@ -93,6 +96,14 @@ def password_free(dsn: str) -> str:
 
     parts: dict[str, Any] = {**conninfo_to_dict(dsn), "password": None}
     return make_conninfo(**parts)
+
+
+def slot_name(dsn: str) -> str:
+    """Return the name of the replication slot for all tables of a database: slots are named in the whole server."""
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - an optional extra
+
+    database = str(conninfo_to_dict(dsn).get("dbname") or os.environ.get("PGDATABASE", ""))
+    return f"eddyline_{re.sub('[^a-z0-9_]', '_', database.lower())}"[:63].rstrip("_")
 
 
 def _first_rows(connection: Any, draft: StreamDraft) -> dict[str, list[Any]]:
