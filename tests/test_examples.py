@@ -86,7 +86,11 @@ def test_a_coordinator_outlives_a_site_that_is_killed_and_comes_back():
 @pytest.mark.spark
 @pytest.mark.xdist_group("processes")
 def test_psql_asks_a_store_and_the_database_behind_it():
-    """Ten questions: exact answers are the database's, and at least eight of the 95% intervals hold."""
+    """Ten questions: exact answers are the database's, and at least seven of nine intervals hold.
+
+    Data and seed are fixed, but not which stream's batch comes first. With independent intervals that hold at their 95%,
+    one run in 120 misses more than two of nine.
+    """
     ports = []
     for _ in range(2):
         with socket.socket() as free:
@@ -96,22 +100,24 @@ def test_psql_asks_a_store_and_the_database_behind_it():
     own["PYTHONPATH"] = str(FOLDER.parent / "src")
     command = [FOLDER / "psql" / "run"]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **own}
+        command, capture_output=True, text=True, check=False, timeout=500, env={**os.environ, **own}
     )
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| `")]
     assert len(rows) == 10
     misses = 0
-    for question, value, interval, _, exact, _ in rows:
+    for question, exact, _, value, interval, _ in rows:
         truth = float(exact.replace(",", ""))
         if interval == "exact":
             assert value == exact, question
         elif interval != "not carried":
-            low, high = (
-                float(re.sub(",", "", end).replace("unbounded", "inf")) for end in interval.split(" to ")
-            )
+            low, high = map(number_or_infinite, interval.split(" to "))
             misses += not low <= truth <= high
     assert misses <= 2, rows
+
+
+def number_or_infinite(text):
+    return float(text.replace(",", "").replace("unbounded", "inf"))
 
 
 @pytest.fixture
