@@ -4,6 +4,9 @@ import importlib.machinery
 import importlib.util
 import json
 import pathlib
+import sys
+
+import pytest
 
 from eddyline.spark.sources.connectors import RELEASES, connector_of
 
@@ -31,6 +34,24 @@ def test_the_doctor_names_the_connectors_that_were_run():
                 assert found == f"passed ({release})" if release else found.startswith("no: "), (spark, found)
             if release is not None:
                 assert connector_of(form, f"{spark}.0").coordinates.endswith(f":{release}")
+
+
+def test_cells_are_impossible_where_no_connector_was_released():
+    impossible = script().IMPOSSIBLE
+    for form, feature in CONNECTORS.items():
+        for spark in script().SPARKS:
+            assert (feature in impossible.get(spark, ())) == (spark not in RELEASES[form]), (spark, feature)
+    for spark, features in impossible.items():
+        assert not set(features) & set(RESULTS["spark"].get(spark, {}).get("features", ())), spark
+
+
+def test_an_unknown_feature_is_refused_by_name(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["test-spark-range", "--features", "pass,kill", "--table"])
+    with pytest.raises(SystemExit):
+        script().main()
+    error = capsys.readouterr().err
+    assert "unknown feature 'kill': choose from pass, direct scans" in error
+    assert script().features_of("pass, kill and restart") == ["pass", "kill and restart"]
 
 
 def test_the_docs_show_what_was_run():
