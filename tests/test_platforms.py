@@ -51,12 +51,16 @@ def test_an_unknown_feature_is_refused_by_name(capsys, monkeypatch):
         script().main()
     error = capsys.readouterr().err
     assert "unknown feature 'kill': choose from pass, direct scans" in error
-    assert script().features_of("pass, kill and restart") == ["pass", "kill and restart"]
+    assert script().names_of("pass, kill and restart", script().FEATURES, "feature") == [
+        "pass",
+        "kill and restart",
+    ]
 
 
 def test_the_docs_show_what_was_run():
     page = (ROOT / "docs" / "reference" / "platforms.md").read_text()
     assert script().table(RESULTS) in page
+    assert script().python_table(RESULTS) in page
 
 
 def test_the_range_is_what_pip_is_asked_for():
