@@ -58,6 +58,21 @@ assert "joined" in w.plan().explain()
     assert not loaded_after(code) & {"pyspark", "numba", "llvmlite"}
 
 
+def test_a_client_without_a_jvm_can_import_all_of_spark():
+    """Without py4j and pyspark.core PySpark takes itself for pyspark-client, which only speaks Spark Connect."""
+    pytest.importorskip("pyspark")
+    code = """
+import importlib, pkgutil, sys
+sys.modules["py4j"] = sys.modules["pyspark.core"] = None
+import eddyline.spark
+for module in pkgutil.walk_packages(eddyline.spark.__path__, "eddyline.spark."):
+    importlib.import_module(module.name)
+from pyspark.util import is_remote_only
+assert is_remote_only()
+"""
+    assert "pyspark" in loaded_after(code)
+
+
 def test_every_public_name_is_listed_by_dir():
     assert set(el.__all__) <= set(dir(el))
 

@@ -34,12 +34,26 @@ def refusal(act):
         return str(error)
 
 """
+CLIENT = """
+import sys
+for name in ("py4j", "pyspark.core"):  # what the package pyspark-client does not have
+    sys.modules[name] = None
+from pyspark.sql import SparkSession
+from tests.data.clusters import plan
+
+spark = SparkSession.builder.remote("sc://localhost").getOrCreate()
+frame = spark.range(0, 5000, 1, 6).selectExpr("id % 97 AS k", "CAST(id AS STRING) AS s", "1 AS n")
+sys.stdout.buffer.write(plan().sketch(spark, {"t": frame}).to_bytes())
+"""
 END = """
 print("result: " + json.dumps(found))
 sys.stdout.flush()
 os._exit(0)  # the session's own shutdown is Spark's business, not this test's
 """
 BATCHES = """
+import subprocess
+client = subprocess.run([sys.executable, "-W", "ignore", "-c", CLIENT], capture_output=True)
+assert client.returncode == 0, client.stderr.decode()
 frame = spark.range(0, 5000, 1, 6).selectExpr("id % 97 AS k", "CAST(id AS STRING) AS s", "1 AS n")
 passed = plan().sketch(spark, {"t": frame})
 with open(folder + "/passed", "wb") as file:
@@ -47,6 +61,7 @@ with open(folder + "/passed", "wb") as file:
 source = SparkSource("t", "csv", folder + "/rows", "k BIGINT, s STRING, n INT", options={"header": "true"})
 by_file = plan().sketch(spark, {"t": read_frame(spark, source)})
 found = {
+    "without a JVM": client.stdout == passed.to_bytes(),
     "by file": by_file == passed,
     "by path": plan().sketch(spark, {"t": folder + "/parquet"}) == passed,
     "answers": [[row.query, row.value] for row in spark.read.format("eddyline").load(folder + "/state").collect()],
@@ -90,7 +105,7 @@ def result_of(job, folder):
     """Return what a client with a server of its own reports."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", START + job + END, str(folder)],
+        [sys.executable, "-W", "ignore", "-c", f"CLIENT = {CLIENT!r}\n" + START + job + END, str(folder)],
         capture_output=True, text=True, check=False, timeout=300,
         env={**environment, "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
@@ -107,6 +122,7 @@ def test_a_client_sketches_reads_sources_and_answers(rows, tmp_path):
     store.close()
     shown = result_of(BATCHES, tmp_path)
     assert el.State.from_bytes((tmp_path / "passed").read_bytes()) == expected
+    assert shown["without a JVM"]
     assert shown["by file"]
     assert shown["by path"]
     assert dict(shown["answers"]) == {name: expected.answer(name).value for name in ("pairs", "texts")}

@@ -184,6 +184,19 @@ def test_limits_of_batches_are_the_sessions_own_again_after_a_pass(spark, frames
     assert [spark.conf.get(name) for name in LIMITS] == own
 
 
+@pytest.mark.parametrize("name", ["spark.sql.warehouse.dir", "spark.sql.no.such.setting"])
+def test_a_session_that_refuses_a_setting_keeps_its_limits(spark, frames, monkeypatch, name):
+    """Serverless platforms refuse most settings; a local session refuses static and unknown ones."""
+    monkeypatch.setattr("eddyline.spark.batch._BYTES", name)
+    own, ran = [spark.conf.get(limit) for limit in LIMITS], False
+    with unmeasured_batches(frames["l"].select("i64")):
+        ran = True
+    assert ran
+    assert [spark.conf.get(limit) for limit in LIMITS] == own
+    with pytest.raises(ZeroDivisionError), unmeasured_batches(frames["l"].select("i64")):
+        raise ZeroDivisionError
+
+
 def test_empty_and_all_null_frames(spark, plan, frames):
     empty = {name: frame.limit(0) for name, frame in frames.items()}
     assert plan.sketch(spark, empty) == plan.empty()

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -242,18 +243,26 @@ def unmeasured_batches(rows: DataFrame) -> Iterator[None]:
     """Turn off the byte limit of a session's Arrow batches during a pass over a frame of numbers.
 
     A row with a string may have any size, so the session's own limits stay there. They also stay if they have no byte
-    limit: another pass of the session runs, or the user turned it off.
+    limit (another pass of the session runs, or the user turned it off), and where the platform refuses to set them.
     """
     conf = rows.sparkSession.conf
-    before = {name: str(conf.get(name)) for name in (_ROWS, _BYTES)}
     narrow = all(isinstance(field.dataType, _NARROW) for field in rows.schema.fields)
+    try:
+        before = {name: str(conf.get(name)) for name in (_ROWS, _BYTES)}
+    except SPARK_ERRORS:
+        narrow, before = False, {}
     if not narrow or before[_BYTES].removesuffix("b") == _NO_LIMIT:
         yield
         return
     try:
-        conf.set(_ROWS, str(BATCH_ROWS))
-        conf.set(_BYTES, _NO_LIMIT)
+        _set_allowed(conf, {_ROWS: str(BATCH_ROWS), _BYTES: _NO_LIMIT})
         yield
     finally:
-        for name, value in before.items():
+        _set_allowed(conf, before)
+
+
+def _set_allowed(conf: Any, settings: Mapping[str, str]) -> None:
+    """Set what a session allows to set: serverless platforms refuse most settings, and a pass does not need these."""
+    for name, value in settings.items():
+        with suppress(*SPARK_ERRORS):
             conf.set(name, value)

@@ -4,10 +4,14 @@ import re
 import sys
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from eddyline.expressions.nodes import row_failure
+
+try:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+except ImportError:  # a client of Spark Connect has no JVM
+    Py4JError = PySparkException
 
 # Why a table of Delta or Iceberg cannot be read, in eddyline's words.
 

@@ -8,13 +8,15 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 
 from eddyline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # Jars that Spark starts with: packages of a registry, files, and folders of files.
 #
@@ -61,6 +63,10 @@ def jar_files(jars: Sequence[str]) -> list[str]:
 
 def start_with_jars(settings: dict[str, str]) -> None:
     """Start Spark's JVM and context with the given settings, or raise PipelineError in one sentence."""
+    # Imported here: PySpark without a JVM, as clients of Spark Connect have it, has none of these.
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
     running = SparkContext._active_spark_context  # noqa: SLF001 - Spark has no public API for it
     if running is not None or SparkContext._gateway is not None:  # noqa: SLF001
         _check_running(running, settings)
@@ -78,7 +84,7 @@ def start_with_jars(settings: dict[str, str]) -> None:
     SparkContext(conf=conf, gateway=gateway)
 
 
-def _check_running(running: SparkContext | None, settings: dict[str, str]) -> None:
+def _check_running(running: "SparkContext | None", settings: dict[str, str]) -> None:
     for name in ("spark.jars.packages", "spark.jars"):
         wanted = set(filter(None, settings.get(name, "").split(",")))
         there = running.getConf().get(name, "") if running is not None else ""
