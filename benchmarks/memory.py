@@ -7,7 +7,8 @@ two streams that join on a key with Zipf frequencies, one of them with a third s
 1,000 values, two measures. Prints, in CPU seconds, the batch that overflowed first, the median of later batches that
 led to a reduction, the first answers, a micro-batch of 1,000 changes, the state as bytes, and the sum with a second
 sampled state of other rows; in MB, resident memory and its peak (VmRSS and VmHWM of /proc/self/status), also by phase.
-Resident memory is taken before the second state is made, and the peak of filling that one is not counted.
+Resident memory is taken before the second state is made, and the peak of filling that one is not counted. The tables of
+docs/reference/memory.md come last.
 """
 
 import argparse
@@ -38,6 +39,25 @@ QUERIES = {
     "groups": "SELECT a.g, COUNT(*), SUM(a.x) FROM a JOIN b ON a.k = b.k GROUP BY a.g",
 }
 """A pair, a filtered sum, a join of three, and 1,000 groups."""
+PEAKS = {
+    "resident, after answers": "resident",
+    "peak at the first overflow": "overflow peak",
+    "peak of a join of three": "chain peak",
+    "peak of 1,000 groups": "groups peak",
+    "peak of a micro-batch of 1,000 rows": "micro peak",
+    "peak of `to_bytes`": "bytes peak",
+    "peak of a sum of two states": "merge peak",
+}
+SECONDS = {
+    "the batch of the first overflow": "overflow",
+    "a reduction": "reduction",
+    "first answer: join of three": "chain",
+    "first answer: 1,000 groups": "groups",
+    "a micro-batch": "micro",
+    "`to_bytes`": "bytes",
+    "sum of two states": "merge",
+}
+"""The columns of the two tables in docs/reference/memory.md, and the figures in them: MB, and CPU seconds."""
 Rows = dict[str, np.ndarray]
 
 
@@ -198,10 +218,16 @@ def main() -> None:
             run.merge()
         print(json.dumps(run.figures))
         return
+    found = {}
     for budget in map(float, arguments.budgets.split(",")):
-        figures = measured(budget, arguments.fill, merge=True)
+        found[budget] = figures = measured(budget, arguments.fill, merge=True)
         print(f"{budget:g} MB, aims {3 * budget + 200:.0f} resident and {5 * budget + 200:.0f} peak")
         print("  " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()), flush=True)
+    for columns, digits in ((PEAKS, ",.0f"), (SECONDS, ".2g")):
+        print("\n| budget | " + " | ".join(columns) + " |\n" + "| --- " * (len(columns) + 1) + "|")
+        for budget, figures in found.items():
+            cells = [f"{figures[name]:{digits}}" for name in columns.values()]
+            print(f"| {budget:g} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

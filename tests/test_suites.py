@@ -120,11 +120,20 @@ def test_peers_answer_the_net_rows(importing_from, monkeypatch, tmp_path, name):
     monkeypatch.setattr(changes, "FOLDER", tmp_path / "data")
     monkeypatch.setattr(changes, "PIECE", 100)
     for own in peer._peers(name, tmp_path):
-        found, _, _ = peer.run(own, 3000)
-    truth = changes.exact(3000)[-1]
-    assert changes.worst_error(found, truth) == 0
-    assert changes.worst_error(found | {"buyers": [(1,)]}, truth) > 0.5
+        found, ends, _, _ = peer.run(own, 3000)
+    truth = changes.exact(3000)
+    judged = script("run").judged(found, ends, truth)
+    assert {judged[field] for field in ("worst_error", "median_error")} == {"0"}
+    assert judged["intervals"] == 0
+    assert changes.errors(found | {"buyers": [(1,)]}, truth[-1])["buyers"] > 0.5
     assert found["chain"][0][0] > 0
+
+
+def test_intervals_of_a_peer_are_counted_where_they_are_no_points(importing_from):
+    coverage = importing_from(SUITES.parent / "benchmarks" / "peers")("changes").coverage
+    truth = {"pairs": [(10,)], "regions": [(1, 5, 7), (2, 5, 7)]}
+    ends = {"pairs": [((11, 12),)], "regions": [(1, (5, 5), (6, 8)), (2, (0, None), (8, 9))]}
+    assert coverage(ends, truth) == (4, 2)
 
 
 @pytest.fixture

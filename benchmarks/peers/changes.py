@@ -185,15 +185,35 @@ def _converted(changes: int, kind: str, text: str, form: str) -> Path:
     return folder
 
 
-def worst_error(found: dict[str, Rows], truth: dict[str, Rows]) -> float:
-    """Return the largest relative error of any number; a group that is missing is an error of 1."""
-    worst = 0.0
+def errors(found: dict[str, Rows], truth: dict[str, Rows]) -> dict[str, float]:
+    """Return the largest relative error of any number of each query; a group that is missing is an error of 1."""
+    worst = dict.fromkeys(truth, 0.0)
     for name, rows in truth.items():
-        keyed = name == "regions"
-        own = {tuple(map(float, row[:-2])) if keyed else (): row for row in found[name]}
-        for row in rows:
-            key = tuple(map(float, row[:-2])) if keyed else ()
-            for place in range(len(key), len(row)):
+        own = _keyed(name, found[name])
+        for key, numbers in _keyed(name, rows).items():
+            for place, right in enumerate(map(float, numbers)):
                 value = float(own[key][place]) if key in own else 0.0
-                worst = max(worst, abs(value - float(row[place])) / max(abs(float(row[place])), 1e-9))
+                worst[name] = max(worst[name], abs(value - right) / max(abs(right), 1e-9))
     return worst
+
+
+def coverage(ends: dict[str, list], truth: dict[str, Rows]) -> tuple[int, int]:
+    """Return (intervals that are wider than a point, those that hold the exact number).
+
+    ends: as the answers, with (low, high) in place of each number, None for an end that is not known.
+    """
+    wide = held = 0
+    for name, rows in truth.items():
+        right = _keyed(name, rows)
+        for key, intervals in _keyed(name, ends[name]).items():
+            for (low, high), number in zip(intervals, right.get(key, (0.0,) * len(intervals)), strict=True):
+                if low is None or high is None or low < high:
+                    wide += 1
+                    held += (low is None or low <= float(number)) and (high is None or float(number) <= high)
+    return wide, held
+
+
+def _keyed(name: str, rows: list) -> dict[tuple[float, ...], tuple]:
+    """Return the numbers of a query's rows by group."""
+    keys = 1 if name == "regions" else 0
+    return {tuple(map(float, row[:keys])): tuple(row[keys:]) for row in rows}

@@ -36,6 +36,7 @@ class Eddyline:
         for name, text in QUERIES.items():
             made.query(name, text)
         self._state, self._store = made.plan().empty(), folder / "store"
+        self.ends: dict[str, list] = {}
 
     def change(self, name: str, gone: pa.Table, new: pa.Table) -> None:
         """Take a batch of one table."""
@@ -44,17 +45,21 @@ class Eddyline:
             self._state.update(name, pa.concat_tables([gone, new]), weights)
 
     def answers(self) -> dict[str, Rows]:
-        """Return all answers."""
+        """Return all answers; `ends` becomes their intervals."""
         self._state.save(self._store)
-        found = {}
+        found, self.ends = {}, {}
         for name in QUERIES:
             answer = self._state.answer(name)
             if name == "regions":
-                found[name] = [
-                    tuple(row.values())[:1] + tuple(row[c] for c in answer.aggregates) for row in answer
+                rows = list(answer)
+                found[name] = [(row["region"], *(row[c] for c in answer.aggregates)) for row in rows]
+                self.ends[name] = [
+                    (row["region"], *((row[f"{c}_low"], row[f"{c}_high"]) for c in answer.aggregates))
+                    for row in rows
                 ]
             else:
                 found[name] = [(float(answer),)]
+                self.ends[name] = [((answer.low, answer.high),)]
         return found
 
 
@@ -119,9 +124,9 @@ class Postgres:
         self._connection.close()
 
 
-def run(peer: Eddyline | Duckdb | Postgres, changes: int) -> tuple[dict[str, Rows], float, float]:
-    """Return (last answers, seconds of changes and answers, median seconds to the answers of a batch)."""
-    latencies, total, found = [], 0.0, {}
+def run(peer: Eddyline | Duckdb | Postgres, changes: int) -> tuple[dict[str, Rows], list[dict], float, float]:
+    """Return (last answers, intervals after each batch, seconds of all, median seconds to the answers of a batch)."""
+    latencies, total, found, ends = [], 0.0, {}, []
     for batch in batches(changes):
         start = time.perf_counter()
         for name, gone, new in batch:
@@ -129,7 +134,8 @@ def run(peer: Eddyline | Duckdb | Postgres, changes: int) -> tuple[dict[str, Row
         found = peer.answers()
         latencies.append(time.perf_counter() - start)
         total += latencies[-1]
-    return found, total, statistics.median(latencies)
+        ends += [peer.ends] if isinstance(peer, Eddyline) else []
+    return found, ends, total, statistics.median(latencies)
 
 
 def _peers(name: str, folder: Path) -> Iterator[Eddyline | Duckdb | Postgres]:
@@ -151,10 +157,10 @@ def main() -> None:
     """Run one peer, as run.py asks."""
     name, changes, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     for peer in _peers(name, folder):
-        found, total, latency = run(peer, changes)
+        found, ends, total, latency = run(peer, changes)
         disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        out = {"seconds": total, "latency": latency, "disk": disk}
-    print(json.dumps(out | {"answers": found}, default=float))
+        out = {"seconds": total, "latency": latency, "disk": disk, "answers": found, "ends": ends}
+    print(json.dumps(out, default=float))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@
 
 Each peer is a process (peer.py), fed in ten batches. All five queries are asked after each batch.
 Measured: changes a second of all of it; the peak of the proportional resident memory (PSS) of all processes of the
-peer; bytes on disk at the end; the median seconds from the first change of a batch to all answers; the largest relative
-error of any answer after the last batch; the CPU seconds of all processes, start included. Lines are added to
-results.csv. `--picture` draws memory against changes.
+peer; bytes on disk at the end; the median seconds from the first change of a batch to all answers; after the last
+batch the largest relative error of any number, its query, and the median over the five queries of their largest; after
+each batch, how many numbers were intervals and how many of those held; the CPU seconds of all processes, start
+included; the date and the mean load of the machine. Lines are added to results.csv. `--picture` draws memory against
+changes, `--table` prints the tables of docs/compared.md and README.md, both from the last line of each peer and size.
 """
 
 import argparse
@@ -15,33 +17,38 @@ import csv
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
-from changes import debezium, exact, folder_of, signed, worst_error
+from changes import coverage, debezium, errors, exact, folder_of, signed
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.csv"
 PICTURE = FOLDER / "memory.svg"
 PEERS = ("eddyline-1MB", "eddyline-8MB", "eddyline-64MB", "duckdb", "postgres")
 FIELDS = (
-    "peer",
-    "changes",
-    "changes_per_s",
-    "peak_mb",
-    "disk_mb",
-    "latency_s",
-    "worst_error",
-    "cpu_s",
-    "seconds",
-    "note",
-)
+    "peer", "changes", "changes_per_s", "peak_mb", "disk_mb", "latency_s", "worst_error", "worst_query",
+    "median_error", "intervals", "held", "cpu_s", "seconds", "date", "load", "note",
+)  # fmt: skip
+NAMES = {
+    "duckdb": "DuckDB",
+    "postgres": "PostgreSQL",
+    "pathway": "Pathway",
+    "flink": "Flink, RocksDB",
+    "flink-heap": "Flink, heap",
+    "spark": "Spark",
+}
+"""The peers as the docs call them, in the order of the tables, after eddyline at its budgets."""
 OWN = ("pathway", "flink")  # in environments that `environment` makes
 SCRIPTS = {"pathway": "pathway_peer.py", "flink": "flink_peer.py", "spark": "spark_peer.py"}
+SHOWN = 10_000_000
+"""The changes after which README.md compares."""
 INTERVAL = 0.2  # seconds between two looks at a peer's memory
 
 
@@ -97,7 +104,7 @@ def measured(peer: str, changes: int, minutes: float) -> dict[str, object]:
         folder = Path(where)
         folder.chmod(0o755)
         command = [python, str(script), peer, str(changes), where]
-        start, note = time.perf_counter(), ""
+        start, note, loads = time.perf_counter(), "", []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
             peak, used, over = [0.0], {}, threading.Event()
 
@@ -106,6 +113,7 @@ def measured(peer: str, changes: int, minutes: float) -> dict[str, object]:
                     own = processes(process.pid, folder)
                     peak[0] = max(peak[0], resident(own))
                     used.update(cpu_seconds(own))
+                    loads.append(os.getloadavg()[0])
 
             watcher = threading.Thread(target=watch)
             watcher.start()
@@ -128,6 +136,8 @@ def measured(peer: str, changes: int, minutes: float) -> dict[str, object]:
         "peak_mb": round(peak[0]),
         "cpu_s": round(sum(used.values())),
         "seconds": round(seconds),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "load": round(statistics.mean(loads)),
         "note": note,
     }
     if not note:
@@ -136,9 +146,83 @@ def measured(peer: str, changes: int, minutes: float) -> dict[str, object]:
             "changes_per_s": round(changes / shown["seconds"]),
             "disk_mb": f"{shown['disk'] / 2**20:.1f}",
             "latency_s": f"{shown['latency']:.3f}",
-            "worst_error": f"{worst_error(shown['answers'], truth[-1]):.2g}",
-        }
+        } | judged(shown["answers"], shown.get("ends", []), truth)
     return {field: line.get(field, "") for field in FIELDS}
+
+
+def judged(answers: dict, ends: list[dict], truth: list[dict]) -> dict[str, object]:
+    """Return the errors of the last answers, and how often intervals held after each batch."""
+    by_query = errors(answers, truth[-1])
+    worst = max(by_query, key=lambda name: by_query[name])
+    wide, held = map(sum, zip(*map(coverage, ends, truth), strict=True)) if ends else (0, 0)
+    return {
+        "worst_error": f"{by_query[worst]:.2g}",
+        "worst_query": worst if by_query[worst] else "",
+        "median_error": f"{statistics.median(by_query.values()):.2g}",
+        "intervals": wide,
+        "held": held,
+    }
+
+
+def lines() -> list[dict[str, str]]:
+    """Return the last line of each peer and size, smallest size first."""
+    with RESULTS.open(encoding="utf-8") as file:
+        last = {(line["peer"], int(line["changes"])): line for line in csv.DictReader(file)}
+    order = [*PEERS[:3], *NAMES]
+    return [last[key] for key in sorted(last, key=lambda key: (key[1], order.index(key[0])))]
+
+
+def shown_as(peer: str) -> str:
+    """Return a peer as the docs call it."""
+    kind, _, budget = peer.partition("-")
+    return f"eddyline, {budget.replace('MB', ' MB')}" if kind == "eddyline" else NAMES[peer]
+
+
+def table() -> str:
+    """Return the table of docs/compared.md."""
+    heads = (
+        "changes",
+        "peer",
+        "peak memory, MB",
+        "on disk, MB",
+        "CPU seconds",
+        "changes per second",
+        "latency, s",
+    )
+    heads += ("error: median query", "worst", "intervals that held", "load")
+    out = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
+    for line in lines():
+        cells = [f"{int(line['changes']):,}", shown_as(line["peer"]), f"{int(line['peak_mb']):,}"]
+        if line["note"]:
+            cells += ["", f"{int(line['cpu_s']):,}", line["note"], "", "", "", "", line["load"]]
+        else:
+            disk = f"{float(line['disk_mb']):,.1f}" if float(line["disk_mb"]) else "none kept"
+            cells += [disk, f"{int(line['cpu_s']):,}", f"{int(line['changes_per_s']):,}"]
+            cells += [f"{float(line['latency_s']):.1f}"]
+            worst = (
+                f"{float(line['worst_error']):.2%} ({line['worst_query']})"
+                if line["worst_query"]
+                else "exact"
+            )
+            median = f"{float(line['median_error']):.2%}" if float(line["median_error"]) else "exact"
+            held = f"{line['held']} of {line['intervals']}" if int(line["intervals"]) else ""
+            cells += [median, worst, held, line["load"]]
+        out.append("| " + " | ".join(cells) + " |")
+    return "\n".join(out)
+
+
+def caption() -> str:
+    """Return the sentence of README.md."""
+    at = {line["peer"]: line for line in lines() if line["changes"] == f"{SHOWN}"}
+
+    def took(peer: str) -> str:
+        return f"{int(at[peer]['peak_mb']):,} MB of memory and {float(at[peer]['disk_mb']):,.0f} MB of disk"
+
+    return (
+        f"After {SHOWN // 10**6} million changes of three tables, eddyline with 8 MB takes {took('eddyline-8MB')}, all "
+        f"processes together, and is off by at most {float(at['eddyline-8MB']['worst_error']):.1%}. DuckDB takes "
+        f"{took('duckdb')}, PostgreSQL {took('postgres')}."
+    )
 
 
 def draw() -> None:
@@ -146,16 +230,21 @@ def draw() -> None:
     import matplotlib as mpl  # noqa: PLC0415 - only where something is drawn
 
     mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "peers"
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    with RESULTS.open() as file:
-        lines = list(csv.DictReader(file))
     figure, axes = plt.subplots(figsize=(7, 4))
-    for peer in dict.fromkeys(line["peer"] for line in lines):
-        own = sorted((int(line["changes"]), float(line["peak_mb"])) for line in lines if line["peer"] == peer)
-        axes.plot(
-            *zip(*own, strict=True), marker="o", label=peer, linestyle="-" if "eddyline" in peer else "--"
-        )
+    measured = lines()
+    for peer in dict.fromkeys(line["peer"] for line in measured):
+        own = [line for line in measured if line["peer"] == peer]
+        places = [(int(line["changes"]), float(line["peak_mb"])) for line in own]
+        style = "-" if "eddyline" in peer else "--"
+        (drawn,) = axes.plot(*zip(*places, strict=True), marker="o", label=shown_as(peer), linestyle=style)
+        stopped = [place for place, line in zip(places, own, strict=True) if line["note"]]
+        if stopped:
+            axes.plot(
+                *zip(*stopped, strict=True), marker="x", markersize=10, linestyle="", color=drawn.get_color()
+            )
     axes.set(xscale="log", yscale="log", xlabel="changes", ylabel="peak memory of all processes, MB")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
@@ -172,9 +261,13 @@ def main() -> None:
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--minutes", type=float, default=10, help="until a peer is stopped")
     parser.add_argument("--picture", action="store_true", help="only draw")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     if options.picture:
         draw()
+        return
+    if options.table:
+        print(table() + "\n\n" + caption())
         return
     for changes in map(int, options.changes.split(",")):
         for peer in options.peers.split(","):
