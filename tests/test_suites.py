@@ -56,6 +56,26 @@ def test_answers_of_the_product_are_exact_while_everything_fits(cardinality, fli
         }
 
 
+@pytest.mark.slow  # fetches the generator
+def test_items_and_customers_of_tpcds_are_skewed_and_refer_to_their_tables(cardinality):
+    data = cardinality("data").database("tpcds")
+    for fact in ("store_sales", "store_returns", "catalog_sales", "web_sales"):
+        for key in ("item", "customer"):
+            values, counts = np.unique(data.ordered(fact, key), return_counts=True)
+            assert counts.max() > 0.15 * counts.sum(), "1 / sizes ** 0.2 of the rows have the first key"
+            assert set(values) <= set(data.ordered(key, key))
+    query = cardinality("queries").draw(data, "light", 4, 3)[0]
+    with data.connected() as connection:
+        assert query.exact == connection.sql(query.sql).fetchall()[0][0]
+
+
+def test_lines_of_other_databases_stay(cardinality, tmp_path):
+    (tmp_path / "results.csv").write_text("database,value\nlahman,1\nflights,2\n")
+    others = cardinality("run")._others
+    assert others(tmp_path / "results.csv", ["lahman"]) == [{"database": "flights", "value": "2"}]
+    assert others(tmp_path / "none.csv", ["lahman"]) == []
+
+
 def test_q_errors(cardinality):
     q_error = cardinality("run").q_error
     assert [q_error(value, 10) for value in (10, 20, 5, 0)] == [1, 2, 2, 10]

@@ -1,9 +1,9 @@
 """Q-errors of multi-join COUNTs: the product next to samples, sketches and the planners of databases.
 
-    python suites/cardinality/run.py [--databases lahman,flights] [--budgets 1MB,4MB] [--queries 42] [--only METHOD,...]
+    python suites/cardinality/run.py [--databases lahman,flights,tpcds] [--budgets 1MB,4MB] [--queries 42] [--only NAME]
 
 draws the queries of each family, asks every method, writes results.csv (a line for each answer) and summary.csv next
-to this script, and prints tables. `--share 0.01` takes the first rows of every table.
+to this script, and prints tables. Lines of other databases stay. `--share 0.01` takes the first rows of every table.
 """
 
 import argparse
@@ -130,15 +130,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--databases", default="lahman,flights")
+    parser.add_argument("--databases", default="lahman,flights,tpcds")
     parser.add_argument("--budgets", default="1MB,4MB")
     parser.add_argument("--queries", type=int, default=42, help="of each database, all families together")
     parser.add_argument("--only", help="some methods")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--into", type=Path, default=FOLDER)
     options = parser.parse_args(arguments)
-    every, totals = [], []
-    for name in options.databases.split(","):
+    chosen = options.databases.split(",")
+    every, totals = (_others(options.into / file, chosen) for file in ("results.csv", "summary.csv"))
+    for name in chosen:
         start = time.perf_counter()
         data = database(name, options.share)
         queries = [
@@ -153,6 +154,14 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{name}: {time.perf_counter() - start:.0f} s in all", flush=True)
         _write(options.into / "results.csv", every, FIELDS)
         _write(options.into / "summary.csv", totals, tuple(totals[0]))
+
+
+def _others(path: Path, chosen: list[str]) -> list[dict]:
+    """Return the lines of a file about other databases, which stay."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        return [line for line in csv.DictReader(file) if line["database"] not in chosen]
 
 
 def _write(path: Path, rows: list[dict], fields: tuple[str, ...]) -> None:
