@@ -14,12 +14,11 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, Histogram
 
 from eddyline.errors import PipelineError
-from eddyline.serve.api import LONG_TEXT, AnswerThreads
 from eddyline.serve.requests import Refused
 from eddyline.serve.security import is_loopback, read_token
+from eddyline.serve.turns import LONG_TEXT, AnswerThreads
 from eddyline.serve.view import History, HistoryFile
 from tests.serve.conftest import serving
 from tests.serve.waiting import until
@@ -92,13 +91,9 @@ def test_a_token_file_that_is_missing_is_named(tmp_path):
         read_token(tmp_path / "nowhere", "0.0.0.0")
 
 
-def asking(**settings):
-    return AnswerThreads(Histogram("took", "took", registry=CollectorRegistry()), **settings)
-
-
 def test_a_question_that_takes_too_long_is_refused_and_frees_its_place_when_it_ends():
     async def ask():
-        few = asking(threads=1, waiting=0, seconds=0.05)
+        few = AnswerThreads(threads=1, waiting=0, seconds=0.05)
         release = threading.Event()
         with pytest.raises(Refused, match=r"no answer within 0.05 seconds") as slow:
             await few.ask(release.wait)
@@ -123,7 +118,7 @@ def test_many_questions_are_answered_a_few_at_a_time():
             at_once[0] -= 1
 
     async def ask():
-        few = asking(threads=2, waiting=50)
+        few = AnswerThreads(threads=2, waiting=50)
         await asyncio.gather(*(few.ask(question) for _ in range(40)))
 
     asyncio.run(ask())
@@ -135,7 +130,7 @@ def test_a_client_with_many_questions_waits_for_its_own():
     order = []
 
     async def ask():
-        few = asking(threads=2, waiting=50)
+        few = AnswerThreads(threads=2, waiting=50)
 
         async def one(client, number):
             await few.ask(lambda: time.sleep(0.01), client)
@@ -152,7 +147,7 @@ def test_long_texts_leave_a_thread_and_most_of_the_line_to_short_ones():
     """Clients behind a proxy have one address: there, long texts still do not keep short ones waiting."""
 
     async def ask():
-        few = asking(threads=2, waiting=32)
+        few = AnswerThreads(threads=2, waiting=32)
         release = threading.Event()
         long = [asyncio.ensure_future(few.ask(release.wait, "proxy", LONG_TEXT)) for _ in range(50)]
         await asyncio.sleep(0)
@@ -171,7 +166,7 @@ def test_long_texts_leave_a_thread_and_most_of_the_line_to_short_ones():
 
 def test_a_full_line_refuses_the_client_that_fills_it():
     async def ask():
-        few = asking(threads=1, waiting=8)
+        few = AnswerThreads(threads=1, waiting=8)
         release = threading.Event()
         many = [asyncio.ensure_future(few.ask(release.wait, "many")) for _ in range(9)]
         await asyncio.sleep(0)

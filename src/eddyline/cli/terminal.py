@@ -85,10 +85,10 @@ class _Terminal:
                     self._client.settings.run_set(statement.text)
                 elif statement.kind == "reset":
                     self._client.settings.run_reset(statement.text)
-                elif statement.kind == "query" and statement.tree is not None:
-                    self._print(self._client.run(statement.tree))
-                elif statement.kind == "explain" and statement.tree is not None:
-                    self._print(self._client.explained(statement.tree))
+                elif statement.kind == "query":
+                    self._print(self._client.run(statement.tree()))
+                elif statement.kind == "explain":
+                    self._print(self._client.explained(statement.tree()))
                 else:
                     raise SqlError(
                         f"{statement.words[0]} is not supported in this terminal: write a SELECT, or SET."

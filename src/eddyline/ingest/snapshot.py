@@ -73,6 +73,14 @@ class Memo:
                 self._drop(next(iter(self._results)))
         return made
 
+    def known(self, key: Hashable) -> Any | None:
+        """Return the result for a key if it is known, else None; used last from now on."""
+        with self._turn:
+            if key not in self._results:
+                return None
+            self._results.move_to_end(key)
+            return self._results[key][0]
+
     def _drop(self, key: Hashable) -> None:
         _, nbytes = self._results.pop(key, (None, 0))
         self.nbytes -= nbytes

@@ -24,10 +24,11 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from eddyline.errors import EddylineError, PipelineError
-from eddyline.serve.api import AnswerThreads, Api
+from eddyline.serve.api import Api
 from eddyline.serve.metrics import registry_of
 from eddyline.serve.requests import Refused, respond_error, respond_fault, respond_http, respond_refused
 from eddyline.serve.security import AccessGuard, is_loopback
+from eddyline.serve.turns import AnswerThreads
 from eddyline.serve.watcher import Events, Watcher
 
 MOST_CONNECTIONS = 1_000
@@ -132,7 +133,7 @@ def create_app(
     None for any.
     """
     registry, took = registry_of(watcher, events)
-    asking = AnswerThreads(took)
+    asking = AnswerThreads(took.observe)
 
     @asynccontextmanager
     async def alive(_app: Starlette) -> AsyncIterator[None]:

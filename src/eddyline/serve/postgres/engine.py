@@ -29,6 +29,7 @@ from eddyline.serve.postgres.catalog.relations import UserRelation, column_types
 from eddyline.serve.postgres.dialect.kinds import Relations, kinds_of
 from eddyline.serve.postgres.dialect.to_duckdb import column_name, is_catalog, missing
 from eddyline.serve.postgres.dialect.to_spark import is_around, question_of, text_around
+from eddyline.serve.postgres.parameters import ParameterValue
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
 from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Settings
 from eddyline.serve.postgres.statements import tables_of
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
     from eddyline.ingest.snapshot import Snapshot
 
 T = TypeVar("T")
+_ENTRY = 4_096
+"""Bytes of a cached result besides its table and SQL: about what settings, schema and sentences take."""
 _CATALOGS = 4
 """Plans whose catalogs are kept: the store's own, and those of transactions that began before it changed."""
 _VOLATILE = re.compile(
     r"now\s*\(|current_|random|set_config|timestamp\s*\(|localtime|pg_backend|uuid", re.IGNORECASE
 )
 """Makes a query's result depend on more than the state and the settings, or changes a setting."""
-_KEPT_RESULTS, _KEPT_BYTES = 512, 1 << 20
-"""Results that are kept until the state changes, and the size limit of each: dashboards repeat their queries."""
 _MOST_PAST = 4
 """Earlier states that are kept for sessions with eddyline.as_of: chosen; each takes as much memory as the newest."""
 _HIDDEN = "#"
@@ -93,28 +94,9 @@ class Engine:
     def __init__(self, newest: Callable[[], State]) -> None:
         self.newest = newest
         self._schemas: OrderedDict[str, Schema] = OrderedDict()
-        self._results: OrderedDict[Hashable, Result] = OrderedDict()
-        self._results_of: Snapshot | None = None
         self._past: dict[str, State] = {}
         self._past_of: Snapshot | None = None
         self._turn = threading.Lock()
-
-    def recall(self, state: State, key: Hashable) -> Result | None:
-        """Return the result of a query that the same state answered before, None if it is not known."""
-        with self._turn:
-            return self._results.get(key) if self._results_of is state.snapshot else None
-
-    def remember(self, state: State, key: Hashable, result: Result) -> None:
-        """Keep the result of a query while its state is the newest."""
-        if result.table.nbytes > _KEPT_BYTES:
-            return
-        with self._turn:
-            if self._results_of is not state.snapshot:
-                self._results.clear()
-                self._results_of = state.snapshot
-            self._results[key] = result
-            while len(self._results) > _KEPT_RESULTS:
-                self._results.popitem(last=False)
 
     def past(self, as_of: str) -> State:
         """Return the state at an earlier moment; sessions share the last few, until there is a newer state."""
@@ -220,29 +202,31 @@ class Client:
         """Return what the session sees of the plan."""
         return self.engine.schema(self.state())
 
-    def run(self, tree: exp.Expr, text: str = "", given: Hashable = ()) -> Result:
-        """Return the result of a query.
+    def run(
+        self, tree: exp.Expr, text: str = "", given: tuple[tuple[int, ParameterValue], ...] = ()
+    ) -> Result:
+        """Return the result of a query, which the state's memo may know: dashboards repeat their queries.
 
-        text, given: its SQL and its parameters' values, which identify a cached result.
+        text, given: its SQL and its parameters' types and values, which identify it there.
         """
-        state, key = self.state(), self._key(text, given)
-        found = None if key is None else self.engine.recall(state, key)
-        if found is None:
-            found = self._run_newly(tree)
-            if key is not None:
-                self.engine.remember(state, key, found)
-        return found
+        key = self._key(text, given)
+        if key is None:
+            return self._run_newly(tree)
+        known = len(text) + sum(_size_of(value) for _, value in given)
+        return self.state().snapshot.memo.recall(
+            key, lambda: self._run_newly(tree), lambda made: _ENTRY + known + made.table.nbytes
+        )
 
     def recalled(self, text: str, given: Hashable = ()) -> Result | None:
         """Return the result of a query if it is known for the state that the session sees; this reads no disk."""
         key = None if self.settings.values[AS_OF] else self._key(text, given)
-        return None if key is None else self.engine.recall(self.state(), key)
+        return None if key is None else self.state().snapshot.memo.known(key)
 
     def _key(self, text: str, given: Hashable) -> Hashable | None:
         """Return what identifies a result besides the state, None if it must not be kept."""
         if not text or _VOLATILE.search(text):
             return None
-        return (text, given, self.user, self.database, tuple(self.settings.values.values()))
+        return ("wire", text, given, self.user, self.database, tuple(self.settings.values.values()))
 
     def _run_newly(self, tree: exp.Expr) -> Result:
         try:
@@ -424,6 +408,13 @@ class Client:
         lines += found.notices
         lines += [f"as of {fresh.freshness}"] if fresh is not None else []
         return Result(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
+
+
+def _size_of(value: ParameterValue) -> int:
+    """Return about how many bytes a parameter's value takes."""
+    if isinstance(value, tuple):
+        return sum(map(_size_of, value))
+    return 64 + (len(value) if isinstance(value, str) else 0)
 
 
 def _interval_of(found: pa.Table, name: str, ends: tuple[str, str], label: str) -> list[str]:

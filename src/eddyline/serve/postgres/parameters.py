@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from eddyline.serve.postgres import values
 from eddyline.serve.postgres.refusals import Refusal
+from eddyline.sql.parse import MAX_NODES
 
 _NAMES = {
     values.BOOL: "boolean", values.INT2: "smallint", values.INT4: "int", values.INT8: "bigint",
@@ -42,7 +43,7 @@ _COMPARED = (
     exp.Div,
 )
 
-Value = str | bool | None | tuple["Value", ...]
+ParameterValue = str | bool | None | tuple["ParameterValue", ...]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Parameter:
     """A value of a parameter as SQL writes it, with the oid of its type; an array is a tuple of values."""
 
     oid: int
-    value: Value
+    value: ParameterValue
 
     def expression(self) -> exp.Expr:
         """Return the value as a part of a query."""
@@ -74,11 +75,29 @@ def example(oid: int) -> Parameter:
     """Return an example value of a type, to describe a statement before its parameters are known."""
     if oid in values.ELEMENTS:
         return Parameter(oid, (example(values.ELEMENTS[oid]).value,))
-    shown: Mapping[int, Value] = {
+    shown: Mapping[int, ParameterValue] = {
         values.BOOL: False, values.DATE: "2000-01-01", values.TIMESTAMP: "2000-01-01", values.TIME: "00:00:00",
         values.TIMESTAMPTZ: "2000-01-01 00:00:00+00", values.UUID: "00000000-0000-0000-0000-000000000000",
     }  # fmt: skip
     return Parameter(oid, shown.get(oid, "0" if oid in _WHOLE else "0.0" if oid in _FRACTIONS else ""))
+
+
+def read_parameters(
+    oids: Sequence[int], given: Sequence[bytes | None], formats: Sequence[int]
+) -> list[Parameter]:
+    """Return parameters as a client sent them; Refusal if their values are too many for one query."""
+    found, left = list[Parameter](), MAX_NODES
+    for oid, each, form in zip(oids, given, formats, strict=True):
+        read = read_parameter(oid, each, binary=form == 1)
+        left -= len(read.value) if isinstance(read.value, tuple) else 1
+        if left < 0:
+            raise _too_many()
+        found.append(read)
+    return found
+
+
+def _too_many() -> Refusal:
+    return Refusal("54000", f"the parameters have more than {MAX_NODES:,} values", hint="Send them in parts.")
 
 
 def read_parameter(oid: int, given: bytes | None, *, binary: bool) -> Parameter:
@@ -92,7 +111,7 @@ def read_parameter(oid: int, given: bytes | None, *, binary: bool) -> Parameter:
         raise Refusal(state, f"a parameter is not a valid value of its type (oid {oid})") from error
 
 
-def _read_text(oid: int, text: str) -> Value:
+def _read_text(oid: int, text: str) -> ParameterValue:
     if oid in values.ELEMENTS:
         element = values.ELEMENTS[oid]
         return tuple(None if each is None else _read_text(element, each) for each in _array_items(text))
@@ -121,7 +140,7 @@ def _finite(number: Decimal) -> str:
     return f"{number:f}" if abs(number.adjusted()) < 40 else f"{number:e}"
 
 
-def _read_binary(oid: int, given: bytes) -> Value:  # noqa: PLR0911 - a case for each kind of type
+def _read_binary(oid: int, given: bytes) -> ParameterValue:  # noqa: PLR0911 - a case for each kind of type
     if oid in _WHOLE:
         return str(struct.unpack(_SIZES[oid], given)[0])
     if oid in (values.FLOAT4, values.FLOAT8):
@@ -149,14 +168,14 @@ _MOMENTS: dict[int, tuple[str, Callable[[int], str]]] = {
 }
 
 
-def _read_array(element: int, given: bytes) -> tuple[Value, ...]:
+def _read_array(element: int, given: bytes) -> tuple[ParameterValue, ...]:
     dimensions, _, _ = struct.unpack_from("!iiI", given)
     if dimensions == 0:
         return ()
     (length,) = struct.unpack_from("!i", given, 12)
     if dimensions != 1 or not 0 <= length <= len(given):
         raise ValueError(dimensions)
-    found: list[Value] = []
+    found: list[ParameterValue] = []
     at = 20
     for _ in range(length):
         (size,) = struct.unpack_from("!i", given, at)
@@ -166,6 +185,8 @@ def _read_array(element: int, given: bytes) -> tuple[Value, ...]:
             continue
         if at + size > len(given):
             raise ValueError(size)
+        if len(found) > MAX_NODES:
+            raise _too_many()
         found.append(_read_binary(element, given[at : at + size]))
         at += size
     return tuple(found)
@@ -193,6 +214,8 @@ def _array_items(text: str) -> list[str | None]:  # noqa: C901 - a case for each
             plain = item.strip()
             found.append(item if was_quoted else None if plain.upper() == "NULL" else plain)
             item, was_quoted = "", False
+            if len(found) > MAX_NODES:
+                raise _too_many()
         elif quoted or not was_quoted:
             item += letter
         elif not letter.isspace():

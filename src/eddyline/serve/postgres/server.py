@@ -7,7 +7,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from eddyline.api.state import State
@@ -18,6 +17,7 @@ from eddyline.serve.postgres.refusals import Refusal
 from eddyline.serve.postgres.scram import Secret
 from eddyline.serve.postgres.session import Session
 from eddyline.serve.security import is_loopback
+from eddyline.serve.turns import AnswerThreads
 
 _LOG = logging.getLogger("eddyline.serve")
 PORT = 8322
@@ -27,7 +27,7 @@ MOST_CONNECTIONS = 100
 SECONDS = 10.0
 """Seconds that a statement may take, as over HTTP: answers take milliseconds."""
 _THREADS = 4
-"""Statements that are answered at a time. Each may keep its thread until it ends: a slow one delays no other."""
+"""Statements that are answered at a time; the others wait for their client's turn."""
 _BACKLOG = 128
 
 
@@ -47,7 +47,9 @@ class WireServer:
         self.engine = Engine(newest)
         self.tls, self.seconds = tls, seconds
         self.secret = Secret(password) if password is not None else None
-        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="eddyline-postgres")
+        self.asking = AnswerThreads(
+            threads=_THREADS, waiting=connections, seconds=seconds, name="eddyline-postgres-asking"
+        )
         self._listening = listening
         self._most = connections
         self._sessions: dict[int, Session] = {}
@@ -76,7 +78,7 @@ class WireServer:
         if self._loop is not None and self._ended is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
             self._thread.join(timeout=10)
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.asking.close()
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
@@ -121,6 +123,11 @@ class WireServer:
                 await writer.drain()
         except (Refusal, TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             pass
+
+    @property
+    def held_results(self) -> int:
+        """The bytes of the results that cursors of all connections hold."""
+        return sum(session.held_results for session in self._sessions.values())
 
     def cancel(self, process: int, secret: int) -> None:
         """Stop what a session runs, if the secret is that session's."""

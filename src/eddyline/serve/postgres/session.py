@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,9 +17,10 @@ from eddyline.serve.postgres.engine import Client, Result
 from eddyline.serve.postgres.messages import MessageReader
 from eddyline.serve.postgres.parameters import (
     Parameter,
+    ParameterValue,
     example,
     parameter_types,
-    read_parameter,
+    read_parameters,
     with_values,
 )
 from eddyline.serve.postgres.refusals import Refusal, not_supported
@@ -33,6 +34,8 @@ from eddyline.serve.postgres.statements import (
     statements_of,
 )
 from eddyline.serve.postgres.values import WireColumn
+from eddyline.serve.requests import Refused
+from eddyline.serve.turns import LONG_TEXT
 
 if TYPE_CHECKING:
     from eddyline.serve.postgres.server import WireServer
@@ -41,6 +44,8 @@ _MOST_STATEMENTS, _MOST_PORTALS = 1_000, 100
 """Prepared statements and open portals of a connection: chosen, far above what pools and drivers hold."""
 _MOST_HELD = 4 << 20
 """Bytes of SQL and parameters that a connection may hold."""
+_MOST_RESULTS = 512 << 20
+"""Bytes of results that cursors and portals of all connections may hold together: chosen, eight of the largest."""
 _ROWS = 1_000
 _FLUSHED = 1 << 16
 _SECONDS_FOR_A_START = 15.0
@@ -101,13 +106,14 @@ class Session:
         self._server, self._reader, self._writer = server, reader, writer
         self.process, self.secret = process, secret
         self._client = Client(server.engine, process=process)
+        self._host = str((writer.get_extra_info("peername") or ("",))[0])
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._status = b"I"
         self._is_skipping = False
         self._statements: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
-        self._running: asyncio.Future[object] | None = None
+        self._running: asyncio.Task[object] | None = None
         self._is_cancelled = False
 
     async def serve(self) -> None:
@@ -331,7 +337,7 @@ class Session:
 
     async def _simple(self, text: str) -> None:
         """Run all statements of a SQL string, one after the other, until one fails."""
-        found = statements_of(text)
+        found = await self._read(lambda: statements_of(text), len(text))
         if not found:
             self._send(messages.EMPTY_QUERY)
         for statement in found:
@@ -347,12 +353,21 @@ class Session:
         fields.end()
         if name and name in self._statements:
             raise Refusal("42P05", f'prepared statement "{name}" already exists')
-        statement = one_statement(text)
+
+        def read() -> tuple[Statement, int]:
+            statement = one_statement(text)
+            return statement, statement.parameters()
+
+        statement, highest = await self._read(read, len(text))
         self._check_transaction(statement)
-        count = max(statement.parameters, len(oids))
-        if count > 0 and statement.tree is not None:
-            schema = await self._off_loop(self._client.schema)
-            oids = parameter_types(statement.tree, count, oids, schema.parameter_columns())
+        count = max(highest, len(oids))
+        if count > 0 and statement.is_query:
+            oids = await self._off_loop(
+                lambda: parameter_types(
+                    statement.tree(), count, oids, self._client.schema().parameter_columns()
+                ),
+                len(text),
+            )
         self._statements.pop(name, None)
         if len(self._statements) >= _MOST_STATEMENTS or self._held() + len(text) > _MOST_HELD:
             raise Refusal(
@@ -365,6 +380,11 @@ class Session:
         return sum(each.size for each in self._statements.values()) + sum(
             each.size for each in self._portals.values()
         )
+
+    @property
+    def held_results(self) -> int:
+        """The bytes of the results that cursors and portals hold."""
+        return sum(each.result.table.nbytes for each in self._portals.values() if each.result is not None)
 
     async def _bind(self, fields: MessageReader) -> None:
         name, prepared = fields.string(), self._statement(fields.string())
@@ -389,10 +409,7 @@ class Session:
         size = sum(len(each) for each in given if each is not None) + 200
         if len(self._portals) >= _MOST_PORTALS or self._held() + size > _MOST_HELD:
             raise Refusal("53400", "this connection holds too many portals", hint="Close some.")
-        read = [
-            read_parameter(oid, each, binary=form == 1)
-            for oid, each, form in zip(prepared.oids, given, how, strict=True)
-        ]
+        read = await self._read(lambda: read_parameters(prepared.oids, given, how), size)
         self._portals[name] = Portal(prepared, read, results, size=size)
         self._send(messages.BIND_COMPLETE)
 
@@ -481,22 +498,38 @@ class Session:
         else:
             text = statement.text if statement.kind == "query" else ""
             given = tuple((each.oid, each.value) for each in portal.given)
+            length = len(statement.text) + portal.size
             portal.result = self._client.recalled(text, given) or await self._off_loop(
-                lambda: self._run(statement, portal.given, text, given)
+                lambda: self._run(statement, portal.given, text, given), length
             )
         if portal.result is not None:
-            if portal.result.table.nbytes > MOST_BYTES:
-                raise Refusal("54000", f"the result has more than {MOST_BYTES >> 20} MB", hint="Add a LIMIT.")
+            self._check_result(portal.result.table.nbytes)
             found = tuple(values.result_column(each) for each in portal.result.table.schema)
             known = portal.prepared.columns
             portal.columns = known if known and [c.name for c in known] == [c.name for c in found] else found
 
-    def _run(self, statement: Statement, given: list[Parameter], text: str, key: Hashable) -> Result:
-        assert statement.tree is not None
-        tree = with_values(statement.tree, given)
+    def _check_result(self, nbytes: int) -> None:
+        if nbytes > MOST_BYTES:
+            raise Refusal("54000", f"the result has more than {MOST_BYTES >> 20} MB", hint="Add a LIMIT.")
+        if nbytes + self._server.held_results > _MOST_RESULTS:
+            sentence = f"cursors hold results of more than {_MOST_RESULTS >> 20} MB"
+            raise Refusal("53200", sentence, hint="Close some, or ask for fewer rows.")
+
+    def _run(
+        self,
+        statement: Statement,
+        given: list[Parameter],
+        text: str,
+        key: tuple[tuple[int, ParameterValue], ...],
+    ) -> Result:
+        tree = with_values(statement.tree(), given)
         if statement.kind == "explain":
             return self._client.explained(tree)
         return self._client.run(tree, text, key)
+
+    async def _read(self, question: Callable[[], T], length: int) -> T:
+        """Return what is parsed: here if it is short, else in turn in a thread, as 5,000 terms take half a second."""
+        return question() if length < LONG_TEXT else await self._off_loop(question, length)
 
     def _describe(self, portal: Portal) -> None:
         if len(portal.formats) > 1 and len(portal.formats) != len(portal.columns):
@@ -630,14 +663,13 @@ class Session:
         return "DEALLOCATE"
 
     async def _declare(self, statement: Statement, portal: Portal) -> None:
-        assert statement.tree is not None
         name = cursor_name(statement.text)
         if name in self._portals:
             raise Refusal("42P03", f'cursor "{name}" already exists')
         if len(self._portals) >= _MOST_PORTALS:
             raise Refusal("53400", "this connection holds too many portals", hint="Close some.")
-        query = Statement("query", "", statement.words, with_values(statement.tree, portal.given))
-        made = Portal(PreparedStatement(query, []))
+        query = Statement("query", statement.query, statement.words)
+        made = Portal(PreparedStatement(query, []), portal.given, size=portal.size)
         await self._fill(made)
         self._portals[name] = made
 
@@ -681,16 +713,24 @@ class Session:
         value = settings.get(name)
         return Result(pa.table({shown_name(name): pa.array([value], pa.string())}))
 
-    async def _off_loop(self, question: Callable[[], T]) -> T:
-        """Return the result of a question, run in a thread, within the time limit of a statement."""
+    async def _off_loop(self, question: Callable[[], T], length: int = 0) -> T:
+        """Return the result of a question, run in a thread in the client's turn, within the time of a statement.
+
+        length: of its SQL and parameters: long ones leave a thread to short ones.
+        """
         limit = int(self._client.settings.values["statement_timeout"]) / 1000
         seconds = min(limit or self._server.seconds, self._server.seconds)
         self._is_cancelled = False
-        running = asyncio.wrap_future(self._server.threads.submit(self._client.statement(question)))
+        asked = self._client.statement(question)
+        running = asyncio.ensure_future(self._server.asking.ask(asked, self._host, length, seconds))
         self._running = running  # type: ignore[assignment]
         try:
-            return await asyncio.wait_for(running, seconds)
-        except TimeoutError:
+            return await running
+        except Refused as refused:
+            if refused.kind == "Busy":
+                raise Refusal(
+                    "53300", str(refused).partition(":")[0], hint="Ask again in a moment."
+                ) from None
             self._client.abandon()
             raise Refusal(
                 "57014",

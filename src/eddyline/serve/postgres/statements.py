@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from sqlglot import exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
 
+from eddyline.expressions.nodes import MOST_PARSED, remembers_texts
 from eddyline.serve.postgres.refusals import Refusal, not_supported, read_only
 from eddyline.sql.parse import MAX_LENGTH, MAX_NODES
 
@@ -57,27 +57,41 @@ _WRITES = frozenset(
     ]
 )
 _UNKNOWN = frozenset(["PREPARE", "EXECUTE"])
-_CACHED = 512
-"""Statements whose syntax trees are kept: more than the tested tools send repeatedly."""
+_QUERIES = frozenset(("query", "copy", "declare", "explain"))
 _MOST_PARAMETERS = 65_535
 """The most parameters of a statement: Bind counts them in two bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """One statement: its SQL, its words in capitals (the first few), and its syntax tree if it is a query."""
+    """One statement: its SQL, and its words in capitals (the first few).
+
+    Connections hold many statements, so none holds its syntax tree, which takes a hundred times as much memory.
+    """
 
     kind: Kind
     text: str
     words: tuple[str, ...] = ()
-    tree: exp.Expr | None = None
 
     @property
+    def is_query(self) -> bool:
+        """Whether it is a query, or has one inside."""
+        return self.kind in _QUERIES
+
+    @property
+    def query(self) -> str:
+        """The SQL of the query in it."""
+        return _asked(self.kind, self.text)
+
+    def tree(self) -> exp.Expr:
+        """Return the syntax tree of its query, parsed again if it is not among the trees used last."""
+        return _tree(self.query)
+
     def parameters(self) -> int:
-        """The highest number among its parameters, such as $1."""
-        if self.tree is None:
+        """Return the highest number among its parameters, such as $1."""
+        if not self.is_query:
             return 0
-        numbers = [int(node.name) for node in self.tree.find_all(exp.Parameter) if node.name.isdigit()]
+        numbers = [int(node.name) for node in self.tree().find_all(exp.Parameter) if node.name.isdigit()]
         if numbers and not 1 <= min(numbers) <= max(numbers) <= _MOST_PARAMETERS:
             wrong = min(numbers) or max(numbers)
             raise Refusal("42P02", f"there is no parameter ${wrong}", hint="They are $1 to $65535.")
@@ -92,7 +106,6 @@ def statements_of(text: str) -> list[Statement]:
     return [_statement(each) for each in _split(text)]
 
 
-@lru_cache(maxsize=_CACHED)
 def one_statement(text: str) -> Statement:
     """Return the only statement of a SQL string, for a prepared statement."""
     found = statements_of(text)
@@ -101,7 +114,7 @@ def one_statement(text: str) -> Statement:
     return found[0] if found else Statement("empty", text)
 
 
-@lru_cache(maxsize=_CACHED)
+@remembers_texts()
 def _split(text: str) -> tuple[str, ...]:
     """Return the parts between semicolons."""
     found: list[str] = []
@@ -117,7 +130,7 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in found)
 
 
-@lru_cache(maxsize=16)  # a statement is split, classified and parsed, one right after the other
+@remembers_texts(20_000)  # a statement is split, classified and parsed, one right after the other
 def _tokens(text: str) -> list[Any]:
     try:
         return list(sqlglot.tokenize(text, read="postgres"))
@@ -125,7 +138,7 @@ def _tokens(text: str) -> list[Any]:
         raise Refusal("42601", "the SQL cannot be read: a quotation or a comment has no end") from error
 
 
-@lru_cache(maxsize=_CACHED)
+@remembers_texts()
 def _statement(text: str) -> Statement:
     words = tuple(token.text.upper() for token in _tokens(text)[:4])
     first = words[0] if words else ""
@@ -136,9 +149,10 @@ def _statement(text: str) -> Statement:
     kind = _KINDS.get(first)
     if kind is None:
         raise Refusal("42601", f"syntax error at or near {first!r}", hint="Write a SELECT.")
-    if kind in ("query", "copy", "declare", "explain"):
-        return Statement(kind, text, words, _tree(_asked(kind, text)))
-    return Statement(kind, text, words)
+    made = Statement(kind, text, words)
+    if made.is_query:
+        made.tree()  # so that one that cannot be parsed is refused now
+    return made
 
 
 _COPY = re.compile(r"COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\b(?P<options>.*)$", re.IGNORECASE | re.DOTALL)
@@ -197,6 +211,7 @@ def identifier(text: str) -> str:
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
+@remembers_texts(MOST_PARSED)
 def _tree(text: str) -> exp.Expr:
     """Return the syntax tree of a query that only reads."""
     try:
