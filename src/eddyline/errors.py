@@ -15,12 +15,34 @@ EddylineError
 └── PipelineError             frames, sources and the machine around Spark
     └── RowFailure            an expression has no value on a row: a division by zero, say
 
-Each message is a sentence that says what was wrong, where, and what to do about it.
+Each message is a sentence that says what was wrong, where, and what to do about it. It shows no password or key of a
+URI.
 """
+
+import re
+
+_URI = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?P<rest>[^\s'\"<>]*)")
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with every URI in it without user, password and query; a path stays as it is."""
+    return _URI.sub(_plain, text) if "://" in text else text
+
+
+def _plain(found: re.Match[str]) -> str:
+    rest = found["rest"].partition("?")[0]
+    netloc = rest.partition("/")[0]
+    user, at, _ = netloc.rpartition("@")
+    if not at and re.search(r":\D", netloc):  # no port: a key with a slash in it
+        user, at, _ = rest.rpartition("@")
+    return found["scheme"] + rest[len(user) + len(at) :]
 
 
 class EddylineError(Exception):
     """The root of all errors that eddyline raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_secrets(message))
 
 
 class SqlError(EddylineError):

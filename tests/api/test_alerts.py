@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import socket
 import sys
 import threading
@@ -334,3 +335,20 @@ def test_an_alert_about_groups_does_not_end_a_run(tmp_path, caplog):
     Store.create(str(tmp_path), stamp(plan.layout), "run", to_sections(plan.empty().snapshot)).close()
     look(Alerts(str(tmp_path), {"many": Alert(query="by_k", when="> 1", log=True)}))
     assert "an alert is about one number" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("alert", "reason"),
+    [
+        ({"command": [sys.executable, "-c", "raise SystemExit(3)", "SECRET"]}, "exit code 3"),
+        ({"command": ["/nowhere/notify", "SECRET"]}, "No such file"),
+        ({"webhook": "http://user:SECRET@127.0.0.1/hook"}, "InvalidURL"),
+        ({"webhook": "http://127.0.0.1:9/hook?token=SECRET"}, "refused"),
+    ],
+)
+def test_an_alert_that_cannot_be_sent_is_logged_without_its_address(feed, caplog, alert, reason):
+    feed.set(20)
+    with caplog.at_level(logging.WARNING, "eddyline.alerts"):
+        look(Alerts(feed.where, {"many": Alert(query="rows", when="> 10", **alert)}))
+    assert reason in caplog.text
+    assert "SECRET" not in caplog.text

@@ -173,3 +173,14 @@ def test_the_command_swaps_what_is_ready_without_spark_and_waits_for_the_lock(pr
     assert "starting Spark" not in done.output
     assert Reader(project.old.where).latest().commit.rebuilt == 1
     assert [(project.old.state.answer("pairs").value,)] == project.old.exact(PAIRS)
+
+
+def test_the_command_shows_no_secret_of_the_store(project):
+    project.write("1 MB")
+    project.read_again()
+    text = project.file.read_text()
+    secret = f'store = "file://{project.root}/state?key=SECRET"'
+    project.file.write_text(text.replace('store = "state"', secret))
+    done = CliRunner().invoke(app, ["rebuild", str(project.file)])
+    assert "SECRET" not in done.output
+    assert "rebuilt: file:///" in done.output, done.output

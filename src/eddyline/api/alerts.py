@@ -30,7 +30,7 @@ import msgspec
 from eddyline.answer.estimate import Estimate
 from eddyline.api.durable import from_epoch, origin_of
 from eddyline.api.state import State
-from eddyline.errors import CorruptState, EddylineError, PipelineError, PlanError
+from eddyline.errors import CorruptState, EddylineError, PipelineError, PlanError, without_secrets
 from eddyline.plan.windows import parse_duration
 from eddyline.store import Epoch, Reader, parse_retention
 from eddyline.store.filesystem import at_most
@@ -317,6 +317,15 @@ def _is_accepted(name: str, alert: Alert, message: bytes) -> bool:
     try:
         send()
     except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
-        _LOG.warning("the message of alert %s was not taken, and is sent again: %s", name, error)
+        _LOG.warning("the message of alert %s was not taken, and is sent again: %s", name, _reason(error))
         return False
     return True
+
+
+def _reason(error: Exception) -> str:
+    """Return why a message was not taken, without the arguments of a command or the parts of an address."""
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"its command ended with exit code {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"its command did not end within {_PATIENCE:g} s"
+    return without_secrets(str(error)) if isinstance(error, OSError) else type(error).__name__

@@ -24,7 +24,7 @@ from eddyline.api.pipeline import Pipeline, load_pipeline, parse_pipeline
 from eddyline.api.workload import ANALYSIS_BUDGET
 from eddyline.cli import console
 from eddyline.cli.console import PipelineFile, app, out, reports_errors, working
-from eddyline.errors import PipelineError, PlanError
+from eddyline.errors import PipelineError, PlanError, without_secrets
 from eddyline.plan.size.specs import LARGEST_BUDGET
 
 # Commands before any row: `plan` and `analyze`.
@@ -255,6 +255,6 @@ def doctor(
     for check in checks.checks(folder, loaded, start_spark=spark):
         failed |= not check.fine
         out.print(f"{'[green]ok[/green]  ' if check.fine else '[red]FAIL[/red]'} {check.name}: ", end="")
-        out.print(check.found, markup=False, highlight=False)
+        out.print(without_secrets(check.found), markup=False, highlight=False)
     if failed:
         raise typer.Exit(1)

@@ -133,7 +133,8 @@ def rebuild(
                 _swap_if_free(job)
                 stopped.wait(0.0 if job.is_done else 1.0)
     if job.is_done:
-        out.print(f"rebuilt: {job.store} now holds what its sources have", highlight=False, soft_wrap=True)
+        shown = without_secrets(job.store)
+        out.print(f"rebuilt: {shown} now holds what its sources have", highlight=False, soft_wrap=True)
         return
     err.print("stopped: the old state stays; `eddyline rebuild` continues", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
@@ -163,7 +164,8 @@ def merge(
     """Merge the stores of several sites into one. Needs no Spark."""
     state = merge_stores(stores, into)
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in state.snapshot.tallies.items())
-    out.print(f"{len(stores)} stores merged into {into}: {rows}", highlight=False, soft_wrap=True)
+    shown = without_secrets(into)
+    out.print(f"{len(stores)} stores merged into {shown}: {rows}", highlight=False, soft_wrap=True)
     if any(not sample.follows_all for sample in state.snapshot.samples.values()):
         out.print(
             "sketches are the sums of all sites; samples follow what every site follows, at the lowest rate of any",

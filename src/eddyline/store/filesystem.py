@@ -28,12 +28,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
-from eddyline.errors import CorruptState, StoreError
+from eddyline.errors import CorruptState, StoreError, without_secrets
 from eddyline.store.layout import TEMPORARY
 
 BLOCK = 1 << 20
@@ -388,11 +387,3 @@ def open_filesystem(where: str | os.PathLike[str]) -> Location:
         # Not chained: pyarrow's sentence repeats the URI with its keys.
         raise StoreError(f"no filesystem of pyarrow opens {shown}: check its scheme and options.") from None
     return Location(filesystem, root, shown)
-
-
-def without_secrets(where: str) -> str:
-    """Return a URI without user, password and query, fit for a message; a local path as it is."""
-    if "://" not in where:
-        return where
-    parts = urlsplit(where)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
