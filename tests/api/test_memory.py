@@ -1,5 +1,6 @@
 """What a process takes that holds a state: see "Memory" in docs/how-to/large-inputs.md."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def test_a_state_takes_a_small_multiple_of_its_budget(importing_from, megabytes)
     assert figures["resident"] <= RESIDENT * megabytes + base
     assert figures["peak"] <= PEAK * megabytes + base
     assert figures["micro peak"] <= MICRO_PEAK * megabytes + base
+
+
+def test_the_page_on_capacity_has_the_figures_that_are_measured():
+    page = (BENCHMARKS.parent / "docs" / "how-to" / "capacity.md").read_text()
+    named = re.findall(r"\| 300 MB \+ (\d+) B \|", page)
+    assert [float(each) for each in named] == [RESIDENT, PEAK]
 
 
 @LINUX

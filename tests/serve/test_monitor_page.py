@@ -13,3 +13,10 @@ def test_every_metric_is_on_the_page_and_every_row_is_a_metric(compared):
     listed = re.findall(r"^\| `(eddyline_\w+)` \|", PAGE.read_text(), re.MULTILINE)
     assert len(listed) == len(set(listed))
     assert set(listed) == served - {"eddyline_answer_seconds_created"}  # a sample of the histogram
+
+
+def test_every_metric_has_a_rule_or_the_reason_why_it_has_none():
+    rows = re.findall(r"^\| `(eddyline_\w+)` \|[^|]*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) >= 20
+    for name, rule in rows:
+        assert re.match(rf"`[^`]*{name}[^`]*[<>=]", rule) or re.match(r"none: \w+", rule), (name, rule)
