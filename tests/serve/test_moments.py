@@ -34,6 +34,13 @@ def test_http_answers_as_of_an_epoch_and_since_one(moved):
             changed = client.get(f"api/v1/{address}since={old}").json()
             difference = now.change("visits_by_buyers", then)
             assert (changed["value"], changed["low"]) == (difference.value, difference.low)
+            groups = client.get(f"api/v1/answers/by_region?since={old}").json()
+            grouped = now.change("by_region", then)
+            assert len(groups["groups"]) == len(grouped) > 3
+            for row in groups["groups"]:
+                wanted = grouped[row["group"]["region"]]["n"]
+                assert row["aggregates"]["n"]["value"] == wanted.value
+                assert row["aggregates"]["n"]["low"] == wanted.low
             back = client.get(f"api/v1/{address}as_of={old}&since={new}").json()
             assert back["value"] == -changed["value"]
         by_sql = client.get(
@@ -93,6 +100,60 @@ def test_a_session_reads_the_state_as_of_its_setting(moved):
         with pytest.raises(psycopg.Error, match="is not a time"):
             session.execute(count)
         session.execute("RESET eddyline.as_of")
-        for clause in ("VERSION AS OF 1", "FOR SYSTEM_TIME AS OF '2026-01-01'"):
-            with pytest.raises(psycopg.Error):  # never answered from the newest state
-                session.execute(f"SELECT * FROM orders_kept {clause}")
+
+
+def test_a_statement_reads_one_moment_or_several(moved):
+    where, _, new = moved
+    old = new - 2  # of two epochs in a row, one changes orders and one visits
+    state, then = el.open(where), el.open(where, as_of=old)
+    more = state.answer("orders_kept").value - then.answer("orders_kept").value
+    assert more
+    with (
+        shop.serving(state) as server,
+        psycopg.connect(
+            f"host=127.0.0.1 port={server.address[1]} user=me dbname=x", autocommit=True
+        ) as session,
+    ):
+
+        def asked(text, *given):
+            return session.execute(text, given or None).fetchall()
+
+        now, before = ((each.answer("orders_kept").value,) for each in (state, then))
+        for clause in (f"VERSION AS OF {old}", f"FOR VERSION AS OF {old}"):
+            assert asked(f"SELECT COUNT(*) FROM orders {clause}") == [before]
+            assert asked(f"SELECT COUNT(*) FROM orders {clause} AS o WHERE o.customer IS NOT NULL") == [
+                before
+            ]
+            assert asked(f"SELECT * FROM orders_kept {clause}")[0][0] == before[0]
+        assert asked("SELECT COUNT(*) FROM orders TIMESTAMP AS OF '2100-01-01'") == [now]
+        assert asked("SELECT COUNT(*) FROM orders FOR SYSTEM_TIME AS OF '2100-01-01'") == [now]
+        assert asked("SELECT COUNT(*) FROM orders VERSION AS OF %s", old) == [before]
+        difference = (
+            "SELECT a.n - b.n AS more FROM (SELECT COUNT(*) AS n FROM orders) a, "
+            f"(SELECT COUNT(*) AS n FROM orders VERSION AS OF {old}) b"
+        )
+        assert asked(difference) == [(more,)]
+        views = (
+            f"SELECT a.region, a.n - b.n FROM by_region a JOIN by_region VERSION AS OF {old} b USING (region)"
+        )
+        assert asked(views)
+        session.execute("SET eddyline.intervals = on")
+        wanted = state.change("visits_by_buyers", then)
+        joined = "SELECT COUNT(*) AS n FROM orders {0} o JOIN visits {0} v ON o.customer = v.customer"
+        both = joined.format(""), joined.format(f"VERSION AS OF {old}")
+        with session.cursor() as cursor:
+            cursor.execute("SELECT a.n - b.n AS more FROM ({}) a, ({}) b".format(*both))
+            row = dict(zip([each.name for each in cursor.description], cursor.fetchone(), strict=True))
+        assert row["more"] == wanted.value
+        assert row["more_low"] <= wanted.value <= row["more_high"]
+        for refused, why in (
+            ("SELECT COUNT(*) FROM orders VERSION AS OF 99999", "is not in"),
+            ("SELECT COUNT(*) FROM orders TIMESTAMP AS OF 'soon'", "is not a time"),
+            (
+                f"SELECT COUNT(*) FROM orders o JOIN visits VERSION AS OF {old} v ON o.customer = v.customer",
+                "moment",
+            ),
+            (f"SELECT * FROM pg_class VERSION AS OF {old}", "one moment only"),
+        ):
+            with pytest.raises(psycopg.Error, match=why):
+                session.execute(refused)

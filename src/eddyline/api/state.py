@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.answer import notes
 from eddyline.answer.estimate import Estimate, difference_of
 from eddyline.answer.explain import as_text, explain_query, explain_state
+from eddyline.answer.groups.change import difference_of_groups
 from eddyline.answer.groups.table import Groups
 from eddyline.answer.input_check import check_answer
 from eddyline.answer.lookups import (
@@ -50,6 +51,7 @@ from eddyline.sample.packing import process_memory, return_freed
 from eddyline.sketch.keys import tuple_key
 from eddyline.sql.as_of import Moment, mark_moments, moment_of_part, split_moment
 from eddyline.sql.parse import contributors_text
+from eddyline.sql.query import Query
 from eddyline.types import SqlType
 
 if TYPE_CHECKING:
@@ -143,17 +145,29 @@ class State:
                 window=window,
                 slide=slide,
             )
-        snapshot, at = self.snapshot, self._confidence(confidence)
-        estimate, planned, layout = snapshot.memo.recall(
-            ("answer", query, at, method, simultaneous, window, slide),
-            lambda: _Asked(snapshot, query, at, method, simultaneous, window, slide).read_and_free(),
-            lambda read: _answer_bytes(query, read[0]),
+        return self._described(
+            _Asked(self.snapshot, query, self._confidence(confidence), method, simultaneous, window, slide)
+        )[0]
+
+    def _described(self, asked: "_Asked") -> tuple[Any, PlannedQuery]:
+        """Return an answer with what is known of its origin, and the query that it answers."""
+        key = (
+            "answer",
+            asked.query,
+            asked.confidence,
+            asked.method,
+            asked.simultaneous,
+            asked.window,
+            asked.slide,
+        )
+        estimate, planned, layout = self.snapshot.memo.recall(
+            key, asked.read_and_free, lambda read: _answer_bytes(asked.query, read[0])
         )
         if self.origin is None:
-            return estimate
-        is_windowed = layout is not snapshot.layout
+            return estimate, planned
+        is_windowed = layout is not self.snapshot.layout
         origin = Origin(self.origin.freshness) if is_windowed else self.origin
-        return origin.describe(estimate, planned, layout, is_windowed=is_windowed)
+        return origin.describe(estimate, planned, layout, is_windowed=is_windowed), planned
 
     def sql(
         self,
@@ -217,16 +231,22 @@ class State:
             raise PlanError("AS OF needs a store: open it with el.open(store).")
         return self.past(moment)
 
-    def change(self, query: str, since: "State", *, confidence: float | None = None) -> Estimate:
+    def change(self, query: str, since: "State", *, confidence: float | None = None) -> Estimate | Groups:
         """Return how much an answer changed since another state, such as `el.open(store, as_of="2026-01-31")`.
 
         Its interval is from the ends of both answers, each at half of the allowed error, and so holds at the
-        confidence whatever the two states share. It is exact if both answers are.
+        confidence whatever the two states share. It is exact if both answers are. Groups are matched by their values;
+        one that only one of the states has, counts from 0, as far as that is known.
         """
         at = self._confidence(confidence)
         _check_same_query(query, self.snapshot.layout, since.snapshot.layout)
         each = min(1 - (1 - at) / 2, HIGHEST_CONFIDENCE)
-        return difference_of(self.answer(query, confidence=each), since.answer(query, confidence=each), at)
+        now, then = self.answer(query, confidence=each), since.answer(query, confidence=each)
+        if isinstance(now, Groups) and isinstance(then, Groups):
+            _, planned = self._described(_Asked(self.snapshot, split_moment(query)[0], each))
+            if isinstance(planned.query, Query):
+                return difference_of_groups(now, then, planned.query, at)
+        return difference_of(now, then, at)
 
     def contributors(
         self, query: str, column: str, *, top: int = 10, confidence: float | None = None
@@ -515,10 +535,10 @@ class _Asked:
     snapshot: Snapshot
     query: str
     confidence: float
-    method: str | None
-    simultaneous: bool
-    window: str | None
-    slide: str | None
+    method: str | None = None
+    simultaneous: bool = False
+    window: str | None = None
+    slide: str | None = None
 
     def read_and_free(self) -> tuple[Estimate | Groups, PlannedQuery, Layout]:
         """Return the result of `read`, and release the memory that it used."""

@@ -181,7 +181,7 @@ _AS_OF = _parameter(
 _SINCE = _parameter(
     "since",
     {"type": "string"},
-    "Return how much the number changed since a time (UTC) or an epoch, with its interval.",
+    "Return how much the number, or each group, changed since a time (UTC) or an epoch, with its interval.",
 )
 _CONFIDENCE = _parameter(
     "confidence",

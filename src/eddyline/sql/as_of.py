@@ -31,18 +31,29 @@ def split_moment(text: str) -> tuple[str, Moment | None]:
         tree = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
     except (SqlglotError, ValueError, RecursionError):
         return text, None  # the parser of queries reports what is wrong with it
-    versions = list(tree.find_all(exp.Version))
-    if not versions:
+    moments = moments_of(tree)
+    if moments <= {None}:
         return text, None
-    moments = {_moment(each) for each in versions}
-    if len(moments) > 1 or any(each.args.get("version") is None for each in _tables_of(tree)):
+    if len(moments) > 1:
         raise UnsupportedQuery(
             "the tables of an aggregate must all be read AS OF the same moment. Aggregates of two moments are compared "
             "by state.sql, or state.change(), `eddyline ask STORE --since`, or the parameter since= over HTTP."
         )
-    for each in _tables_of(tree):
+    return without_moments(tree).sql(dialect="spark"), moments.pop()
+
+
+def moments_of(tree: exp.Expr) -> set[Moment | None]:
+    """Return the moments at which a statement reads its tables; None for the current state."""
+    versions = [each.args.get("version") for each in _tables_of(tree)]
+    return {None if version is None else _moment(version) for version in versions}
+
+
+def without_moments(tree: exp.Expr) -> exp.Expr:
+    """Return a copy of a statement whose tables are those of the current state."""
+    copied = tree.copy()
+    for each in _tables_of(copied):
         each.set("version", None)
-    return tree.sql(dialect="spark"), moments.pop()
+    return copied
 
 
 def _tables_of(tree: exp.Expr) -> list[exp.Table]:
@@ -62,9 +73,9 @@ def mark_moments(text: str) -> tuple[str, dict[str, Moment]]:
         tree = sqlglot.parse_one(spelled_for_parser(text), dialect="spark")
     except (SqlglotError, ValueError, RecursionError):
         return text, {}
-    found = [(each, each.args.get("version")) for each in _tables_of(tree)]
-    if len({_moment(version) if version is not None else None for _, version in found}) < 2:
+    if len(moments_of(tree)) < 2:
         return text, {}
+    found = [(each, each.args.get("version")) for each in _tables_of(tree)]
     marked: dict[str, Moment] = {}
     names = {table.name for table, _ in found}
     for table, version in found:

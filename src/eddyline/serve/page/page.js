@@ -9,6 +9,7 @@ const history = new Map();  // a query's points: [epoch, time, value, low, high,
 const cards = new Map();    // a query's elements
 const wanted = new Map();   // how many groups of a query to show, where these are more than a view has
 const fuller = new Map();   // a query's answer with these groups: { epoch, answer }
+const COMPARED_GROUPS = 500;  // groups of each query whose changes are asked for
 const COMPARED_EVERY = 5000;  // milliseconds between two comparisons with an earlier moment while epochs move on
 let compared = { changes: new Map(), epoch: null, since: "", time: 0 };  // by query, how much it changed since a moment
 let texts = new Map();      // a query's SQL
@@ -129,7 +130,7 @@ async function compare() {
   if (epoch === null || (since === compared.since && (epoch === compared.epoch || Date.now() - compared.time < COMPARED_EVERY))) return;
   compared = { changes: since === compared.since ? compared.changes : new Map(), epoch, since, time: Date.now() };
   try {
-    const found = await get(`answers?${new URLSearchParams({ since: moment(since), limit: 1 })}`);
+    const found = await get(`answers?${new URLSearchParams({ since: moment(since), limit: COMPARED_GROUPS })}`);
     if (since !== compared.since) return;
     compared.changes = new Map(found.map((change) => [change.query, change]));
     at("compared").hidden = true;
@@ -146,9 +147,13 @@ function changeLine(answer) {
   if (change === undefined || answer.groups !== undefined) return null;
   if (change.refused !== undefined) return make("div", { class: "change quiet" }, change.refused);
   if (change.value === null) return make("div", { class: "change quiet" }, `change${since} not known`);
+  return make("div", { class: "change", title: change.shown }, `${changeText(change)}${since}`);
+}
+
+function changeText(change) {
+  if (change.value === null) return change.known ? "NULL" : "change not known";
   const { value, interval } = supported(change), sign = Number(change.value) > 0 ? "+" : "";
-  const ends = change.exact || interval === null ? "" : ` [${interval}]`;
-  return make("div", { class: "change", title: change.shown }, `${sign}${value}${ends}${since}`);
+  return `${sign}${value}${change.exact || interval === null ? "" : ` [${interval}]`}`;
 }
 
 function groupTable(answer, more) {
@@ -160,9 +165,10 @@ function groupTable(answer, more) {
     const seen = answer.groups.flatMap((row) => [row.aggregates[name].low, row.aggregates[name].high, row.aggregates[name].value]).filter((value) => typeof value === "number");
     return [name, [seen.reduce((a, b) => Math.min(a, b), 0), seen.reduce((a, b) => Math.max(a, b), 0)]];
   }));
+  const changes = new Map(((more && compared.changes.get(answer.query)?.groups) || []).map((row) => [JSON.stringify(row.group), row.aggregates]));
   const rows = answer.groups.map((row) => make("tr", {},
     ...answer.group_columns.map((name, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, row.group[name] === null ? "NULL" : String(row.group[name]))),
-    ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name))),
+    ...answer.aggregates.flatMap((name) => groupCells(row.aggregates[name], bounds.get(name), changes.get(JSON.stringify(row.group))?.[name])),
     ...(selective ? [make("td", {}, row.selected === "in" ? "certainly" : "perhaps")] : [])));
   const table = make("table", { class: "groups" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const hidden = answer.number_of_groups - answer.groups.length;
@@ -196,10 +202,11 @@ function rowTable(answer) {
 
 const cell = (value) => value === null ? "NULL" : typeof value === "number" ? brief(value.toLocaleString("en-US", { maximumFractionDigits: 12 })) : String(value);
 
-function groupCells(numbers, [least, most]) {
+function groupCells(numbers, [least, most], change) {
   const { value: shown, interval: ends } = supported(numbers), text = numbers.exact || ends === null ? shown : `${shown} [${ends}]`;
   const drawn = typeof numbers.value === "number" ? interval(numbers, least, most) : "";
-  return [make("td", shown === numbers.shown ? {} : { title: numbers.shown }, text), make("td", {}, drawn)];
+  const changed = change === undefined ? [] : [make("div", { class: "change", title: change.shown }, changeText(change))];
+  return [make("td", shown === numbers.shown ? {} : { title: numbers.shown }, text, ...changed), make("td", {}, drawn)];
 }
 
 // Fills a card's body with an answer; the chart is drawn next to it.

@@ -33,6 +33,7 @@ from eddyline.serve.postgres.parameters import ParameterValue
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
 from eddyline.serve.postgres.settings import AS_OF, INTERVALS, SIMULTANEOUS, Settings
 from eddyline.serve.postgres.statements import tables_of
+from eddyline.sql.as_of import moments_of, without_moments
 from eddyline.sql.row_sample import asks_for_rows
 from eddyline.types import Column
 
@@ -237,7 +238,17 @@ class Client:
             raise Refusal("54001", "the query is too deeply nested", hint="Use fewer levels.") from error
 
     def _run(self, tree: exp.Expr) -> Result:
-        state, schema = self.state(), self.schema()
+        moments = moments_of(tree)
+        if len(moments) > 1:  # `state.sql` answers each part from the state of its own moment
+            return self._around(self.state(), self.schema(), tree)
+        (moment,) = moments or {None}
+        if moment is not None and any(is_catalog(table) for table in tables_of(tree)):
+            raise not_supported("the catalog is kept of one moment only", "Leave out AS OF.")
+        state = self.state() if moment is None else self.engine.past(str(moment))
+        return self._at(state, self.engine.schema(state), without_moments(tree))
+
+    def _at(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+        """Return the result of a query of which all tables are read from one state."""
         streams, views, catalog = set[str](), set[str](), False
         for table in tables_of(tree):
             name = table.name.lower()
