@@ -222,8 +222,7 @@ class Life:
             return
         if not is_whole:
             if self.planned != wanted and Store.exists(self.state):
-                layout = el.open(self.state).snapshot.layout
-                self.planned = wanted if set(layout.query_names) == set(wanted) else self.planned
+                self._plan_of_store()
             self.check()
             return
         self.planned = wanted
@@ -387,11 +386,15 @@ class Life:
         ):
             self.is_tampered = True  # a refresh has removed the checkpoint that belongs to the epoch
         Store.restore(self.state, epoch, "restore")
+        self._plan_of_store()
+        self.check()
+
+    def _plan_of_store(self):
+        """Note by which plan the store was made: a plain run with another one is refused."""
         layout = el.open(self.state).snapshot.layout
         self.planned = {name: (QUERIES | ADDED)[name] for name in layout.query_names}
         if layout.budget != 1000 * int(self.budget.split()[0]):
-            self.planned["budget"] = ""  # a plain run is refused
-        self.check()
+            self.planned["budget"] = ""
 
     def change(self):
         """Add or remove a query, or change the budget, in the file."""
@@ -443,9 +446,9 @@ class Life:
         self.data = f"data{self.moves}"
         self.is_tampered = True
 
-    def chosen(self, operations):
-        """Return the names of random operations, and what does each of them."""
-        choices = {
+    def choices(self):
+        """Return the operations by their names, each with its weight and what does it."""
+        return {
             "add": (4, self.add),
             "run": (4, self.run),
             "kill": (3, lambda: self.run(kill=self.random.randint(1, 2 * len(COMMIT_STEPS)))),
@@ -472,15 +475,25 @@ class Life:
             "lose": (0.5, self.lose),
             "move": (0.5, self.move),
         }
-        names = self.random.choices(list(choices), [weight for weight, _ in choices.values()], k=operations)
-        return names, {name: do for name, (_, do) in choices.items()}
+
+    def chosen(self, operations):
+        """Return the names of random operations."""
+        choices = self.choices()
+        return self.random.choices(list(choices), [weight for weight, _ in choices.values()], k=operations)
 
     def live(self, operations):
-        """Do some operations; at the end a plain run, or a full refresh where it is refused, counts everything."""
-        names, does = self.chosen(operations)
-        for name in names:
-            self.log.append(name)
-            does[name]()
+        """Do some operations, and end."""
+        for name in self.chosen(operations):
+            self.do(name)
+        self.end()
+
+    def do(self, name):
+        """Do the operation of this name."""
+        self.log.append(name)
+        self.choices()[name][1]()
+
+    def end(self):
+        """Run once more, right or refused, and then a full refresh, which counts everything."""
         self.log.append("end")
         self.run()
         self.run(full_refresh=tuple(QUERIES))
@@ -554,7 +567,7 @@ REVERTS = {
     "a run after restore does not read again": [
         lambda: patch.object(checkpoints.Checkpoint, "rewind", lambda *_: None)
     ],
-    "restore forgets streams without a batch": [lambda: patch.object(store, "_before_first", lambda _: {})],
+    "restore forgets streams without a batch": [lambda: patch.object(store, "_before_first", lambda *_: {})],
     "adopting counts files twice": [lambda: patch.object(position, "known_file", lambda *_: None)],
     "checkpoints are not synced": [lambda: patch.object(Life, "_flush", lambda *_: None)],
     "a refresh commits an empty epoch first": [

@@ -9,9 +9,9 @@ import copy
 import shutil
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
-import eddyline as el
 from eddyline.api.operations.sites import merge_stores
 from eddyline.errors import EddylineError
 from eddyline.store import COMMIT_STEPS, Reader, Store
@@ -52,9 +52,6 @@ class Pair(Life):
         shutil.copytree(self.root / "state-copy", self.root / "state")
         self.is_tampered = True
         self._plan_of_store()
-
-    def _plan_of_store(self):
-        self.planned = {name: QUERIES[name] for name in el.open(self.state).snapshot.layout.query_names}
 
     def restore_first(self):
         """Go back to the first epoch that has a batch of each stream."""
@@ -118,30 +115,50 @@ OPERATIONS = COMMANDS | {
 """The first operations: also what is done to the files without asking."""
 
 
-def outcome(first, second):
-    """Return what the second operation does after the first, and hold every answer to the files."""
+@contextmanager
+def after(first):
+    """Yield a function that returns a Pair after an operation: it is made once, and put back at each call."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
+        work, saved = Path(root) / "work", Path(root) / "saved"
+        made = Pair(work / "project")
+        made.tried(first)
+        shutil.copytree(work, saved)
+
+        def again():
+            shutil.rmtree(work)
+            shutil.copytree(saved, work)  # to the same folder: checkpoints have the paths of files
+            return copy.deepcopy(made)
+
+        yield again
+
+
+def outcomes(first):
+    """Return what each command does after an operation, by its name, and hold every answer to the files."""
+    with after(first) as again:
+        return {second: _outcome(again, second) for second in COMMANDS}
+
+
+def _outcome(again, second):
     found = set()
     for has_new in (False, True):
-        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
-            pair = Pair(Path(root) / "project")
-            pair.tried(first)
-            pair.is_tampered = True  # a refusal is an outcome here, not a fault
-            if has_new:
-                pair.add("r")
-            found.add(YES if pair.tried(second) else NO)
-            pair.check()
-            pair.is_tampered = True
-            pair.run()  # right or refused
-            pair.run(full_refresh=tuple(QUERIES))  # right in all cases
-            pair.check(complete=True)
+        pair = again()
+        pair.is_tampered = True  # a refusal is an outcome here, not a fault
+        if has_new:
+            pair.add("r")
+        found.add(YES if pair.tried(second) else NO)
+        pair.check()
+        pair.is_tampered = True
+        pair.run()  # right or refused
+        pair.run(full_refresh=tuple(QUERIES))  # right in all cases
+        pair.check(complete=True)
     return found.pop() if len(found) == 1 else "depends"
 
 
-def table(outcomes):
+def table(found):
     """Return the outcomes as a table of Markdown: rows are first operations, columns the second ones with equal outcomes."""
     columns: dict[tuple[str, ...], list[str]] = {}
     for second in COMMANDS:
-        columns.setdefault(tuple(outcomes[first, second] for first in OPERATIONS), []).append(second)
+        columns.setdefault(tuple(found[first, second] for first in OPERATIONS), []).append(second)
     heads = [", ".join(names) for names in columns.values()]
     lines = ["| first, then | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(cells) + " |" for cells in zip(OPERATIONS, *columns, strict=True)]
@@ -165,12 +182,13 @@ def main():
     """Try all pairs and print the table."""
     found = {}
     for first in OPERATIONS:
-        for second in COMMANDS:
-            try:
-                found[first, second] = outcome(first, second)
-            except (AssertionError, EddylineError) as error:
-                found[first, second] = "FAULT"
-                print(f"{first} > {second}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        with after(first) as again:
+            for second in COMMANDS:
+                try:
+                    found[first, second] = _outcome(again, second)
+                except (AssertionError, EddylineError) as error:
+                    found[first, second] = "FAULT"
+                    print(f"{first} > {second}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         print(first, [found[first, second] for second in COMMANDS], file=sys.stderr, flush=True)
     print(table(found))
 

@@ -1,12 +1,13 @@
 import threading
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.errors import StoreError, WrongRun
-from eddyline.store import Batch, Options, Reader, SourcePosition, Store
+from eddyline.store import Batch, Epoch, Options, Reader, SourcePosition, Store
 from tests.oracles.store import NaiveStore
 from tests.store.runs import EMPTY, PLAN, add_batch, batch_counters, deliver, new_store, open_store
 
@@ -125,6 +126,19 @@ def test_a_restored_store_knows_which_streams_it_has_to_read_again(where):
     }
     with open_store(where) as store:
         assert deliver(store, 0)
+
+
+def test_a_store_restored_to_before_a_rebuild_knows_the_streams_of_its_own_checkpoints(where):
+    with new_store(where, batches=1) as store:
+        commit = store.current.commit
+    after = msgspec.structs.replace(
+        commit, rebuilt=1, sources={"orders": SourcePosition("q-2", 0, 10, 0, 0, 0.0)}
+    )
+    assert Store.swap(where, Epoch(after, EMPTY), "rebuild")
+    assert Reader(where).latest().commit.sources["orders"].query_id == "q-2"
+    restored = Store.restore(where, 0, "restore").commit
+    at = restored.sources["orders"]
+    assert (restored.rebuilt, at.query_id, at.batch_id) == (0, "q-1", -1)
 
 
 def test_another_query_is_refused_by_name(tmp_path):

@@ -220,7 +220,7 @@ class Store:
         writer = EpochWriter(reader, options)
         try:
             number = epoch_numbers(reader.names())[0] + 1
-            sources = {**_before_first(reader), **old.commit.sources}
+            sources = {**_before_first(reader, old.commit.rebuilt), **old.commit.sources}
             restored = make_epoch(
                 replace(old.commit, epoch=number, parent=epoch, run_id=run_id, sources=sources), old.sections
             )
@@ -345,16 +345,20 @@ def _existing(where: Where, options: Options) -> EpochWriter:
     return EpochWriter(reader, options)
 
 
-def _before_first(reader: Reader) -> dict[str, SourcePosition]:
-    """Return positions before the first batch for all streams of which the current epoch has batches.
+def _before_first(reader: Reader, rebuilt: int) -> dict[str, SourcePosition]:
+    """Return positions before the first batch for all streams that were read since a rebuild (0: since the first).
 
-    Without them, it would not be known that streams without a batch in an older epoch must be read again.
+    Without them, it would not be known that streams without a batch in an older epoch must be read again. They are
+    those of the newest epoch of that rebuild, which names the same checkpoints.
     """
-    try:
-        sources = reader.latest().commit.sources
-    except StoreError:
-        return {}  # the current epoch is damaged; a checkpoint that is ahead is refused by name
-    return {
-        name: SourcePosition(at.query_id, -1, 0, 0, 0, at.last_commit_time, folder=at.folder)
-        for name, at in sources.items()
-    }
+    for number in epoch_numbers(reader.names()):
+        try:
+            commit = reader.at(number).commit
+        except StoreError:
+            continue  # damaged; a checkpoint that is ahead of the others is refused by name
+        if commit.rebuilt == rebuilt:
+            return {
+                name: SourcePosition(at.query_id, -1, 0, 0, 0, at.last_commit_time, folder=at.folder)
+                for name, at in commit.sources.items()
+            }
+    return {}
