@@ -6,6 +6,7 @@ was confirmed is there, the state is that of a prefix of the batches, and the re
 """
 
 import errno
+import functools
 import hashlib
 import itertools
 import json
@@ -27,19 +28,13 @@ class Ended(BaseException):
     """The process was killed, or the machine lost power, between or in two calls."""
 
 
-def after(batches: int) -> bytes:
-    """Return the state after the first `batches` batches: each depends on all before it."""
-    return _AFTER[batches]
+def chained(state: bytes, batch: int) -> bytes:
+    """Return a state with one batch more: it depends on all before it."""
+    return hashlib.blake2b(state + bytes([batch]), digest_size=16).digest()
 
 
-def _all_states(most: int) -> list[bytes]:
-    states = [bytes(16)]
-    for batch in range(most):
-        states.append(hashlib.blake2b(states[-1] + bytes([batch]), digest_size=16).digest())
-    return states
-
-
-_AFTER = _all_states(64)
+_AFTER = list(itertools.accumulate(range(64), chained, initial=bytes(16)))
+_BATCHES_OF = {state: batches for batches, state in enumerate(_AFTER)}
 
 
 class Faults:
@@ -274,6 +269,12 @@ class SimulatedObjects(ArrowFiles):
         check(Unread(len(data), data, lambda: iter([data])))
         return data
 
+    def stamp(self, name: str) -> str:
+        self.faults.done(self.faults.call())
+        if name not in self.objects:
+            raise FileNotFoundError(errno.ENOENT, "simulated", name)
+        return str(len(self.objects[name]))
+
     def create(self, name: str, data: bytes, _step=None) -> None:
         self.faults.done(self.faults.call())
         if name in self.objects:
@@ -304,8 +305,22 @@ class Schedule:
             LocalFiles(Path(ROOT), SimulatedDisk(self.faults)) if is_local else SimulatedObjects(self.faults)
         )
         self.device = self.files.disk if is_local else self.files
+        self.plan = PLAN
         self.confirmed = self.sent = 0
-        self.was_broken = False
+        self.was_broken = self.has_failed = False
+
+    def first(self) -> dict[str, bytes]:
+        """Return the sections of a store without rows."""
+        return {"sum": _AFTER[0]}
+
+    def add(self, old: Epoch, batch: int) -> dict[str, bytes]:
+        """Return the sections that a batch changes."""
+        return {"sum": chained(old.sections["sum"], batch)}
+
+    def batches_in(self, epoch: Epoch) -> int:
+        """Return of how many batches this is the state, or fail."""
+        assert epoch.sections["sum"] in _BATCHES_OF
+        return _BATCHES_OF[epoch.sections["sum"]]
 
     def run(self) -> None:
         """Let processes live and end, then check what they leave."""
@@ -329,14 +344,15 @@ class Schedule:
             self.device.end(power=self.rng.random() < 0.5)
         except self.ends_by:  # a call failed: the process ends by itself, and its locks with it
             self.device.end(power=False)
+        self.has_failed = self.has_failed or 0 < self.faults.fail_at <= self.faults.calls
         self.faults.disarm()
 
     def _open(self, *, break_lock: bool, check=lambda _: None) -> Store:
         options = Options(keep=self.rng.randint(1, 3), break_lock=break_lock)
         if Store.exists(self.files):
-            return Store.open(self.files, PLAN, "run", check=check, options=options)
+            return Store.open(self.files, self.plan, "run", check=check, options=options)
         check({})
-        return Store.create(self.files, PLAN, "run", {"sum": after(0)}, options=options)
+        return Store.create(self.files, self.plan, "run", self.first(), options=options)
 
     def _deliver(self, *, break_lock: bool, most: int = BATCHES) -> None:
         with self._open(break_lock=break_lock) as store:
@@ -346,7 +362,7 @@ class Schedule:
                 clock = self.rng.choice((0.0, 1e9, -1e9, float(batch)))
                 for attempt in range(2):
                     try:
-                        store.commit("s", "q-1", batch, lambda old, batch=batch: _add(old, batch), at=clock)
+                        self._commit(store, batch, clock)
                     except Locked:
                         raise
                     except StoreError:
@@ -355,6 +371,9 @@ class Schedule:
                     else:
                         break
                 self.confirmed = max(self.confirmed, batch + 1)
+
+    def _commit(self, store: Store, batch: int, clock: float) -> None:
+        store.commit("s", "q-1", batch, lambda old: self.add(old, batch), at=clock)
 
     def _other_writer(self) -> None:
         """Try to write while another process holds the store, now and then with its lock broken by mistake."""
@@ -377,17 +396,14 @@ class Schedule:
         if isinstance(files, SimulatedObjects):
             files = files.stale_reader(self.rng.randint(0, 3))
         try:
-            state = Reader(files).latest().sections["sum"]
+            epoch = Reader(files).latest()
         except CorruptState as error:
             if files is self.files:  # elsewhere, an old pointer may name an epoch that was collected
                 raise AssertionError("a reader met damage") from error
         except StoreError:
             assert self.confirmed == 0
         else:
-            known = [after(batches) for batches in range(self.sent + 1)]
-            assert state in known
-            if files is self.files:
-                assert known.index(state) >= self.confirmed
+            assert (self.confirmed if files is self.files else 0) <= self.batches_in(epoch) <= self.sent
 
     def _check_left(self) -> None:
         if not Store.exists(self.files):
@@ -402,9 +418,9 @@ class Schedule:
                 self._restore()
         else:
             assert found == []
-        state = Reader(self.files).latest().sections["sum"]
-        assert state in [after(batches) for batches in range(self.confirmed, self.sent + 1)]
-        self.confirmed = next(b for b in range(self.confirmed, self.sent + 1) if after(b) == state)
+        batches = self.batches_in(Reader(self.files).latest())
+        assert self.confirmed <= batches <= self.sent
+        self.confirmed = batches
 
     def _restore(self) -> None:
         number = Reader(self.files).newest_readable()
@@ -416,12 +432,8 @@ class Schedule:
 
     def _go_on(self) -> None:
         self._deliver(break_lock=True, most=BATCHES + 1)
-        assert Reader(self.files).latest().sections["sum"] == after(BATCHES + 1)
+        assert self.batches_in(Reader(self.files).latest()) == BATCHES + 1
         assert [problem for problem in verify(self.files) if problem.kind != "leftover"] == []
-
-
-def _add(old, batch: int) -> dict[str, bytes]:
-    return {"sum": hashlib.blake2b(old.sections["sum"] + bytes([batch]), digest_size=16).digest()}
 
 
 # Spark's checkpoint on a disk of its own, with the product's code that reads, syncs and rewinds it.
@@ -511,10 +523,8 @@ class SparkSchedule(Schedule):
         """Go back to some epoch, as a person does; the rows since then are to be read again."""
         if Store.exists(self.files):
             epoch = self.rng.choice(Reader(self.files).epochs())
-            state = Store.restore(self.files, epoch, "restore", options=Options(break_lock=True)).sections[
-                "sum"
-            ]
-            self.confirmed = next(b for b in range(self.sent + 1) if after(b) == state)
+            restored = Store.restore(self.files, epoch, "restore", options=Options(break_lock=True))
+            self.confirmed = self.batches_in(restored)
 
     def _run_spark(self, store: Store, checkpoint: Checkpoint, most: int) -> None:
         planned = [int(name) for name in self.folder.names("offsets")]
@@ -539,10 +549,7 @@ class SparkSchedule(Schedule):
         held = Batch(checkpoint.held(batch))
 
         def change(old: Epoch) -> dict[str, bytes]:
-            state = old.sections["sum"]
-            for row in range(first, last):
-                state = hashlib.blake2b(state + bytes([row]), digest_size=16).digest()
-            return {"sum": state}
+            return {"sum": functools.reduce(chained, range(first, last), old.sections["sum"])}
 
         store.commit("s", str(checkpoint.query_id), batch, change, rows=last - first, at=0.0, batch=held)
         self.confirmed = max(self.confirmed, last)

@@ -3,18 +3,19 @@
 import contextlib
 import os
 
+import msgspec
 import pytest
 
+from eddyline.api.alerts import Alerts
 from eddyline.errors import CorruptState
 from eddyline.spark.checkpoint import Checkpoint
-from eddyline.store import Reader
+from eddyline.store import Reader, Store, make_epoch, store
 from eddyline.store.filesystem import Disk, LocalFiles
 from eddyline.store.layout import CURRENT, encode_pointer, epoch_name
 from eddyline.store.writer import EpochWriter
+from tests.store.schedules import NUMBERS, ChangeSchedule, CountSchedule
 from tests.store.simulation import Schedule, SimulatedDisk, SimulatedFolder, SparkSchedule
 
-SCHEDULES = 104_000
-SPARK_SCHEDULES = 16_000
 PARTS = 8
 FIRST = int(os.environ.get("SIMULATION_SEED", "0"))
 
@@ -37,15 +38,80 @@ def run_schedules(seeds, kind=Schedule):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_life_of_a_store_ends_in_a_prefix_of_its_batches(part):
-    size = SCHEDULES // PARTS
+    size = NUMBERS[Schedule][1] // PARTS
     run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size))
 
 
 @pytest.mark.parametrize("part", range(2))
 def test_every_life_of_a_store_with_the_checkpoint_of_spark_counts_each_row_once(part):
     """The checkpoint is on a simulated disk, too: Spark syncs nothing, and a batch that is planned again is another."""
-    size = SPARK_SCHEDULES // 2
+    size = NUMBERS[SparkSchedule][1] // 2
     run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size), SparkSchedule)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_a_store_whose_plan_and_state_are_replaced_is_that_of_a_prefix_of_its_batches(part):
+    """`replace_plan`, also with streams to be read again, and `swap` of a rebuilt state, each ended at any call."""
+    size = NUMBERS[ChangeSchedule][1] // 2
+    run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size), ChangeSchedule)
+
+
+def _settled(replace_plan):
+    def settled(*arguments, **options):
+        made = replace_plan(*arguments, **options)
+        made.settle()
+        return made
+
+    return settled
+
+
+def _swap_without_looking(where, rebuilt, run_id, *, options):
+    writer = store._existing(where, options)
+    try:
+        number = writer.current().number
+        commit = msgspec.structs.replace(rebuilt.commit, epoch=number + 1, parent=number, run_id=run_id)
+        writer.publish(make_epoch(commit, rebuilt.sections), "not swapped")
+    finally:
+        writer.close()
+    return True
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        lambda patch: patch.setattr(store, "kept_sections", lambda *_: {}),
+        lambda patch: patch.setattr(store, "kept_sections", lambda old, _: dict(old.sections)),
+        lambda patch: patch.setattr(Store, "swap", _swap_without_looking),
+        lambda patch: patch.setattr(Store, "replace_plan", _settled(Store.replace_plan)),
+    ],
+    ids=["nothing is kept", "everything is kept", "swapped again", "emptied at once"],
+)
+def test_the_simulation_finds_changes_that_are_wrong(monkeypatch, flaw):
+    flaw(monkeypatch)
+    with pytest.raises(AssertionError, match=r"schedule \d+ failed"):
+        run_schedules(range(2_000), ChangeSchedule)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_exact_count_is_wrong_and_each_crossing_of_an_alert_is_one_message(part):
+    """With the counters of a real COUNT(*), which is asked after each end and between two calls."""
+    size = NUMBERS[CountSchedule][1] // 2
+    run_schedules(range(FIRST + part * size, FIRST + (part + 1) * size), CountSchedule)
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        (Alerts, "_save", lambda _: None),
+        (Alerts, "_load", lambda _: {}),
+        (store, "already_seen", lambda *_, **__: False),
+    ],
+    ids=["nothing is recorded", "nothing is read again", "batches counted twice"],
+)
+def test_the_simulation_finds_alerts_and_counts_that_are_wrong(monkeypatch, flaw):
+    monkeypatch.setattr(*flaw)
+    with pytest.raises(AssertionError, match=r"schedule \d+ failed"):
+        run_schedules(range(200), CountSchedule)
 
 
 def test_a_checkpoint_that_was_half_cleared_is_cleared_again():
