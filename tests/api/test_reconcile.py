@@ -1,17 +1,22 @@
 """`eddyline verify --source`: what a source has next to what a store counted."""
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from typer.testing import CliRunner
 
 from eddyline.api.jobs import build_without_spark
 from eddyline.api.operations.reconcile import RECONCILED, Reconciled, last_comparison, reconcile
-from eddyline.api.pipeline import load_pipeline
+from eddyline.api.operations.source_rows import count_rows
+from eddyline.api.pipeline import StreamSource, load_pipeline
 from eddyline.cli import app
 from eddyline.errors import PipelineError
 from eddyline.store import Reader, verify
 from eddyline.store.filesystem import LocalFiles
+from tests.data.lines import LINES
 
 
 @pytest.fixture
@@ -90,12 +95,56 @@ def test_rows_that_the_store_has_too_many_of_are_counted(pipeline):
     assert "50 too many" in output
 
 
-def test_sources_that_are_not_counted_are_named(pipeline):
-    text = pipeline.read_text().replace('format = "parquet"\npath', 'format = "json"\npath', 1)
+def counted(form, path, **options):
+    return count_rows("s", StreamSource("k BIGINT", form, path=str(path), options=options))
+
+
+def test_lines_of_csv_and_json_are_counted_as_spark_reads_them(tmp_path):
+    """tests/spark/test_reconcile.py reads the same files with Spark."""
+    for name, (options, lines, rows) in LINES.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_bytes(lines)
+        assert counted(name.split("-")[0], tmp_path / name, **options) == rows
+    with gzip.open(tmp_path / "csv" / "b.gz", "wb") as more:
+        more.write(b"5\n6\n")
+    assert counted("csv", tmp_path / "csv") == LINES["csv"][2] + 2
+
+
+def test_orc_files_and_folders_of_partitions_are_counted(tmp_path):
+    for day, rows in ((1, 3), (2, 4)):
+        (tmp_path / f"day={day}").mkdir()
+        orc.write_table(pa.table({"k": range(rows)}), str(tmp_path / f"day={day}" / "a.orc"))
+    assert counted("orc", tmp_path) == 7
+
+
+def test_sources_that_are_not_counted_are_named_with_the_reason(pipeline, tmp_path):
+    text = pipeline.read_text().replace('format = "parquet"\npath', 'format = "text"\npath', 1)
     pipeline.write_text(text)
-    found = reconcile(str(pipeline.parent / "state"), load_pipeline(pipeline))
-    assert found[0] == Reconciled("orders", None, 100)
-    assert "not compared" in str(found[0])
+    found = reconcile(str(pipeline.parent / "state"), load_pipeline(pipeline))[0]
+    assert (found.store, found.difference) == (100, None)
+    assert "orders: not compared; its rows are not counted here" in str(found)
+    assert "multiLine may change which rows" in counted("csv", tmp_path, multiLine="true")
+    assert "startingOffsets may change" in counted("kafka", "", startingOffsets="latest")
+    assert "need SASL_SSL" in counted(
+        "kafka", "", **{"kafka.security.protocol": "SASL_SSL", "subscribe": "t"}
+    )
+    assert "not Parquet, ORC" in counted("delta", tmp_path / "none") or "local disk" in counted(
+        "delta", tmp_path
+    )
+
+
+def test_files_that_cannot_be_counted(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"not parquet")
+    with pytest.raises(PipelineError, match="cannot be counted"):
+        counted("parquet", tmp_path / "a.parquet")
+
+
+def test_skipped_changes_of_a_table_excuse_as_many_rows():
+    for source, difference in ((10, 0), (7, 0), (13, 0), (14, 1), (6, -1)):
+        assert Reconciled("s", source, 10, bad=3, is_net=True).difference == difference
+    assert "skipped 3 changes, which may explain as many rows: they agree" in str(
+        Reconciled("s", 12, 10, bad=3, is_net=True)
+    )
 
 
 def test_skipped_rows_count(pipeline):

@@ -1,5 +1,8 @@
 """What is wrong with a pipeline's store or its database is reported before Spark starts, which takes half a minute."""
 
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
 import psycopg
 import pytest
 from typer.testing import CliRunner
@@ -65,6 +68,48 @@ def test_looking_whether_a_store_can_be_made_leaves_nothing(tmp_path):
     (tmp_path / "pipeline.toml").write_text(FILES.format(store="new/state"))
     assert "ok store" in shown("doctor", "pipeline.toml", code=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipeline.toml"]
+
+
+@pytest.mark.parametrize("command", [("run", "--once"), ("ask",)])
+def test_a_header_without_a_column(tmp_path, command):
+    text = FILES.replace('"json"', '"csv"').replace("COUNT(*)", "SUM(k)").format(store="state")
+    text = text.replace('path = "s"', 'path = "s"\noptions = { header = "true", sep = ";" }')
+    (tmp_path / "pipeline.toml").write_text(text)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "1.csv").write_bytes(b'\xef\xbb\xbf\n"a;b" ; c\n1;2\n')
+    assert "there is no column 'k' in" in (said := shown(command[0], "pipeline.toml", *command[1:]))
+    assert "its columns are a;b, c." in said
+
+
+def test_sources_that_are_elsewhere_are_looked_for(tmp_path):
+    """A path that is a URI, and the brokers of a topic; nothing is started, and nothing is created."""
+    (tmp_path / "there").mkdir()
+    pipeline, text = tmp_path / "pipeline.toml", FILES.format(store="state")
+    for path, sentence, code in (
+        (f"file://{tmp_path}/there", "there can be read", 0),
+        (f"file://{tmp_path}/none", "none does not exist: correct path", 1),
+        (
+            "elsewhere://user:secret@host/data",
+            "elsewhere://host/data was not looked for: only Spark opens it",
+            0,
+        ),
+        ("s3a://bucket/day=*/", "it is a pattern, which Spark reads", 0),
+    ):
+        pipeline.write_text(text.replace('path = "s"', f'path = "{path}"'))
+        assert sentence in shown("doctor", "pipeline.toml", code=code)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as no_broker:
+        Thread(target=no_broker.serve_forever, daemon=True).start()
+        for servers in ("127.0.0.1:1", f"127.0.0.1:1,127.0.0.1:{no_broker.server_port}", "no port"):
+            options = f'{{ "kafka.bootstrap.servers" = "{servers}", subscribe = "t" }}'
+            pipeline.write_text(
+                text.replace('"json"', '"kafka"').replace('path = "s"', f"options = {options}")
+            )
+            assert f"no Kafka broker answers at {servers}" in shown("doctor", "pipeline.toml")
+        no_broker.shutdown()
+    pipeline.write_text(
+        pipeline.read_text().replace("subscribe", '"kafka.security.protocol" = "SASL_SSL", subscribe')
+    )
+    assert "not looked for: its brokers need SASL_SSL" in shown("doctor", "pipeline.toml")
 
 
 @pytest.fixture(scope="module")

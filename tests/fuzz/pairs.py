@@ -18,6 +18,7 @@ from eddyline.store import COMMIT_STEPS, Reader, Store
 from tests.fuzz.lifecycle import QUERIES, Life
 
 YES, NO = "yes", "refused"
+RECOVER = Path(__file__).parents[2] / "docs" / "how-to" / "recover.md"
 
 
 class Pair(Life):
@@ -176,6 +177,15 @@ def read_table(text):
         for second in names
     }
     return {(first, second): found[first, second] for first in OPERATIONS for second in COMMANDS}
+
+
+def documented():
+    """Return the outcomes of all pairs as the docs have them."""
+    lines = RECOVER.read_text().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("| first, then |"))
+    return read_table(
+        "\n".join(line for line in lines[first : first + 2 + len(OPERATIONS)] if line[:1] == "|")
+    )
 
 
 def main():

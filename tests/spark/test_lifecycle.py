@@ -4,12 +4,15 @@ Whatever the order, a run ends with the rows of all files, each once, or is refu
 oracle is the number of rows that were written. docs/how-to/recover.md has the table.
 """
 
-import contextlib
+import copy
 import itertools
 import os
 import random
+import re
 import shutil
+import signal
 import time
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +20,11 @@ import pytest
 from typer.testing import CliRunner
 
 import eddyline as el
+from eddyline.api import run as start
 from eddyline.cli import app
-from eddyline.store import Reader, verify
+from eddyline.store import COMMIT_STEPS, Options, Reader, verify
+from tests.fuzz.pairs import YES, documented
+from tests.spark.kafka_job import Child
 
 pytestmark = pytest.mark.spark
 PIPELINE = """
@@ -78,7 +84,7 @@ class Project:
         shutil.copytree(source, target)
 
     def lose(self):
-        shutil.rmtree(self.root / "checkpoints")
+        shutil.rmtree(self.root / "checkpoints", ignore_errors=True)
 
     def restore(self, epoch):
         assert invoke("restore", self.root / "state", "--epoch", epoch).exit_code == 0
@@ -293,71 +299,193 @@ def test_a_store_of_one_pass_keeps_its_answers_until_a_run_has_new_ones(project,
     project.check()
 
 
-OPERATIONS = {
-    "run": lambda p: p.run(),
-    "adopt": lambda p: p.run("--adopt"),
-    "change": lambda p: p.run("--change-plan"),
-    "refresh": lambda p: p.run("--full-refresh", "n"),
-    "restore": lambda p: p.restore(Reader(p.root / "state").epochs()[-1]),
-    "copy back": lambda p: p.copy(back=True),
-    "lose": lambda p: p.lose(),
+class Pairs(Project):
+    """A project whose files have 1, 3, 9, ... rows: the count shows which of them are in, and how often."""
+
+    def __init__(self, root):
+        root.mkdir()
+        super().__init__(
+            root, PIPELINE.replace("[queries]", 'options = { maxFilesPerTrigger = "1" }\n[queries]')
+        )
+        for _ in range(2):
+            self.add_next()
+            self.run()
+            if self.written == 1:
+                self.copy()
+
+    def add_next(self):
+        self.add(3**self.written)
+
+    def tried(self, *arguments):
+        """Do a command; return whether it went through, and fail unless a refusal is ours, in a sentence."""
+        done = invoke(*arguments)
+        assert done.exit_code == 0 or is_refusal(done), done.output
+        return done.exit_code == 0
+
+    def tried_run(self, *options):
+        """Run once, right or refused."""
+        is_run = self.tried("run", self.file, "--once", *options)
+        if is_run:
+            self.check()
+        return is_run
+
+    def check_files(self):
+        """Fail if a file is counted twice or in part."""
+        counted = self.counted
+        assert all(counted // 3**place % 3 < 2 for place in range(self.written + 1)), counted
+        assert counted < 3**self.written
+
+    def stop(self):
+        """Ask the run to stop, by SIGTERM, in the first commit of two."""
+        self.add_next()
+        self.add_next()
+
+        def fault(step):
+            if step == COMMIT_STEPS[0]:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        with patch.object(start, "Options", lambda **given: Options(fault=fault, **given)):
+            return self.tried("run", self.file)
+
+    def kill(self):
+        """Kill a run, a process of its own with its JVM, with -9 in the commit of a batch."""
+        self.add_next()
+        code, shown = Child(self.file, "pointer-written", 1).wait()
+        assert code in {-signal.SIGKILL, 1}, shown
+        assert code != 1 or (REFUSAL.search(shown) and "Traceback" not in shown), shown
+        return code != 1
+
+    def change_plan(self):
+        text = self.file.read_text()
+        self.file.write_text(text.replace(ADDED, "") if ADDED in text else text + ADDED)
+        return self.tried_run("--change-plan")
+
+    def change_budget(self):
+        """Double the budget and halve it again."""
+        found = set()
+        for before, after in (("64 KB", "128 KB"), ("128 KB", "64 KB")):
+            self.file.write_text(self.file.read_text().replace(before, after))
+            found.add(self.tried_run("--change-plan"))
+        (is_run,) = found
+        return is_run
+
+    def rebuild(self):
+        done = self.tried("rebuild", self.file)
+        self.check()
+        return done
+
+    def restore_first(self):
+        """Go back to the first epoch that has a batch."""
+        reader = Reader(self.root / "state")
+        self.restore(min(number for number in reader.epochs() if reader.at(number).commit.sources))
+        return True
+
+    def move(self):
+        """Move everything to another folder."""
+        there = self.root.with_name(f"{self.root.name}-moved")
+        self.root.rename(there)
+        self.root, self.file = there, there / self.file.name
+        return True
+
+
+REFUSAL = re.compile(r"^(WrongRun|PipelineError): \S", re.MULTILINE)
+
+
+def is_refusal(done):
+    """Return whether a command ended with one of our sentences, and not with an exception of another kind."""
+    return (
+        done.exit_code == 1
+        and isinstance(done.exception, SystemExit)
+        and REFUSAL.search(done.output) is not None
+        and "Traceback" not in done.output
+    )
+
+
+COMMANDS = {
+    "run": Pairs.tried_run,
+    "stop": Pairs.stop,
+    "kill": Pairs.kill,
+    "change plan": Pairs.change_plan,
+    "change budget": Pairs.change_budget,
+    "adopt": lambda p: p.tried_run("--adopt"),
+    "full refresh": lambda p: p.tried_run("--full-refresh", "n"),
+    "rebuild": Pairs.rebuild,
+    "restore": Pairs.restore_first,
+    "move": Pairs.move,
 }
+OPERATIONS = COMMANDS | {
+    "lose the checkpoints": Pairs.lose,
+    "put back checkpoints": lambda p: p.copy(back=True),
+}
+"""As in tests/fuzz/pairs.py, here with Spark itself."""
 
 
-RUNS = ("run", "adopt", "change", "refresh")
+def follow(project, second, *, is_new):
+    """Do a second operation; return whether it went through, and hold what follows to the files."""
+    if is_new:
+        project.add_next()
+    done = COMMANDS[second](project)
+    project.check_files()
+    if not project.tried_run():
+        project.run("--full-refresh", "n")
+        project.check()
+    return done
+
+
+@pytest.fixture
+def pairs(tmp_path, project):
+    return Pairs(tmp_path / "pairs")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("kill", "restore"),
+        ("stop", "change budget"),
+        ("restore", "change plan"),
+        ("rebuild", "restore"),
+        ("full refresh", "adopt"),
+        ("move", "run"),
+        ("lose the checkpoints", "adopt"),
+        ("put back checkpoints", "rebuild"),
+    ],
+)
+def test_some_pairs_of_operations(pairs, first, second):
+    OPERATIONS[first](pairs)
+    assert follow(pairs, second, is_new=True) == (documented()[first, second] == YES)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("new", [False, True], ids=["nothing new", "a new file"])
-@pytest.mark.parametrize(("first", "second"), list(itertools.product(OPERATIONS, repeat=2)))
-def test_every_pair_of_operations(project, first, second, new):
-    """After any two of them a run is right or refused; then a full refresh is right."""
-    project.add(10)
-    project.run()
-    project.copy()
-    project.add(100)
-    project.run()
-    for name in (first, second):
-        if new:
-            project.add(1000)
-        try:
-            OPERATIONS[name](project)
-        except (AssertionError, FileNotFoundError):
-            continue  # refused
-        if name in RUNS:
-            project.check()
-    if invoke("run", project.file, "--once").exit_code == 0:
-        project.check()
-    else:
-        project.run("--full-refresh", "n")
-        project.check()
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", OPERATIONS)
+def test_every_pair_of_operations(pairs, tmp_path_factory, first):
+    """After any two of them a run is right or refused; then a full refresh is right. Outcomes are those of the docs."""
+    OPERATIONS[first](pairs)
+    saved, top, wanted = tmp_path_factory.mktemp("saved"), pairs.root.parent, documented()
+    shutil.copytree(top, saved, dirs_exist_ok=True)
+    for second, is_new in itertools.product(COMMANDS, (False, True)):
+        shutil.rmtree(top)
+        shutil.copytree(saved, top)  # to the same folder: checkpoints have the paths of files
+        done = follow(copy.deepcopy(pairs), second, is_new=is_new)
+        assert done == (wanted[first, second] == YES), (second, is_new)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(12))
-def test_random_orders(project, seed):
+def test_random_orders(pairs, seed):
     """As tests/fuzz/lifecycle.py does it in thousands, here with Spark itself."""
     chosen = random.Random(seed)
-    project.add(10)
-    project.run()
-    project.copy()
     for _ in range(8):
-        name = chosen.choice([*OPERATIONS, "run", "add", "copy"])
+        name = chosen.choice([*OPERATIONS, "run", "add"])
         if name == "add":
-            project.add(chosen.randint(1, 1000))
-        elif name == "copy":
-            with contextlib.suppress(FileNotFoundError):
-                project.copy()
-        else:
-            with contextlib.suppress(AssertionError, FileNotFoundError):
-                OPERATIONS[name](project)
-                if name in RUNS and project.counted != project.rows["s"]:
-                    pytest.fail(f"{name}: {project.counted} for {project.rows}")
-    if invoke("run", project.file, "--once").exit_code != 0:
-        project.run("--full-refresh", "n")
-    project.check()
+            pairs.add_next()
+        elif name != "move" or pairs.root.name == "pairs":
+            OPERATIONS[name](pairs)
+        pairs.check_files()
+    if not pairs.tried_run():
+        pairs.run("--full-refresh", "n")
+    pairs.check()
 
 
 RICH = """

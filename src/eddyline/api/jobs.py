@@ -1,8 +1,9 @@
 """The jobs of a pipeline file: one pass over its sources, or a continuous run; checks before Spark starts."""
 
+import csv
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eddyline.answer.explain import gain_of_rebuild
 from eddyline.api.alerts import check_kept, check_queries
@@ -23,7 +23,7 @@ from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, PlanError, StoreError, WrongRun
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
-from eddyline.ingest.files import FILE_FORMATS, RECURSIVE, is_read, lacks_files, local_path
+from eddyline.ingest.files import FILE_FORMATS, RECURSIVE, is_read, lacks_files, local_path, reader_of_names
 from eddyline.ingest.projection import stream_spec
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
@@ -58,20 +58,21 @@ def check_one_pass(sources: Mapping[str, StreamSource]) -> None:
 
 
 def check_columns(pipeline: Pipeline, layout: Layout) -> None:
-    """Raise PipelineError if Parquet files on the local disk lack a column that a query reads.
+    """Raise PipelineError if Parquet files, or CSV files with a header, on the local disk lack a column that is read.
 
-    Only if all files are checked and none has it: Spark reads a column that some files lack as NULL.
+    Only if all files are checked and none has it: Spark reads a column that some Parquet files lack as NULL.
     """
     for name, source in pipeline.streams.items():
         where = local_path(source.format, source.path)
         is_nested = change_format(name, source.changes).form == "debezium"
-        if where is None or source.format != "parquet" or is_nested:
+        names_of = reader_of_names(source.format, source.options)
+        if where is None or names_of is None or is_nested:
             continue
         folder = where if where.is_dir() else where.parent
         files = [where] if where.is_file() else [file for file in where.rglob("*") if is_read(file, where)]
         if not files or len(files) > _MOST_FOOTERS:
             continue
-        given = _columns_of(files, folder)
+        given = _columns_of(files, folder, names_of)
         stream = layout.stream(name)
         wanted = referenced(projection_of(stream_spec(layout, name), stream.event_time))
         missing = [column for column in wanted if column.lower() not in given]
@@ -82,13 +83,13 @@ def check_columns(pipeline: Pipeline, layout: Layout) -> None:
             )
 
 
-def _columns_of(files: Collection[Path], folder: Path) -> set[str]:
-    """Return the columns of Parquet files and of their folders' names, in lower case; empty if a file is bad."""
+def _columns_of(files: Collection[Path], folder: Path, names_of: Callable[[Path], list[str]]) -> set[str]:
+    """Return the columns of files and of their folders' names, in lower case; empty if a file is bad."""
     given = set[str]()
     for file in files:
         try:
-            given |= {column.lower() for column in pq.read_schema(file).names}
-        except (OSError, pa.ArrowException):
+            given |= {column.strip().lower() for column in names_of(file)}
+        except (OSError, ValueError, csv.Error, pa.ArrowException):
             return set()  # Spark's message names the file and what is wrong with it
         given |= {part.partition("=")[0].lower() for part in file.relative_to(folder).parts if "=" in part}
     return given

@@ -1,9 +1,14 @@
 """Local source files before Spark starts: whether there are any, and which fields their JSON records have."""
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from eddyline.errors import PipelineError
 
@@ -108,3 +113,27 @@ def is_read(file: Path, folder: Path) -> bool:
     names = file.relative_to(folder).parts
     hidden = any(name[0] == "." or (name[0] == "_" and "=" not in name) for name in names)
     return not hidden and file.is_file()
+
+
+# The columns that files name themselves.
+
+
+_PLAIN_HEADER = {"header", "sep", "delimiter", "escape", "multiline", "maxfilespertrigger", RECURSIVE.lower()}
+"""Options of CSV, in lower case, with which a header is read here as Spark reads it."""
+
+
+def reader_of_names(form: str, given: Mapping[str, str]) -> Callable[[Path], list[str]] | None:
+    """Return what reads the names of a file's columns, None where the file has none, or only Spark can read them."""
+    options = {name.lower(): value for name, value in given.items()}
+    if form == "parquet":
+        return lambda file: list(pq.read_schema(file).names)
+    if form == "csv" and options.get("header") == "true" and options.keys() <= _PLAIN_HEADER:
+        separator = options.get("sep", options.get("delimiter", ","))
+        return (lambda file: _header(file, separator)) if len(separator) == 1 else None
+    return None
+
+
+def _header(file: Path, separator: str) -> list[str]:
+    """Return the names in the first line of a CSV file that is not blank."""
+    with pa.input_stream(str(file)) as data, io.TextIOWrapper(data, encoding="utf-8-sig", newline="") as text:
+        return next((line for line in csv.reader(text, delimiter=separator) if "".join(line).strip()), [])

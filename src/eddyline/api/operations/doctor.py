@@ -1,16 +1,23 @@
 """The doctor: whether this machine can run eddyline, and what to do if it cannot."""
 
+import getpass
+import os
+import re
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from eddyline.api.jobs import logins
-from eddyline.api.pipeline import POSTGRES, Pipeline, SparkSettings
+from eddyline.api.operations.brokers import KAFKA, find_topics, needs_client
+from eddyline.api.pipeline import Pipeline, SparkSettings
 from eddyline.errors import PipelineError, StoreError
 from eddyline.ingest.files import lacks_files
 from eddyline.store import Reader
+from eddyline.store.filesystem import open_filesystem, without_secrets
+
+_LOGIN = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
 
 
 @dataclass(frozen=True)
@@ -70,19 +77,73 @@ def _store(where: str) -> Check:
 
 
 def _sources(pipeline: Pipeline) -> Iterator[Check]:
-    """Yield whether files exist, and whether servers of tables accept the login and have what a stream needs."""
+    """Yield whether files and topics exist, and whether servers of tables accept the login; with what was tried."""
     for name, error in logins(pipeline):
-        table = pipeline.streams[name].options.get("table")
-        yield Check(
-            f"stream {name} ({POSTGRES})",
-            error is None,
-            f"{table} can be read" if error is None else str(error),
-        )
+        found = f"{_login_of(pipeline.streams[name].options)}: the table can be read"
+        yield Check(_about(pipeline, name), error is None, found if error is None else str(error))
     for name, source in pipeline.streams.items():
-        if lacks_files(source.format, source.path, source.options):
-            yield Check(
-                f"stream {name} ({source.format})", not source.batch, f"there is no file at {source.path} yet"
-            )
+        if source.format == KAFKA:
+            yield _topics(pipeline, name)
+        elif source.path is not None and "://" in source.path:
+            yield _remote(pipeline, name, source.path)
+        elif lacks_files(source.format, source.path, source.options):
+            yield Check(_about(pipeline, name), not source.batch, f"there is no file at {source.path} yet")
+
+
+def _login_of(options: Mapping[str, str]) -> str:
+    """Return the table that a stream names, and the server, database and user that its dsn and the environment give."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415 - an optional extra
+
+    given = conninfo_to_dict(make_conninfo(options.get("dsn", "")))
+    values = {key: given.get(key) or os.environ.get(name) for key, name in _LOGIN.items()}
+    user = values["user"] or getpass.getuser()
+    return (
+        f"{options.get('table')} at {values['host'] or 'the local socket'}:{values['port'] or 5432}, "
+        f"database {values['dbname'] or user}, user {user}"
+    )
+
+
+def _about(pipeline: Pipeline, name: str) -> str:
+    return f"stream {name} ({pipeline.streams[name].format})"
+
+
+def _topics(pipeline: Pipeline, name: str) -> Check:
+    """Return whether a Kafka broker answers and has the topics of a stream."""
+    options = pipeline.streams[name].options
+    reason = needs_client(options)
+    if reason is not None:
+        return Check(_about(pipeline, name), True, f"its topics were not looked for: {reason}")
+    try:
+        topics = find_topics(name, options)
+    except PipelineError as error:
+        return Check(_about(pipeline, name), False, str(error))
+    leaders = sorted({f"{host}:{port}" for topic in topics for host, port in topic.leaders.values()})
+    shown = ", ".join(f"topic {topic.name!r} with {len(topic.leaders)} partitions" for topic in topics)
+    return Check(_about(pipeline, name), True, f"{shown} at {', '.join(leaders)}, without a login")
+
+
+def _remote(pipeline: Pipeline, name: str, path: str) -> Check:
+    """Return whether there is a file or a folder at a URI, if pyarrow opens it; Spark uses clients of its own."""
+    shown = without_secrets(path)
+    if any(sign in path for sign in "*?[{"):
+        return Check(
+            _about(pipeline, name), True, f"{shown} was not looked for: it is a pattern, which Spark reads"
+        )
+    try:
+        place = open_filesystem(re.sub("^s3[an]://", "s3://", path))
+    except StoreError:
+        return Check(_about(pipeline, name), True, f"{shown} was not looked for: only Spark opens it")
+    try:
+        is_there = place.filesystem.get_file_info(place.root).type.name != "NotFound"
+    except OSError as error:
+        return Check(
+            _about(pipeline, name), False, f"{shown} cannot be looked at: {str(error).splitlines()[0]}"
+        )
+    return Check(
+        _about(pipeline, name),
+        is_there,
+        f"{shown} {'can be read' if is_there else 'does not exist: correct path'}",
+    )
 
 
 def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:

@@ -1,25 +1,21 @@
 """Reconciliation: the rows that a source has now, compared with the rows of it that a store has counted.
 
-Parquet files store their row counts in their footers, and PostgreSQL counts a table; both are cheap compared with a
-pass. The rows that a stream of files has read, including deletes, are compared with all rows of its files; the sum
-of a table's changes is compared with the rows that the table has. A run that is behind its source shows as a
-difference, and so do rows that were lost or counted twice. The last comparison is in the file RECONCILED of the store,
-from which a server makes its metrics.
+`source_rows` counts the rows of a source, which is cheap compared with a pass. The rows that a stream has read,
+including deletes, are compared with all rows of its files or topics; the sum of a table's changes is compared with the
+rows that the table has. A run that is behind its source shows as a difference, and so do rows that were lost or counted
+twice. The last comparison is in the file RECONCILED of the store, from which a server makes its metrics.
 """
 
 import contextlib
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 
-from eddyline.api.operations.part_rows import count_table
-from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
+from eddyline.api.operations.source_rows import TABLES, count_rows
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.errors import CorruptState, PipelineError
 from eddyline.ingest.changes import change_format
-from eddyline.ingest.files import RECURSIVE, is_read, local_path
 from eddyline.store import Reader, SourcePosition
 from eddyline.store.filesystem import at_most
 
@@ -29,26 +25,34 @@ _LONGEST = 1 << 20  # bytes of the file of the last comparison: thousands of str
 
 @dataclass(frozen=True)
 class Reconciled:
-    """A stream: the rows of its source, None if they are not counted here, and those that the store counted of it.
+    """A stream: the rows of its source, or why they are not counted, and those that the store counted of it.
 
-    bad: rows that the run skipped, which the source counts.
+    bad: rows or changes that the run skipped. is_net: the source is a table, which has the sum of all changes; a
+    skipped change may have been an insert or a delete.
     """
 
     stream: str
-    source: int | None
+    source: int | str
     store: int
     bad: int = 0
+    is_net: bool = False
 
     @property
     def difference(self) -> int | None:
         """How many rows the store lacks; negative if it has too many; None if the source is not counted."""
-        return None if self.source is None else self.source - self.store - self.bad
+        if isinstance(self.source, str):
+            return None
+        missing = self.source - self.store
+        if not self.is_net:
+            return missing - self.bad
+        return max(missing - self.bad, 0) + min(missing + self.bad, 0)
 
     def __str__(self) -> str:
         if self.difference is None:
-            return f"{self.stream}: not compared; its source is not counted here"
+            return f"{self.stream}: not compared; {self.source}"
         counts = f"the source has {self.source:,} rows and the store counted {self.store:,}"
-        skipped = f" and skipped {self.bad:,}" if self.bad else ""
+        kind = "changes, which may explain as many rows" if self.is_net else ""
+        skipped = f" and skipped {self.bad:,} {kind}".rstrip() if self.bad else ""
         if not self.difference:
             return f"{self.stream}: {counts}{skipped}: they agree"
         kind = "too few: the run is behind, or rows were lost" if self.difference > 0 else "too many"
@@ -92,34 +96,8 @@ def last_comparison(reader: Reader) -> Comparison | None:
 
 def _reconciled(name: str, source: StreamSource, at: SourcePosition | None) -> Reconciled:
     rows, deletes, bad = (at.rows, at.deletes, at.bad) if at is not None else (0, 0, 0)
-    if source.format == POSTGRES:
-        return Reconciled(name, count_table(name, source), rows - 2 * deletes)
+    if source.format in TABLES:
+        return Reconciled(name, count_rows(name, source), rows - 2 * deletes, bad, is_net=True)
     if change_format(name, source.changes).form == "debezium":
-        return Reconciled(name, None, rows)  # an update is one row of the source and two changes
-    return Reconciled(name, _rows_of_files(name, source), rows, bad)
-
-
-def _rows_of_files(name: str, source: StreamSource) -> int | None:
-    """Return the number of rows in the footers of Parquet files on the local disk, None for other sources."""
-    where = local_path(source.format, source.path)
-    options = {option.lower() for option in source.options}
-    if (
-        where is None
-        or source.format != "parquet"
-        or not options <= {RECURSIVE.lower(), "maxfilespertrigger"}
-    ):
-        return None
-    deep = str(source.options.get(RECURSIVE, "false")).lower() == "true"
-    try:
-        return sum(int(pq.read_metadata(file).num_rows) for file in _files(where, deep=deep))
-    except (OSError, ValueError) as error:
-        raise PipelineError(
-            f"stream {name!r}: its files cannot be counted: {str(error).splitlines()[0]}."
-        ) from error
-
-
-def _files(where: Path, *, deep: bool) -> list[Path]:
-    if where.is_file():
-        return [where]
-    found = [file for file in sorted(where.rglob("*")) if is_read(file, where)]
-    return [file for file in found if deep or all("=" in part for part in file.relative_to(where).parts[:-1])]
+        return Reconciled(name, "an update is one record of Debezium and two changes", rows)
+    return Reconciled(name, count_rows(name, source), rows, bad)
