@@ -175,6 +175,12 @@ def test_a_password_in_the_dsn_is_refused_in_our_words(tmp_path, database):
 def test_a_server_that_is_not_there(tmp_path):
     write(tmp_path, "host=127.0.0.1 port=1 dbname=x user=y")
     assert "cannot be reached" in shown("run", "pipeline.toml")
+    assert "cannot be reached" in shown(
+        "run", "pipeline.toml", "--full-refresh", "n"
+    )  # it copies the table again
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(pipeline.read_text().replace("table =", 'snapshot = "never", table ='))
+    assert "cannot be rebuilt" in shown("run", "pipeline.toml", "--full-refresh", "n")
 
 
 @needs_server

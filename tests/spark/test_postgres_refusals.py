@@ -12,7 +12,7 @@ from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import control, give, server
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
-START_AGAIN = "start again with a new store and checkpoint, which copies the table first"
+START_AGAIN = r"copy the table again \(eddyline run --full-refresh QUERY\), or start again with a new store"
 
 
 @pytest.fixture(scope="module")

@@ -486,10 +486,11 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str], state: State | Non
         read = read.union(*more)
     streams = sorted(read & pipeline.streams.keys())
     for name in streams:
-        if pipeline.streams[name].format in FORGETFUL:
+        source = pipeline.streams[name]
+        if source.format in FORGETFUL and not begins_with_a_copy(source):
             raise PipelineError(
-                f"stream {name!r} cannot be rebuilt: a source of format {pipeline.streams[name].format!r} does not "
-                "give its rows a second time."
+                f"stream {name!r} cannot be rebuilt: a source of format {source.format!r} does not give its rows a "
+                "second time."
             )
     return tuple(streams)
 
@@ -497,7 +498,7 @@ def _streams_of(pipeline: Pipeline, queries: Collection[str], state: State | Non
 def begins_with_a_copy(source: StreamSource) -> bool:
     """Return whether a new query of a source first reads all rows of its table."""
     options = {name.lower(): str(value) for name, value in source.options.items()}
-    if source.format == "eddyline-postgres":
+    if source.format == POSTGRES:
         return options.get("snapshot", "initial") != "never"
     return source.format == "delta" and not any(name.startswith("starting") for name in options)
 

@@ -12,7 +12,10 @@ from typing import Any
 from eddyline.errors import PipelineError
 
 Offset = dict[str, Any]
-START_AGAIN = "start again with a new store and checkpoint, which copies the table first."
+START_AGAIN = (
+    "copy the table again (eddyline run --full-refresh QUERY), or start again with a new store and "
+    "checkpoint."
+)
 _ASKED = """
 SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8),
   (pg_current_wal_insert_lsn() - '0/0')::bigint, (pg_current_wal_flush_lsn() - '0/0')::bigint,
