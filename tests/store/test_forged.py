@@ -6,12 +6,14 @@ process of its own, because an offset that is believed ends it by a signal and n
 
 import copy
 import json
+import re
 import resource
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -30,6 +32,7 @@ from eddyline.sketch.synopsis import Synopsis
 from eddyline.store.layout import CURRENT, NEWEST, encode_pointer
 from tests.data.moving_store import MovingStore
 from tests.data.moving_store import orders as some_orders
+from tests.serve.waiting import until
 
 ROWS = 3_000
 MEMORY = 1 << 30
@@ -253,13 +256,18 @@ def test_labels_are_a_code_and_a_flat_value():
             Labels.from_bytes(bytes(sink.getvalue()))
 
 
-def test_a_forged_offset_in_a_store_ends_no_reader(tmp_path):
-    """`verify`, `ask` and readers in Python refuse the epoch; the process ends by an exit code, not by a signal."""
+@pytest.fixture
+def moved(tmp_path):
+    """The folder of a store with a group column of texts."""
     store = MovingStore(tmp_path / "state")
     store.commit("orders", some_orders(0, regions=("north", "south", "eastern", "westward")))
     store.close()
-    file = tmp_path / "state" / "epoch-000000000001.eddy"
-    header, body = codec.unpack(file.read_bytes(), codec.KIND_EPOCH)
+    return tmp_path / "state"
+
+
+def with_forged_offset(data: bytes) -> bytes:
+    """Return an epoch in which an offset of the texts of its group column is beyond them."""
+    header, body = codec.unpack(data, codec.KIND_EPOCH)
     changed, found = bytes(body), 0
     for order in ([5, 5, 7, 8], [5, 5, 8, 7], [5, 7, 5, 8], [5, 7, 8, 5], [5, 8, 5, 7], [5, 8, 7, 5], [7, 5, 5, 8],
                   [7, 5, 8, 5], [7, 8, 5, 5], [8, 5, 5, 7], [8, 5, 7, 5], [8, 7, 5, 5]):  # fmt: skip
@@ -269,17 +277,58 @@ def test_a_forged_offset_in_a_store_ends_no_reader(tmp_path):
         found += changed.count(ends.tobytes())
         changed = changed.replace(ends.tobytes(), wrong.tobytes())
     assert found
-    forged = codec.pack(codec.KIND_EPOCH, header, changed)
-    file.write_bytes(forged)
-    for pointer in (CURRENT, NEWEST):  # whoever changes a file can compute its hash
-        (tmp_path / "state" / pointer).write_bytes(encode_pointer(1, digest_of(forged)))
+    return codec.pack(codec.KIND_EPOCH, header, changed)
+
+
+def write_epoch(folder: Path, data: bytes) -> None:
+    """Write the bytes of the first epoch of a store, and its pointers: whoever changes a file can compute its hash."""
+    (folder / "epoch-000000000001.eddy").write_bytes(data)
+    for pointer in (CURRENT, NEWEST):
+        (folder / pointer).write_bytes(encode_pointer(1, digest_of(data)))
+
+
+def test_a_forged_offset_in_a_store_ends_no_reader(moved):
+    """`verify`, `ask` and readers in Python refuse the epoch; the process ends by an exit code, not by a signal."""
+    write_epoch(moved, with_forged_offset((moved / "epoch-000000000001.eddy").read_bytes()))
     with pytest.raises(CorruptState, match="labels of a group column"):
-        el.open(tmp_path / "state")
+        el.open(moved)
     for command in ("verify", "ask"):
-        arguments = [sys.executable, "-m", "eddyline.cli", command, str(tmp_path / "state")]
+        arguments = [sys.executable, "-m", "eddyline.cli", command, str(moved)]
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 1, f"{command} returned {done.returncode}"
         assert "labels of a group column" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_server_outlives_a_forged_store(moved):
+    """`serve` reports the damage and answers again once the files are sound; the second time its answers stay."""
+    sound = (moved / "epoch-000000000001.eddy").read_bytes()
+    forged = with_forged_offset(sound)
+    write_epoch(moved, forged)
+    arguments = [sys.executable, "-m", "eddyline.cli", "serve", str(moved), "--wait", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())[0]
+            with httpx.Client(base_url=address, timeout=30) as client:
+
+                def problem():
+                    return client.get("api/v1/freshness").json()["problem"] or ""
+
+                def answers():
+                    return [each | {"freshness": None} for each in client.get("api/v1/answers").json()]
+
+                until(lambda: "labels of a group column" in problem())
+                assert client.get("readyz").status_code == 503
+                write_epoch(moved, sound)
+                until(lambda: client.get("readyz").status_code == 200)
+                shown = answers()
+                write_epoch(moved, forged)
+                until(lambda: "labels of a group column" in problem())
+                assert answers() == shown
+                assert client.get("healthz").status_code == 200
+                assert server.poll() is None
+        finally:
+            server.terminate()
+    assert server.returncode in (0, -15)
 
 
 def test_a_plan_that_is_not_its_hash_is_refused():
