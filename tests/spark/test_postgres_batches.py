@@ -70,7 +70,7 @@ def test_nan_is_a_number_of_floats(kind):
 )  # fmt: skip
 def test_what_is_no_such_value_is_reported(kind, text):
     with pytest.raises(
-        PipelineError, match=r"column 'v' of public.t holds .*, which is not a valid .*: declare it"
+        PipelineError, match=r"column 'v' of public.t has .*, which is not a valid .*: declare it"
     ) as shown:
         ours(kind, [None, text, None])
     assert repr(text) in str(shown.value)

@@ -107,7 +107,7 @@ def test_a_transaction_from_before_the_publication_at_a_second_start(dsn, monkey
         Stream(dsn, "b", slot="one", publication="one").reader.stop()
         late.execute("INSERT INTO a VALUES (1, 1)")
         for _ in range(2):
-            with pytest.raises(PipelineError, match=r"before public.a was published still run"):
+            with pytest.raises(PipelineError, match=r"before public.a was published are still running"):
                 Stream(dsn, "a", slot="one", publication="one")
         late.commit()
         stream = Stream(dsn, "a", slot="one", publication="one")
