@@ -40,7 +40,7 @@ class Broker:
         self._settings.write_text(SETTINGS.format(port=self.port, controller=controller, folder=folder))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         done = subprocess.run(
-            self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)),
+            self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._settings)),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
