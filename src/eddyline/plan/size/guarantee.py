@@ -87,7 +87,7 @@ _THEOREMS: dict[type, str] = {
     AgmsSpec: "multi-join, Theorem 3.1",
     DyadicSpec: "skimmed, paragraph 0072",
     TwoLevelSpec: "set expressions, paragraph 0046",
-    JdSketchSpec: "join-distinct, paragraph 0060",
+    JdSketchSpec: "join-distinct, paragraph 0060, for pairs that share no value",
 }
 
 
