@@ -109,6 +109,8 @@ def test_malformed_messages_are_answered_or_end_the_connection(exact_server):
         (message(b"F", b"\0" * 12), "0A000"),
         (message(b"P", text("", "SELECT $99999999999") + b"\0\0"), "42P02"),
         (message(b"P", text("", "SELECT $1, $0") + b"\0\0"), "42P02"),
+        (message(b"Q", text("SELECT $99999999999")), "42P02"),
+        (message(b"Q", text("SELECT 1 + $1")), "42P02"),
         (message(b"Q", text("SELECT '" + "x" * 200_000 + "'")), "54000"),
         (b"Q" + struct.pack("!i", 1 << 30), "54000"),
         (b"Q" + struct.pack("!i", 2), "08P01"),

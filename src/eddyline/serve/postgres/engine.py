@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ENTRY = 4_096
 """Bytes of a cached result besides its table and SQL: about what settings, schema and sentences take."""
+_COLUMN_BYTES = 2_000
+"""Bytes that a column of a cached result takes besides its values."""
 _CATALOGS = 4
 """Plans whose catalogs are kept: the store's own, and those of transactions that began before it changed."""
 _VOLATILE = re.compile(
@@ -215,7 +217,7 @@ class Client:
             return self._run_newly(tree)
         known = len(text) + sum(_size_of(value) for _, value in given)
         return self.state().snapshot.memo.recall(
-            key, lambda: self._run_newly(tree), lambda made: _ENTRY + known + made.table.nbytes
+            key, lambda: self._run_newly(tree), lambda made: known + _size_of_result(made.table)
         )
 
     def recalled(self, text: str, given: Hashable = ()) -> Result | None:
@@ -419,6 +421,10 @@ class Client:
         lines += found.notices
         lines += [f"as of {fresh.freshness}"] if fresh is not None else []
         return Result(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
+
+
+def _size_of_result(table: pa.Table) -> int:
+    return _ENTRY + int(table.nbytes) + _COLUMN_BYTES * int(table.num_columns)
 
 
 def _size_of(value: ParameterValue) -> int:

@@ -341,6 +341,10 @@ class Session:
         if not found:
             self._send(messages.EMPTY_QUERY)
         for statement in found:
+            if statement.parameters:
+                raise Refusal(
+                    "42P02", "there is no parameter $1", hint="Parameters come with Parse and Bind."
+                )
             portal = Portal(PreparedStatement(statement, []))
             await self._fill(portal)
             if portal.result is not None and statement.kind != "copy":
