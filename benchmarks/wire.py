@@ -4,7 +4,8 @@
 
 `eddyline serve --pg` runs as a process of its own on a store of 8 MB. The peer is a PostgreSQL on the same machine with
 the same answers in a small table, asked by the same client (psycopg) in the same way. What is printed: the median and
-the 95th percentile of each kind of statement, of many connections at a fixed rate, and the server's memory over time.
+the 95th percentile of each kind of statement with the milliseconds of processor that the server took for it, of many
+connections at a fixed rate, the server's memory over time, and the load of the machine.
 """
 
 import argparse
@@ -44,21 +45,21 @@ DESCRIBE = (
 
 
 def make_store(where: str) -> int:
-    """Write a store of about 8 MB, past its first stage, and return the bytes of its state."""
+    """Write a store with a budget of 8 MB, nearly full, and return the bytes of its state."""
     w = el.Workload(budget="8 MB", seed=7).stream("orders", "customer BIGINT, region STRING, total INT")
     w.stream("visits", "customer BIGINT, seconds INT")
     w.query("by_region", "SELECT region, COUNT(*) AS n, SUM(total) AS money FROM orders GROUP BY region")
     w.query("met", "SELECT COUNT(*) FROM orders o JOIN visits v ON o.customer = v.customer")
-    plan, rng, rows = w.plan(), np.random.default_rng(7), 400_000
+    plan, rng, rows = w.plan(), np.random.default_rng(7), 800_000
     regions = np.array([f"region-{i}" for i in range(20)])
     state = plan.empty()
     state.update("orders", {
-        "customer": rng.integers(0, 300_000, rows), "region": regions[rng.integers(0, 20, rows)],
+        "customer": rng.integers(0, 600_000, rows), "region": regions[rng.integers(0, 20, rows)],
         "total": rng.integers(1, 500, rows).astype(np.int32),
     })  # fmt: skip
     state.update(
         "visits",
-        {"customer": rng.integers(0, 300_000, rows), "seconds": rng.integers(0, 300, rows).astype(np.int32)},
+        {"customer": rng.integers(0, 600_000, rows), "seconds": rng.integers(0, 300, rows).astype(np.int32)},
     )
     save(where, plan, state)
     return state.nbytes
@@ -131,16 +132,26 @@ def postgres_server(folder: str) -> Iterator[str]:
         run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
 
 
-def timed(dsn: str, text: str, times: int) -> list[float]:
-    """Return the seconds that a statement took, again and again on one connection; {} is replaced by a number."""
+def timed(dsn: str, text: str, times: int, pid: int | None = None) -> str:
+    """Ask a statement again and again on one connection, {} replaced by a number; return what it took."""
     took = []
     with psycopg.connect(dsn, autocommit=True) as client:
         client.execute(text.replace("{}", "0"))
+        before = processor(pid)
         for number in range(times):
             start = time.perf_counter()
             client.execute(text.replace("{}", str(number + 1))).fetchall()
             took.append(time.perf_counter() - start)
-    return took
+        used = (processor(pid) - before) / times * 1e3
+    return shown(took) + (f", {used:.1f} ms of the server's processor each" if pid is not None else "")
+
+
+def processor(pid: int | None) -> float:
+    """Return the seconds of processor that a process has taken; 0 without one."""
+    if pid is None:
+        return 0.0
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def crowd(dsn: str, connections: int, rate: float, seconds: float) -> tuple[list[float], int]:
@@ -198,26 +209,31 @@ def main() -> None:
         size = make_store(f"{folder}/state")
         print(f"a store with {size / 1e6:.1f} MB of state")
         with eddyline_server(f"{folder}/state", folder) as (pid, dsn):
-            print(f"planned answer:  {shown(timed(dsn, PLANNED, given.times))}")
-            print(f"a new text each: {shown(timed(dsn, NEW, given.times))}")
-            print(f"\\d of psql:      {shown(timed(dsn, DESCRIBE, given.times))}")
+            print(f"planned answer, asked again: {timed(dsn, PLANNED, given.times, pid)}")
+            print(f"planned answer, a new text each: {timed(dsn, NEW, given.times, pid)}")
+            print(f"\\d of psql, asked again: {timed(dsn, DESCRIBE, given.times, pid)}")
+            print(f"\\d of psql, a new text each: {timed(dsn, DESCRIBE + ' -- {}', given.times, pid)}")
             memory = [resident(pid)]
             ended = threading.Event()
             sampler = threading.Thread(target=sample, args=(pid, memory, given.seconds / 10, ended))
             sampler.start()
+            used = processor(pid)
             took, failed = crowd(dsn, given.connections, given.rate, given.seconds)
+            used = (processor(pid) - used) / len(took) * 1e3
             ended.set()
             sampler.join()
             print(
-                f"{given.connections} connections, {given.rate:g} statements a second: {shown(took)}, {failed} failed"
+                f"{given.connections} connections, {given.rate:g} statements a second: {shown(took)}, {failed} failed, "
+                f"{used:.1f} ms of the server's processor each"
             )
             print(f"MB of memory over {given.seconds:g} s: {', '.join(f'{each:.0f}' for each in memory)}")
         with postgres_server(folder) as dsn:
-            print(f"peer, planned:   {shown(timed(dsn, PLANNED, given.times))}")
-            print(f"peer, new text:  {shown(timed(dsn, NEW, given.times))}")
-            print(f"peer, \\d:        {shown(timed(dsn, DESCRIBE, given.times))}")
-            took, failed = crowd(dsn, given.connections, given.rate, given.seconds)
+            print(f"peer, planned answer: {timed(dsn, PLANNED, given.times)}")
+            print(f"peer, a new text each: {timed(dsn, NEW, given.times)}")
+            print(f"peer, \\d of psql: {timed(dsn, DESCRIBE, given.times)}")
+            took, failed = crowd(dsn, given.connections, given.rate, min(given.seconds, 20))
             print(f"peer, {given.connections} connections: {shown(took)}, {failed} failed")
+    print(f"load of the machine at the end: {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":
