@@ -27,7 +27,7 @@ from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, AnswerTable
 from eddyline.serve.postgres.catalog.database import Catalog
 from eddyline.serve.postgres.catalog.relations import UserRelation, column_types
 from eddyline.serve.postgres.dialect.kinds import Relations, kinds_of
-from eddyline.serve.postgres.dialect.to_duckdb import column_name, is_catalog, missing
+from eddyline.serve.postgres.dialect.to_duckdb import asks_catalog, column_name, is_catalog, missing
 from eddyline.serve.postgres.dialect.to_spark import is_around, question_of, text_around
 from eddyline.serve.postgres.parameters import ParameterValue
 from eddyline.serve.postgres.refusals import Refusal, not_supported, refusal_of
@@ -275,7 +275,9 @@ class Client:
             return self._around(state, schema, tree)
         if streams:
             return self._over_streams(state, schema, tree)
-        return self._over_views(state, schema, tree, sorted(views))
+        if views or not (catalog or asks_catalog(tree)):
+            return self._over_views(state, schema, tree, sorted(views))
+        return Result(self._evaluated(schema, tree, {}))
 
     def _over_streams(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
         """Return the answer of one SELECT over streams, or of the SQL around several."""
@@ -332,7 +334,9 @@ class Client:
             return self._plain(schema, tree, tables, read[names[0]][0], aggregates)
         carried = f"computed from estimates of {', '.join(names)}: intervals are not carried into this result"
         unseen = [each for answered, _ in read.values() for each in answered.unseen]
-        return Result(self._evaluated(schema, tree, tables), (carried, *unseen, *_notes(read.values())))
+        return Result(
+            self._evaluated(schema, tree, tables, checked=True), (carried, *unseen, *_notes(read.values()))
+        )
 
     def _view(self, state: State, schema: Schema, name: str) -> tuple[AnswerTable, pa.Table]:
         """Return the answer of a planned query, and its table in the form of the view."""
@@ -346,7 +350,7 @@ class Client:
             assert isinstance(tree, exp.Select)
             (table,) = tables.values()
             tree = _showing_ends(tree, _aggregates(table))
-        return self._evaluated(schema, tree, tables)
+        return self._evaluated(schema, tree, tables, checked=True)
 
     def _plain(
         self,
@@ -381,7 +385,7 @@ class Client:
                 asked.append(
                     "expressions", exp.alias_(exp.column(name, quoted=True), _HIDDEN + name, quoted=True)
                 )
-        found = self._evaluated(schema, asked, tables)
+        found = self._evaluated(schema, asked, tables, checked=True)
         width = found.num_columns - (len(hidden) + 1 if hidden else 0)
         sentences = []
         if hidden:
@@ -402,7 +406,9 @@ class Client:
         notes = (*sentences, *answered.unseen, *answered.notes)
         return Result(found.select(range(width)), notes)
 
-    def _evaluated(self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table]) -> pa.Table:
+    def _evaluated(
+        self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table], *, checked: bool = False
+    ) -> pa.Table:
         catalog = schema.catalog
         with self._turn:
             if getattr(self._own, "number", self._abandoned) != self._abandoned:
@@ -411,7 +417,7 @@ class Client:
                 self._release()
                 self._connection = (catalog, catalog.connect(self.user, self.database, self.process))
             connection = self._connection[1]
-        return catalog.run(connection, tree, self.settings, tables)
+        return catalog.run(connection, tree, self.settings, tables, checked=checked)
 
     def explained(self, tree: exp.Expr) -> Result:
         """Return how a query is answered, one step per line."""

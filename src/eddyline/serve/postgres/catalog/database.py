@@ -15,6 +15,8 @@ from sqlglot import exp
 
 from eddyline.serve.postgres.catalog.functions import create_functions
 from eddyline.serve.postgres.catalog.relations import FIRST_OID, UserRelation, create_relations, create_views
+from eddyline.serve.postgres.dialect.duckdb_forms import duckdb_form
+from eddyline.serve.postgres.dialect.kinds import annotate, kinds_of
 from eddyline.serve.postgres.dialect.to_duckdb import for_duckdb
 from eddyline.serve.postgres.refusals import Refusal
 from eddyline.serve.postgres.settings import Settings
@@ -34,6 +36,14 @@ _STATES = (
     (duckdb.BinderException, "42703"),
 )
 """The SQLSTATE of each of the engine's errors."""
+_STATES_BY_SENTENCE = {
+    "division by zero": "22012",
+    "cannot take square root of a negative number": "2201F",
+    "cannot take logarithm of a negative number": "2201E",
+    "cannot take logarithm of zero": "2201E",
+    "value out of range: overflow": "22003",
+}
+"""Errors of values, in PostgreSQL's words."""
 
 
 class Catalog:
@@ -80,11 +90,16 @@ class Catalog:
         tree: exp.Expr,
         settings: Settings,
         tables: Mapping[str, pa.Table] | None = None,
+        *,
+        checked: bool = False,
     ) -> pa.Table:
-        """Return the result of a query over the catalog and the tables of some answers, by relation's name."""
+        """Return the result of a query over the catalog and the tables of some answers, by relation's name.
+
+        checked: only forms that mean the same in PostgreSQL are taken. What tools ask of the catalog takes more.
+        """
         given = tables or {}
         places = {name: f"answer_{number}" for number, name in enumerate(given)}
-        text = for_duckdb(tree, places, settings)
+        text = for_duckdb(tree, places, settings, *([self._checked] if checked else []))
         try:
             for name, place in places.items():
                 connection.register(place, given[name])
@@ -94,6 +109,10 @@ class Catalog:
         finally:
             for place in places.values():
                 connection.unregister(place)
+
+    def _checked(self, tree: exp.Expr) -> exp.Expr:
+        annotate(tree, {name: kinds_of(relation.schema) for name, relation in self.relations.items()})
+        return duckdb_form(tree)
 
 
 def _fetched(result: duckdb.DuckDBPyRelation) -> pa.Table:
@@ -120,6 +139,7 @@ def _refusal_of(error: duckdb.Error) -> Refusal:
     if isinstance(error, duckdb.BinderException) and "olumn" not in message:
         return Refusal("42883" if "function" in message.lower() else "42601", message)
     state = next((code for kind, code in _STATES if isinstance(error, kind)), "0A000")
-    if "Division by zero" in message:
-        return Refusal("22012", "division by zero")
+    for said, code in _STATES_BY_SENTENCE.items():
+        if said in message.lower():
+            return Refusal(code, said)
     return Refusal(state, message)

@@ -32,14 +32,19 @@ _FIXED: dict[type[exp.Expr], str] = {
     exp.Lower: "text", exp.Upper: "text", exp.DPipe: "text", exp.Concat: "text", exp.ConcatWs: "text",
     exp.Substring: "text", exp.Left: "text", exp.Right: "text", exp.Trim: "text", exp.Pad: "text",
     exp.Replace: "text", exp.Reverse: "text", exp.Repeat: "text", exp.TimeToStr: "text", exp.CurrentDate: "date",
-    exp.CurrentTimestamp: "timestamptz", exp.Interval: "interval", exp.Boolean: "boolean",
+    exp.CurrentTimestamp: "timestamptz", exp.Interval: "interval", exp.Boolean: "boolean", exp.SplitPart: "text",
+    exp.Translate: "text", exp.MD5: "text", exp.RegexpReplace: "text", exp.GroupConcat: "text",
+    exp.LogicalAnd: "boolean", exp.LogicalOr: "boolean", exp.StrToDate: "date", exp.StrToTime: "timestamptz",
+    exp.UnixToTime: "timestamptz", exp.IntDiv: "bigint",
 }  # fmt: skip
 _OF_ARGUMENT = (
     exp.Paren, exp.Neg, exp.Abs, exp.Filter, exp.Window, exp.Min, exp.Max, exp.Nullif, exp.Lag, exp.Lead,
     exp.FirstValue, exp.LastValue, exp.NthValue, exp.Alias, exp.Ordered, exp.Distinct,
 )  # fmt: skip
 _MEANS = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
-_FUNCTIONS = (exp.Floor, exp.Ceil, exp.Round, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow)
+_FUNCTIONS = (
+    exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow,
+)  # fmt: skip
 
 
 def kind_of(node: exp.Expr | None) -> str | None:
@@ -91,54 +96,79 @@ class _Names:
 
     def __init__(self, tree: exp.Expr, relations: Relations) -> None:
         self.relations = relations
-        self.queries: dict[str, list[exp.Expr]] = {}
-        for each in tree.find_all(exp.CTE, exp.Subquery):
-            if each.alias:
-                self.queries.setdefault(each.alias.lower(), []).append(each)
-        self.tables: dict[str, set[str]] = {}
-        for table in tree.find_all(exp.Table):
-            self.tables.setdefault(table.alias_or_name.lower(), set()).add(table.name.lower())
-        self.aliases = [each for each in tree.find_all(exp.Alias) if each.alias]
-        self.renamed = {name.name.lower() for each in tree.find_all(exp.TableAlias) for name in each.columns}
+        self.queries = {each.alias.lower(): each for each in tree.find_all(exp.CTE)}
 
     def kind(self, column: exp.Column) -> str | None:
-        name, table = column.name.lower(), column.table.lower()
-        if name in self.renamed:
-            return None
-        kinds = set(self._of_table(table, name) if table else self._of_any(name))
+        kinds = set(self._kinds(column, column.table.lower(), column.name.lower()))
         return kinds.pop() if len(kinds) == 1 else None
 
-    def _of_table(self, alias: str, name: str) -> Iterator[str | None]:
-        """Yield the kinds that a column of a table of the query may have."""
-        for each in self.queries.get(alias, ()):
-            yield _of_item(each.this, name)
-        for table in self.tables.get(alias, ()):
-            if table not in self.queries:
-                yield self.relations.get(table, {}).get(name)
-            elif table != alias:
-                yield from self._of_table(table, name)
+    def _kinds(self, column: exp.Column, table: str, name: str) -> Iterable[str | None]:
+        """Return the kinds that a column may have: of a name in ORDER BY, in the nearest FROM, or of a result."""
+        order = column.parent.parent if isinstance(column.parent, exp.Ordered) else None
+        named = self._of_items(order.parent, name) if isinstance(order, exp.Order) and not table else ()
+        if found := list(named):
+            return found
+        scope = column.parent_select
+        while scope is not None:
+            if found := list(self._of_sources(scope, table, name)):
+                return found
+            scope = scope.parent_select
+        return list(self._of_items(column.parent_select, name)) if not table else []
 
-    def _of_any(self, name: str) -> Iterator[str | None]:
-        for each in self.aliases:
-            is_itself = isinstance(each.this, exp.Column) and each.this.name.lower() == name
-            if each.alias.lower() == name and not is_itself:
+    def _of_items(self, query: exp.Expr | None, name: str) -> Iterator[str | None]:
+        """Yield the kinds of the results of a query that have a name; of a UNION, those of its first SELECT."""
+        for each in getattr(query, "selects", []):
+            is_itself = isinstance(each.unalias(), exp.Column) and each.unalias().name.lower() == name
+            if isinstance(each, exp.Alias) and each.alias.lower() == name and not is_itself:
                 yield kind_of(each)
-        for table in {table for tables in self.tables.values() for table in tables}:
-            found = self.relations.get(table, {})
-            if name in found:
-                yield found[name]
-        for query in (each for several in self.queries.values() for each in several):
-            items = getattr(query.this, "selects", ())
-            yield from (kind_of(each) for each in items if _is_function_called(each, name))
 
+    def _of_sources(self, select: exp.Expr, table: str, name: str) -> Iterator[str | None]:
+        first = select.args.get("from_")
+        others = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+        for each in [first, *others] if first is not None else others:
+            source = each if isinstance(each, exp.Lateral) else each.this
+            if not table or source.alias_or_name.lower() == table:
+                yield from self._of_source(source, name)
 
-def _of_item(query: exp.Expr, name: str) -> str | None:
-    """Return the kind of a column of a query; those of the first SELECT of a UNION."""
-    selects: list[exp.Expr] = getattr(query, "selects", [])
-    for each in selects:
-        if each.alias_or_name.lower() == name or _is_function_called(each, name):
-            return kind_of(each)
-    return None
+    def _of_source(self, source: exp.Expr, name: str) -> Iterator[str | None]:
+        """Yield the kinds of a column of what a FROM reads."""
+        alias = source.args.get("alias")
+        renamed = [each.name.lower() for each in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        inner = source.this if isinstance(source, exp.Lateral | exp.Table) else source
+        if isinstance(inner, exp.Subquery):
+            yield from self._of_query(inner.this, name, renamed)
+        elif isinstance(inner, exp.Values):
+            rows = [list(each.expressions) for each in inner.expressions if isinstance(each, exp.Tuple)]
+            if name in renamed and (place := renamed.index(name)) < min(map(len, rows), default=0):
+                yield _common([row[place] for row in rows])
+        elif isinstance(inner, exp.GenerateSeries | exp.ExplodingGenerateSeries):
+            if name in (renamed or [source.alias.lower()]):
+                kind = _common([inner.args.get("start"), inner.args.get("end")])
+                yield {"date": "timestamptz"}.get(str(kind), kind)
+        elif isinstance(source, exp.Table) and (query := self.queries.get(source.name.lower())) is not None:
+            columns = query.args["alias"].columns if query.args.get("alias") else []
+            yield from self._of_query(query.this, name, renamed or [each.name.lower() for each in columns])
+        elif isinstance(source, exp.Table) and not renamed:
+            relation = self.relations.get(source.name.lower(), {})
+            if name in relation:
+                yield relation[name]
+        elif name in renamed:
+            yield None
+
+    def _of_query(self, query: exp.Expr, name: str, renamed: list[str]) -> Iterator[str | None]:
+        items: list[exp.Expr] = getattr(query, "selects", [])
+        if renamed:
+            if name in renamed:
+                place = renamed.index(name)
+                has = place < len(items) and not any(each.is_star for each in items[: place + 1])
+                yield kind_of(items[place]) if has else None
+            return
+        for each in items:
+            if each.is_star:
+                table = each.table.lower() if isinstance(each, exp.Column) else ""
+                yield from self._of_sources(query, table, name)
+            elif each.alias_or_name.lower() == name or _is_function_called(each, name):
+                yield kind_of(each)
 
 
 def _is_function_called(item: exp.Expr, name: str) -> bool:
@@ -164,6 +194,8 @@ def _kind(node: exp.Expr) -> str | None:  # noqa: C901, PLR0911, PLR0912 - a cas
         return {"smallint": "bigint", "int": "bigint", "bigint": "numeric"}.get(str(summed), summed)
     if isinstance(node, _MEANS):
         return {"real": "double", "double": "double", None: None}.get(kind_of(node.this), "numeric")
+    if isinstance(node, exp.Round | exp.Trunc) and node.args.get("decimals") and kind_of(node.this) in WHOLE:
+        return "numeric"
     if isinstance(node, _FUNCTIONS):
         return "numeric" if kind_of(node.this) == "numeric" else "double" if kind_of(node.this) else None
     if isinstance(node, exp.WithinGroup):

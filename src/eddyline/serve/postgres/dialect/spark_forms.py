@@ -266,7 +266,7 @@ def _sum_of_moments(node: exp.Expr) -> exp.Expr:
     left, right, minus = kind_of(node.this), kind_of(node.expression), isinstance(node, exp.Sub)
     if not {left, right} & {*MOMENTS, "interval"}:
         return node
-    if left == "date" and right in WHOLE:
+    if left == "date" and right in ("smallint", "int"):
         return _call("DATE_SUB" if minus else "DATE_ADD", node.this, node.expression)
     if minus and left == right == "date":
         return _call("DATEDIFF", node.this, node.expression)

@@ -20,6 +20,8 @@ from eddyline.serve.postgres.settings import Settings
 from eddyline.serve.postgres.statements import tables_of
 from eddyline.serve.postgres.values import ARRAYS, TEXT
 
+CHECKED = "checked"
+"""The mark of a call whose arguments `duckdb_forms` has checked, though its name is refused in other places."""
 _CATALOGS = ("pg_catalog", "information_schema")
 _FROM_FUNCTIONS = TABLE_FUNCTIONS | {"generate_series", "unnest", "generate_subscripts", "json_each"}
 _REFUSED_FUNCTIONS = re.compile(
@@ -77,6 +79,13 @@ _OPERATORS: dict[str, type[exp.Expr]] = {
 }  # fmt: skip
 
 
+Prepare = Callable[[exp.Expr], exp.Expr]
+
+
+def _same(tree: exp.Expr) -> exp.Expr:
+    return tree
+
+
 def qualified_name(table: exp.Table, users: Mapping[str, str]) -> str | None:
     """Return where a table of a query is in DuckDB, None if no such relation exists.
 
@@ -100,6 +109,17 @@ def is_catalog(table: exp.Table) -> bool:
     )
 
 
+def asks_catalog(tree: exp.Expr) -> bool:
+    """Return whether a query without tables asks for something of the catalog, as tools do when they connect."""
+    for node in tree.find_all(exp.Func, exp.Dot, exp.ObjectIdentifier):
+        if not isinstance(node, exp.Func):
+            return True
+        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+        if (name in FUNCTIONS and name != "age") or name in ("current_setting", "set_config"):
+            return True
+    return False
+
+
 def missing(table: exp.Table, known: Iterable[str] = ()) -> Refusal:
     """Return the refusal of a relation that does not exist; known: the names of those that do."""
     name = f"{table.db}.{table.name}" if table.db else table.name
@@ -112,9 +132,17 @@ def missing(table: exp.Table, known: Iterable[str] = ()) -> Refusal:
     )
 
 
-def for_duckdb(tree: exp.Expr, users: Mapping[str, str], settings: Settings) -> str:
-    """Return a query as DuckDB's SQL, or raise Refusal if something in it is unknown."""
+def for_duckdb(
+    tree: exp.Expr, users: Mapping[str, str], settings: Settings, prepared: Prepare = _same
+) -> str:
+    """Return a query as DuckDB's SQL, or raise Refusal if something in it is unknown.
+
+    prepared: returns a query whose columns have names, in a form whose meaning is that of PostgreSQL.
+    """
     copied = tree.copy()
+    for select in list(copied.find_all(exp.Select)):
+        _with_names(select)
+    copied = prepared(copied)
     for table in list(tables_of(copied)):
         _replace_table(table, users)
     oids = {table.alias_or_name.lower(): _relation_oid(table) for table in copied.find_all(exp.Table)}
@@ -129,8 +157,6 @@ def for_duckdb(tree: exp.Expr, users: Mapping[str, str], settings: Settings) -> 
                 if isinstance(node.parent, exp.Select)
                 else exp.Literal.number(oid or 0)
             )
-    for select in list(copied.find_all(exp.Select)):
-        _with_names(select)
     written = rewritten(copied, _rewriter(settings))
     _check_functions(written)
     return written.sql(dialect="duckdb", copy=False)
@@ -246,6 +272,8 @@ def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for eac
     """Return the name of an expression, and its rank: 2 for a column or function, 1 for a cast, 0 for no name."""
     if isinstance(node, exp.Paren | exp.Filter | exp.WithinGroup | exp.Window | exp.Collate | exp.Bracket):
         return _named(node.this)
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.IntDiv):
+        return 2, "div"
     if isinstance(node, exp.Cast):
         found = _named(node.this)
         return found if found[0] > 1 else (1, _cast_name(node.to))
@@ -270,6 +298,8 @@ def _named_function(node: exp.Func) -> tuple[int, str]:
     """Return the name and rank of a function's result; a CASE has the name of its ELSE, if that has one."""
     if isinstance(node, exp.Trim):
         return 2, {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "btrim")
+    if isinstance(node, exp.Pad):
+        return 2, "lpad" if node.args.get("is_left") else "rpad"
     if isinstance(node, exp.Case):
         default = node.args.get("default")
         found = _named(default) if default is not None else (0, "")
@@ -303,6 +333,10 @@ _FUNCTION_NAMES = {
     "LogicalOr": "bool_or",
     "Rand": "random",
     "StrPosition": "strpos",
+    "StrToDate": "to_date",
+    "StrToTime": "to_timestamp",
+    "UnixToTime": "to_timestamp",
+    "ExplodingGenerateSeries": "generate_series",
 }
 
 
@@ -511,5 +545,5 @@ def _check_functions(tree: exp.Expr) -> None:
             and node.parent.this.name == "cat"
         )
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-        if not own and _REFUSED_FUNCTIONS.match(str(name)):
+        if not own and not node.meta.get(CHECKED) and _REFUSED_FUNCTIONS.match(str(name)):
             raise Refusal("42883", f"function {str(name).lower()} does not exist")
