@@ -53,7 +53,7 @@ def weighed_unit(aggregate: Aggregate, quantity: str) -> float:
     return float(prod((unit**power for unit, power in units), start=Fraction(1)))
 
 
-def _is_decimal(aggregate: Aggregate) -> bool:
+def is_decimal(aggregate: Aggregate) -> bool:
     """Return whether a measure is made of decimals and integers alone."""
     return not any(factor.expression.type.is_float for factor in aggregate.factors)
 
@@ -81,7 +81,7 @@ def aggregate_value(aggregate: Aggregate, totals: Mapping[str, int]) -> int | fl
         return None
     if moment.is_sum and moment.unit(whole_units(aggregate)) == 1:
         return int(value)
-    return exact_number(value) if moment.is_sum and _is_decimal(aggregate) else float(value)
+    return exact_number(value) if moment.is_sum and is_decimal(aggregate) else float(value)
 
 
 def unrounded_value(aggregate: Aggregate, totals: Mapping[str, int]) -> Fraction | None:

@@ -28,7 +28,7 @@ from eddyline.answer.freshness import plain
 from eddyline.answer.groups.rows import WeightedRows, held_columns, weighted_rows
 from eddyline.answer.groups.table import Groups
 from eddyline.errors import EddylineError, PlanError, UnsupportedQuery
-from eddyline.expressions.arrow_values import python_rows, to_arrow
+from eddyline.expressions.arrow_values import as_decimals, python_rows, to_arrow
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
@@ -280,6 +280,8 @@ def _as_type(values: pa.Array, column: PartColumn) -> pa.Array:
     kind = to_arrow(column.type)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), kind)
+    if column.sum and pa.types.is_decimal(kind):
+        return as_decimals(values, kind)
     if pa.types.is_integer(kind) and pa.types.is_floating(values.type):
         values = pc.round(values)
     try:
@@ -292,15 +294,19 @@ def _as_type(values: pa.Array, column: PartColumn) -> pa.Array:
 
 def _end(values: pa.Array, column: PartColumn, *, lower: bool) -> pa.Array:
     """Return the ends of numbers as floats, rounded outwards; those of other types unchanged."""
-    if not column.type.is_numeric or column.type.kind == "decimal":
+    if not column.sum and (not column.type.is_numeric or column.type.kind == "decimal"):
         kind = to_arrow(column.type)
         return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
-    numbers = [None if each is None else _outwards(each, lower=lower) for each in values.to_pylist()]
+    numbers = [None if each is None else outwards(each, lower=lower) for each in values.to_pylist()]
     return pa.array(numbers, pa.float64())
 
 
-def _outwards(number: float, *, lower: bool) -> float:
+def outwards(number: float | Decimal, *, lower: bool) -> float:
+    """Return an end of an interval as a float, rounded outwards where a float does not hold its digits."""
     made = float(number)
+    if isinstance(number, Decimal) and Decimal(repr(made)) != number:
+        beyond = Decimal(made) > number if lower else Decimal(made) < number
+        return float(np.nextafter(made, -np.inf if lower else np.inf)) if beyond else made
     if isinstance(number, int) and abs(number) > _WHOLE_FLOATS and int(made) != number:
         beyond = int(made) > number if lower else int(made) < number
         return float(np.nextafter(made, -np.inf if lower else np.inf)) if beyond else made

@@ -4,6 +4,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,30 @@ def from_arrow(kind: pa.DataType) -> SqlType | None:
     return _FROM_ARROW.get(kind)
 
 
+def as_decimals(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Return numbers as a DECIMAL, rounded to its places; a float is the number that it shows.
+
+    Numbers beyond its digits make it a decimal256.
+    """
+    most = pc.max(pc.abs(values)).as_py() if len(values) > values.null_count else 0
+    if not pa.types.is_floating(values.type) or float(most) * 10.0**kind.scale < _SURE:
+        return values.cast(kind if most < Decimal(10) ** (kind.precision - kind.scale) else _wider(kind))
+    unit = Decimal(1).scaleb(-kind.scale)
+    with localcontext(prec=400):
+        numbers = [
+            Decimal(repr(each)).quantize(unit) if each is not None and isfinite(each) else None
+            for each in values.to_pylist()
+        ]
+    fits = all(each is None or each.adjusted() < kind.precision - kind.scale for each in numbers)
+    return pa.array(numbers, kind if fits else _wider(kind))
+
+
+def _wider(kind: pa.DataType) -> pa.DataType:
+    return pa.decimal256(76, kind.scale)
+
+
+_SURE = 1e15
+"""Arrow rounds a float to a DECIMAL in floating point, which is right up to here in units of its last place."""
 _DAY = 86_400_000_000
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 """The years and days after which the calendar repeats."""

@@ -257,8 +257,16 @@ SELECT region, n FROM by_region WHERE n NOT BETWEEN 560 AND 600 ORDER BY 2
 SELECT array_agg(DISTINCT is_paid ORDER BY is_paid) AS a FROM by_kind
 SELECT sum(DISTINCT n) AS a, avg(DISTINCT n) AS b FROM by_kind
 SELECT current_date = now()::date AS a
--- an error in both
 SELECT round(money / n, 2) AS r FROM by_region ORDER BY region
+SELECT money FROM by_region ORDER BY 1
+SELECT sum(money) AS s, max(money) AS m, avg(money) AS a FROM by_region
+SELECT money * 1.19 AS a, money + 0.5 AS b, money - n AS c, -money AS d, money * n AS e FROM by_region ORDER BY region
+SELECT money / n AS a, round(money / n, 2) AS b, money::numeric(12,1) AS c, money::int AS d FROM by_region ORDER BY region
+SELECT floor(money / 1000) * 1000 AS b, count(*) FROM by_region GROUP BY 1 ORDER BY 1
+SELECT region FROM by_region WHERE money > 60000.5 ORDER BY 1
+SELECT money * money AS a, money % 7 AS b, abs(money) AS c, round(money) AS d, money::float8 AS e FROM by_region ORDER BY region
+SELECT sum(money) OVER (ORDER BY region) AS a, 100 * money / sum(money) OVER () AS b FROM by_region ORDER BY region
+-- an error in both
 SELECT power(-1, 0.5) AS a
 SELECT sqrt(-1)
 SELECT sqrt(0 - n) FROM by_day
@@ -367,3 +375,4 @@ SELECT E'a\tb' AS a
 SELECT covar_pop(n, n) AS a FROM by_region
 SELECT bit_and(n) AS a FROM by_region
 SELECT pg_sleep(1)
+SELECT money::text AS s, sum(money)::text AS t FROM by_region GROUP BY money ORDER BY 1

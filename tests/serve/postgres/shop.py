@@ -19,7 +19,7 @@ QUERIES = {
 TABLES = """
 CREATE TABLE orders (customer bigint, region text, total numeric(12,2), is_paid boolean);
 CREATE TABLE visits (customer bigint, seconds int, day date, at timestamp);
-CREATE VIEW by_region AS SELECT region, count(*) AS n, sum(total)::float8 AS money FROM orders GROUP BY region;
+CREATE VIEW by_region AS SELECT region, count(*) AS n, sum(total) AS money FROM orders GROUP BY region;
 """
 
 

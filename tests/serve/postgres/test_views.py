@@ -21,7 +21,6 @@ VIEWS = {
 THEIRS = {
     "AVG(customer)": "avg(customer)::float8",
     "DATE_TRUNC('HOUR', at)": "date_trunc('hour', at) AT TIME ZONE 'UTC'",
-    "SUM(total)": "sum(total)::float8",
 }
 
 

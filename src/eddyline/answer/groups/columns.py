@@ -1,7 +1,8 @@
 """Columns of a grouped answer: labels, and each aggregate with its interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, isnan
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.aggregates.moments import Moment
-from eddyline.answer.aggregates import unrounded_value, whole_units
+from eddyline.answer.aggregates import aggregate_value, is_decimal, unrounded_value, whole_units
 from eddyline.answer.estimate import Estimate, Scalar, may_be_cut_off, open_ends, widened_ends
 from eddyline.answer.groups.sampled import GroupIntervals
 from eddyline.answer.interval import FloatArray, Interval
@@ -33,6 +34,8 @@ Value = tuple[Scalar | None, Scalar | None, Scalar | None]
 Column = tuple[pa.Array, pa.Array, pa.Array]
 """An aggregate of every group: the estimates and their ends."""
 _FITS = 2.0**63
+_FLOAT_DIGITS = 10**15
+"""A float holds every number of at most this many units of its last digit."""
 
 
 def not_known(*, is_number: bool) -> Value:
@@ -91,8 +94,21 @@ def widened_column(aggregate: Aggregate, column: Column, rows: FloatArray) -> Co
 
 def unrounded_values(aggregate: Aggregate, totals: Mapping[str, np.ndarray]) -> list[Fraction | None]:
     """Return an aggregate of every group from its exact totals, before it is rounded to a float."""
+    return [unrounded_value(aggregate, group) for group in _by_group(totals)]
+
+
+def _by_group(totals: Mapping[str, np.ndarray]) -> Iterable[dict[str, int]]:
+    """Yield the totals of each group."""
     groups = zip(*(each.tolist() for each in totals.values()), strict=True)
-    return [unrounded_value(aggregate, dict(zip(totals, group, strict=True))) for group in groups]
+    return (dict(zip(totals, group, strict=True)) for group in groups)
+
+
+def _decimals(values: Sequence[Scalar | None], unit: Fraction) -> pa.Array:
+    """Return sums of decimals with all their digits; unit: that of their last digit."""
+    numbers = [
+        None if each is None else Decimal(repr(each) if isinstance(each, float) else each) for each in values
+    ]
+    return pa.array(numbers, pa.decimal256(76, len(str(unit.denominator)) - 1))
 
 
 def _exact_values(aggregate: Aggregate, totals: Mapping[str, np.ndarray]) -> pa.Array:
@@ -100,6 +116,10 @@ def _exact_values(aggregate: Aggregate, totals: Mapping[str, np.ndarray]) -> pa.
     nothing = np.asarray(moment.is_null(totals), dtype=np.bool_)
     if moment.is_sum and moment.unit(units) == 1:
         return _integers(totals[moment.name], None if moment.is_count else nothing)
+    if moment.is_sum and is_decimal(aggregate) and np.abs(totals[moment.name]).max(initial=0) > _FLOAT_DIGITS:
+        values = [aggregate_value(aggregate, group) for group in _by_group(totals)]
+        if any(isinstance(value, Decimal) for value in values):
+            return _decimals(values, moment.unit(units))
     return pa.array(moment.exact_floats(totals, units, nothing), mask=nothing)
 
 

@@ -7,6 +7,7 @@ is. A part that is unknown, because no sampled row counts, is not a number betwe
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, isfinite, isnan, nan
 from typing import Any
@@ -64,7 +65,8 @@ def _is_whole(formula: Formula, values: Mapping[str, Sequence[Value]]) -> bool:
     if isinstance(formula, FormulaNumber):
         return "." not in formula.digits and "e" not in formula.digits.lower()
     if isinstance(formula, FormulaPart):
-        return formula.over is None and not any(isinstance(each[0], float) for each in values[formula.name])
+        parts = values[formula.name]
+        return formula.over is None and not any(isinstance(each[0], float | Decimal) for each in parts)
     return formula.operator in ("+", "-", "*", "coalesce", "nullif") and all(
         _is_whole(side, values) for side in (formula.left, formula.right)
     )

@@ -13,12 +13,16 @@ import pyarrow.compute as pc
 
 from eddyline.answer.estimate import Estimate, show_share
 from eddyline.answer.groups.table import EXACT, SELECTED, Groups
+from eddyline.api.sql import outwards
 from eddyline.api.state import State
-from eddyline.expressions.arrow_values import to_arrow
+from eddyline.expressions.arrow_values import as_decimals, to_arrow
+from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.serve.postgres.dialect.to_spark import HIDDEN, Output, Part, StreamQuestion
 from eddyline.serve.postgres.settings import SIMULTANEOUS, Settings
-from eddyline.sql.query import ENDS
+from eddyline.sql.around.parts import measure_types, names_of_sums
+from eddyline.sql.parse import parse_query
+from eddyline.sql.query import ENDS, AnyQuery
 from eddyline.types import Column
 
 LOW, HIGH = ENDS
@@ -53,19 +57,46 @@ class AnswerTable:
 
 
 def answer_as_table(state: State, text: str, settings: Settings) -> AnswerTable:
-    """Return the answer of Spark's SQL, or of a planned query by its name."""
+    """Return the answer of Spark's SQL, or of a planned query by its name.
+
+    A SUM of DECIMALs is a DECIMAL, in an exact state as in a sampled one.
+    """
     found: Estimate | Groups = state.answer(
         text, confidence=settings.confidence, simultaneous=settings.is_on(SIMULTANEOUS)
     )
-    return _of_groups(found) if isinstance(found, Groups) else _of_estimate(found)
+    sums = state.snapshot.memo.recall(("sums", text), lambda: _decimal_sums(state.snapshot.layout, text))
+    return _of_groups(found, sums) if isinstance(found, Groups) else _of_estimate(found, sums)
 
 
-def _of_groups(groups: Groups) -> AnswerTable:
+def _decimal_sums(layout: Layout, text: str) -> Mapping[str, pa.DataType]:
+    planned = next((each for each in planned_queries(layout) if each.name == text), None)
+    return decimal_sums(planned.query if planned is not None else parse_query(text, declared(layout)))
+
+
+def decimal_sums(query: AnyQuery) -> Mapping[str, pa.DataType]:
+    """Return the types of the SUMs of DECIMALs of a query, by name; that of a query without groups is `value`."""
+    names = [each.name for each in query.aggregates] if query.is_table else ["value"]
+    sums = names_of_sums(query, names)
+    kinds = {name: to_arrow(kind) for name, kind in measure_types(query, list(sums)).items()} if sums else {}
+    return {name: kind for name, kind in kinds.items() if pa.types.is_decimal(kind)}
+
+
+def _of_groups(groups: Groups, sums: Mapping[str, pa.DataType]) -> AnswerTable:
     table = groups.to_arrow()
     for name in groups.aggregates:
         for end in (LOW, HIGH):
             place = table.column_names.index(name + end)
-            table = table.set_column(place, name + end, _ends(table.column(place)))
+            ends = _ends(table.column(place))
+            if name in sums and pa.types.is_decimal(ends.type):
+                numbers = ends.to_pylist()
+                ends = pa.chunked_array(
+                    [[None if each is None else outwards(each, lower=end == LOW) for each in numbers]],
+                    _NUMBERS,
+                )
+            table = table.set_column(place, name + end, ends)
+        if name in sums:
+            value = as_decimals(table.column(name), sums[name])
+            table = table.set_column(table.column_names.index(name), name, value)
     unseen = []
     if groups.group_columns and not groups.exact:
         unseen = [
@@ -84,17 +115,20 @@ def _ends(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(_NUMBERS, safe=False) if is_number else column
 
 
-def _of_estimate(estimate: Estimate) -> AnswerTable:
+def _of_estimate(estimate: Estimate, sums: Mapping[str, pa.DataType]) -> AnswerTable:
     name, value = "value", estimate.value
     kind = _kind_of(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = is_number or name in sums
     low, high = estimate.low, estimate.high
     if not estimate.known:
         low, high = (-inf, inf) if kind == pa.null() else (None, None)
     ends = _NUMBERS if is_number or kind == pa.null() else kind
     table = pa.table(
         {
-            name: pa.array([value], kind),
+            name: as_decimals(pa.array([value], kind), sums[name])
+            if name in sums
+            else pa.array([value], kind),
             name + LOW: pa.array([_as_end(low, ends)], ends),
             name + HIGH: pa.array([_as_end(high, ends)], ends),
             EXACT: pa.array([estimate.exact], pa.bool_()),

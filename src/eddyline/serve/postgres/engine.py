@@ -589,7 +589,9 @@ def _view_schema(state: State, planned: PlannedQuery, name: str) -> pa.Schema:
         ).schema.remove_metadata()
     except EddylineError:
         number, query = pa.float64(), planned.query
+        sums = answers.decimal_sums(query)
         found = [(g.name, to_arrow(g.expression.type)) for g in query.groups]
         for each in [n for n in query.selected if n in query.measures] if query.is_table else [name]:
-            found += [(each, number), (each + LOW, number), (each + HIGH, number)]
+            value = sums.get(each if query.is_table else "value", number)
+            found += [(each, value), (each + LOW, number), (each + HIGH, number)]
         return pa.schema([*found, (EXACT, pa.bool_()), (NOTE, pa.string())])

@@ -36,6 +36,8 @@ from eddyline.sql.query import (
 from eddyline.types import SqlType
 
 BIGINT, DOUBLE = SqlType("bigint"), SqlType("double")
+_MOST_DIGITS = 38
+"""The digits of Spark's largest DECIMAL."""
 _AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 _MOST_VALUES = 1_000
 """Most values of an IN subquery that become constants: chosen; a condition of that length is still fast."""
@@ -43,11 +45,16 @@ _MOST_VALUES = 1_000
 
 @dataclass(frozen=True)
 class PartColumn:
-    """A column of a part's table. estimate: it is an aggregate, which comes with the ends of its interval."""
+    """A column of a part's table.
+
+    estimate: it is an aggregate, which comes with the ends of its interval. sum: they are floats, as they may be
+    infinite, and it may be a DECIMAL.
+    """
 
     name: str
     type: SqlType
     estimate: bool
+    sum: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,8 @@ class Taken:
         kinds = measure_types(parsed, measures)
         group_types = {g.name: g.expression.type for g in parsed.groups}
         columns = [PartColumn(name, group_types[name], estimate=False) for name in groups]
-        columns += [PartColumn(name, kinds[name], estimate=True) for name in measures]
+        sums = names_of_sums(parsed, measures)
+        columns += [PartColumn(name, kinds[name], estimate=True, sum=name in sums) for name in measures]
         name = f"part_{len(self.parts) + 1}"
         part = QueryPart(name, written, tuple(columns), bool(groups), self.scene.together)
         self.parts.append(part)
@@ -504,7 +512,8 @@ def _each_once(nodes: list[exp.Expr]) -> list[exp.Expr]:
 def measure_types(query: AnyQuery, names: list[str]) -> dict[str, SqlType]:
     """Return the type of each aggregate of a query, the same for every state that answers it.
 
-    COUNT, and SUM of whole numbers, are BIGINT; a value of a column has the column's type; all else is a DOUBLE.
+    COUNT, and SUM of whole numbers, are BIGINT; SUM of DECIMALs is one with 38 digits; a value of a column has the
+    column's type; all else is a DOUBLE.
     """
     if not query.is_table:
         kind = _aggregate_type(query.aggregates[0].aggregate) if query.is_scalar else BIGINT
@@ -515,9 +524,23 @@ def measure_types(query: AnyQuery, names: list[str]) -> dict[str, SqlType]:
     return {name: kinds[name] for name in names}
 
 
+def names_of_sums(query: AnyQuery, names: list[str]) -> frozenset[str]:
+    """Return the names of the aggregates of a query that are SUMs."""
+    if not query.is_table:
+        return frozenset(names if query.is_scalar and query.aggregates[0].aggregate.function == "sum" else ())
+    return frozenset(each.name for each in query.aggregates if each.aggregate.function == "sum")
+
+
 def _aggregate_type(aggregate: Aggregate) -> SqlType:
-    whole = all(factor.expression.type.is_integer for factor in aggregate.factors)
-    return BIGINT if aggregate.function == "count" or (aggregate.function == "sum" and whole) else DOUBLE
+    kinds = [factor.expression.type for factor in aggregate.factors]
+    if aggregate.function == "count":
+        return BIGINT
+    if aggregate.function != "sum" or not all(each.is_integer or each.kind == "decimal" for each in kinds):
+        return DOUBLE
+    scale = sum(each.scale for each in kinds if each.kind == "decimal")
+    if all(each.is_integer for each in kinds):
+        return BIGINT
+    return SqlType("decimal", _MOST_DIGITS, scale) if scale <= _MOST_DIGITS // 2 else DOUBLE
 
 
 def _detail_type(detail: Detail) -> SqlType:

@@ -15,7 +15,16 @@ from eddyline.expressions.schema import sql_type
 from eddyline.sql.around.engine_text import engine_text
 from eddyline.sql.around.intervals import HIGH, LOW, Decisions, add_ends, follow
 from eddyline.sql.around.now import reads_now
-from eddyline.sql.around.parts import BIGINT, DOUBLE, PartColumn, QueryPart, Resolve, Taken, measure_types
+from eddyline.sql.around.parts import (
+    BIGINT,
+    DOUBLE,
+    PartColumn,
+    QueryPart,
+    Resolve,
+    Taken,
+    measure_types,
+    names_of_sums,
+)
 from eddyline.sql.around.rows import Scene, output_names, parse_statement, resolved
 from eddyline.sql.parse import parse_query, parser_reason
 from eddyline.sql.query import ENDS
@@ -109,7 +118,8 @@ def _as_one_part(text: str, statement: exp.Expr, scene: Scene) -> Around | None:
         name = only.alias or fragment(only)
         measures, order = [name], (name,)
         kinds = measure_types(parsed, measures)
-    columns = tuple(PartColumn(name, kinds[name], name in measures) for name in order)
+    sums = names_of_sums(parsed, measures)
+    columns = tuple(PartColumn(name, kinds[name], name in measures, name in sums) for name in order)
     part = QueryPart("part_1", text, columns, bool(parsed.groups))
     of = frozenset([part.name])
     return Around(
@@ -137,7 +147,7 @@ def _schema(parts: Sequence[QueryPart]) -> dict[str, object]:
         for column in part.columns:
             columns[column.name] = str(column.type)
             if column.estimate:
-                kind = DOUBLE if column.type in (BIGINT, DOUBLE) else column.type
+                kind = DOUBLE if column.sum or column.type in (BIGINT, DOUBLE) else column.type
                 columns |= {f"{column.name}{end}": str(kind) for end in ENDS}
     return dict(made)
 
