@@ -76,6 +76,13 @@ def with_derived_columns(select: exp.Select, streams: Mapping[str, tuple[Column,
     return made
 
 
+def column_value(column: Column, alias: str) -> exp.Expr:
+    """Return a column of a relation of a query, or the expression of a derived one."""
+    if isinstance(column, DerivedColumn):
+        return _expression(column, alias)
+    return exp.column(exp.to_identifier(column.name, quoted=True), table=alias)
+
+
 def _expression(column: DerivedColumn, alias: str) -> exp.Expr:
     """Return the expression of a derived column over a relation of a query."""
     made = sqlglot.parse_one(column.text, dialect="spark")

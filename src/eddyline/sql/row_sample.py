@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.expressions.nodes import Source, check_allowed, fragment, relations_of, text, unparenthesised
+from eddyline.sql.derived import column_value, with_derived_columns
 from eddyline.sql.join_tree import check_missing_is_null, sides_of
 from eddyline.sql.joins import read_from
 from eddyline.sql.links import value_column
@@ -64,7 +65,7 @@ def read_row_sample(
 
     Raises SqlError or UnsupportedQuery where it cannot be answered.
     """
-    select = select.copy()
+    select = with_derived_columns(select.copy(), streams)
     sampling, limit = _sampling(select), select.args.get("limit")
     if sampling is not None:
         (sampling.parent or select).set("sample", None)
@@ -147,13 +148,12 @@ def _items(
         if not read:
             raise SqlError(f"{fragment(item)!r}: there is no stream {of!r} in FROM.")
         for source in read:
-            names = [column.name for column in source.columns]
-            left_out += [name for name in names if name not in held.get(source.stream, ())]
-            found += [
-                (name, exp.column(exp.to_identifier(name, quoted=True), table=source.alias))
-                for name in names
-                if name in held.get(source.stream, ())
-            ]
+            for column in source.columns:
+                value = column_value(column, source.alias)
+                if all(each.name in held.get(source.stream, ()) for each in value.find_all(exp.Column)):
+                    found.append((column.name, value))
+                else:
+                    left_out.append(column.name)
     lower = [name.lower() for name, _ in found] + [WEIGHT]
     twice = next((name for name in lower if lower.count(name) > 1), None)
     if twice is not None:

@@ -548,7 +548,7 @@ def _schema_of(state: State, layout: Layout) -> Schema:
         UserRelation(
             each.name,
             "r",
-            answers.stream_schema(each.columns),
+            answers.stream_schema(each.every_column),
             comment="a stream: only aggregates of its rows are kept",
         )
         for each in layout.streams
@@ -567,7 +567,9 @@ def _schema_of(state: State, layout: Layout) -> Schema:
                 "a planned query, with intervals",
             )
         )
-    return Schema(Catalog(tuple(relations)), {name: s.columns for name, s in streams.items()}, views, names)
+    return Schema(
+        Catalog(tuple(relations)), {name: s.every_column for name, s in streams.items()}, views, names
+    )
 
 
 def _only_name(planned: PlannedQuery) -> str:
