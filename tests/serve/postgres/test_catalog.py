@@ -31,6 +31,35 @@ def asked(dsn, text):
 
 
 OURS = {"a panel with a band"}  # like all with n_low, it reads columns that PostgreSQL's view does not have
+OWN = (
+    # names and numbers of this server, its user and its database
+    r"session_user", r"pg_backend_pid\(\)", r"version\(\)", r"\bpg_database\b", r"\bpg_roles\b",
+    r"pg_get_userbyid",
+    r"\bpg_settings where", r"show time", r"pg_total_relation_size", r"reltuples", r"has_any_column_privilege",
+    # views of the shop, comments and columns that a PostgreSQL's view does not have
+    r"relkind IN \('v', 'm'\)", r"information_schema\.tables", r"information_schema\.columns", r"pg_get_viewdef",
+    r"relname='by_day'", r"table_comment", r"\bas schema,", r"c\.oid, n\.nspname",
+    r"pg_catalog\.format_type\(a\.att",
+    # PostgreSQL's own catalog is longer: keywords, types, functions, schemas, access methods
+    r"pg_get_keywords", r"\bpg_am\b", r"pg_catalog\.pg_namespace", r"pg_type (typ|t)\b", r"schema_name, [cp]\.",
+    r"dependent_namespace", r"\"udt_schema\"", r"typ\.typnamespace", r"dep\.objid", r"pg_get_partkeydef", r"c\.relchecks",
+    r"schema_name, cls",
+    # any rows of a stream
+    r"from orders\s+limit", r"total AS total",
+)  # fmt: skip
+OWN_ROWS = re.compile("|".join(OWN), re.IGNORECASE)
+"""Statements whose rows may differ from a PostgreSQL's; those of all others are compared."""
+
+
+def has_own_rows(purpose, text):
+    return OWN_ROWS.search(text) is not None and not purpose.startswith("same")
+
+
+def test_the_rows_of_most_statements_are_compared():
+    compared = [
+        text for purpose, text in (each.values for each in statements()) if not has_own_rows(purpose, text)
+    ]
+    assert len(compared) >= 53
 
 
 @pytest.mark.parametrize(("purpose", "text"), list(statements()))
@@ -42,8 +71,9 @@ def test_what_a_tool_sends_is_answered_as_by_postgresql(purpose, text, dsn, real
     assert [
         name for name in columns if name != "weight"
     ] == expected  # rows of a stream come with their weights
-    if purpose.startswith("same"):
-        assert rows == their_rows
+    if not has_own_rows(purpose, text):
+        in_order = "order by" in text.lower()
+        assert (rows if in_order else sorted(rows)) == (their_rows if in_order else sorted(their_rows))
 
 
 SAME = [

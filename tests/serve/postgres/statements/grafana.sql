@@ -17,3 +17,7 @@ SELECT schema_name AS "name" FROM information_schema.schemata WHERE schema_name 
 SELECT extversion FROM pg_extension WHERE extname = 'timescaledb';
 SELECT array_length(parse_ident('public.by_region'), 1), (parse_ident('public.by_region'))[1], (parse_ident('by_region'))[1];
 SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE WHEN array_length(parse_ident('public.by_region'), 1) = 2 THEN quote_ident(table_schema) = (parse_ident('public.by_region'))[1] AND quote_ident(table_name) = (parse_ident('public.by_region'))[2] ELSE quote_ident(table_name) = 'public.by_region' END;
+-- same: a time series over a stream: $__timeGroup(at, '5m') and $__timeFilter(at) (macros of grafana-postgresql-datasource/macros.go)
+SELECT floor(extract(epoch from at)/300)*300 AS "time", count(*) AS n FROM visits WHERE at BETWEEN '2024-02-28T12:00:00Z' AND '2024-02-29T11:59:59.999Z' GROUP BY 1 ORDER BY 1;
+SELECT floor(extract(epoch from at)/3600)*3600 AS "time", sum(seconds) AS "seconds" FROM visits WHERE at >= '2024-02-28T12:00:00Z' AND at <= '2024-03-01T00:00:00Z' GROUP BY 1 ORDER BY 1;
+SELECT floor(extract(epoch from day)/86400)*86400 AS "time", count(*) AS n FROM visits WHERE day BETWEEN '2024-02-28T12:00:00Z' AND '2024-03-01T00:00:00Z' GROUP BY 1 ORDER BY 1;

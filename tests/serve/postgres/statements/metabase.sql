@@ -30,3 +30,7 @@ SELECT "public"."by_region"."region" AS "region", "public"."by_region"."n" AS "n
 SELECT "public"."orders"."region" AS "region", COUNT(*) AS "count" FROM "public"."orders" GROUP BY "public"."orders"."region" ORDER BY "public"."orders"."region" ASC;
 -- same: a number over a stream, with a filter
 SELECT COUNT(*) AS "count" FROM "public"."orders" WHERE ("public"."orders"."region" = 'north') OR ("public"."orders"."region" = 'east');
+-- same: number bins over a stream
+SELECT FLOOR(("public"."orders"."total" / 25.0)) * 25.0 AS "total", COUNT(*) AS "count" FROM "public"."orders" GROUP BY FLOOR(("public"."orders"."total" / 25.0)) * 25.0 ORDER BY FLOOR(("public"."orders"."total" / 25.0)) * 25.0 ASC;
+SELECT (FLOOR((("public"."orders"."total" - 12.5) / 12.5)) * 12.5) + 12.5 AS "total", COUNT(*) AS "count" FROM "public"."orders" GROUP BY (FLOOR((("public"."orders"."total" - 12.5) / 12.5)) * 12.5) + 12.5 ORDER BY (FLOOR((("public"."orders"."total" - 12.5) / 12.5)) * 12.5) + 12.5 ASC;
+SELECT FLOOR(("public"."visits"."seconds" / 25.0)) * 25.0 AS "seconds", COUNT(*) AS "count" FROM "public"."visits" GROUP BY FLOOR(("public"."visits"."seconds" / 25.0)) * 25.0 ORDER BY FLOOR(("public"."visits"."seconds" / 25.0)) * 25.0 ASC;

@@ -61,3 +61,6 @@ SELECT
   total AS total
 FROM public.orders
 LIMIT 10;
+-- same: time ranges, as superset/db_engine_specs/postgres.py writes them (convert_dttm)
+SELECT DATE_TRUNC('hour', at) AS at, COUNT(*) AS count FROM public.visits WHERE at >= TO_TIMESTAMP('2024-02-28 12:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') AND at < TO_TIMESTAMP('2024-02-29 12:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') GROUP BY DATE_TRUNC('hour', at) ORDER BY at LIMIT 1000;
+SELECT DATE_TRUNC('month', day) AS day, COUNT(*) AS count FROM public.visits WHERE day >= TO_DATE('2024-02-28', 'YYYY-MM-DD') AND day < TO_DATE('2024-03-01', 'YYYY-MM-DD') GROUP BY DATE_TRUNC('month', day) ORDER BY count DESC LIMIT 1000;

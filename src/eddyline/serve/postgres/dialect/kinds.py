@@ -72,7 +72,21 @@ def _of_arrow(kind: pa.DataType) -> str | None:
              "double": "double", "string": "text", "bool": "boolean", "date32[day]": "date"}  # fmt: skip
     if pa.types.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
-    return "numeric" if pa.types.is_decimal(kind) else names.get(str(kind))
+    return Numeric.of(kind.precision) if pa.types.is_decimal(kind) else names.get(str(kind))
+
+
+class Numeric(str):
+    """The kind of a numeric column, with its number of digits."""
+
+    __slots__ = ("digits",)
+    digits: int
+
+    @classmethod
+    def of(cls, digits: int) -> "Numeric":
+        """Return the kind of a column."""
+        made = cls("numeric")
+        made.digits = digits
+        return made
 
 
 def annotate(tree: exp.Expr, relations: Relations) -> None:

@@ -6,6 +6,7 @@ types of arguments are those of `kinds`.
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -17,6 +18,7 @@ from eddyline.serve.postgres.dialect.kinds import (
     kind_of,
     with_kind,
 )
+from eddyline.serve.postgres.dialect.literals import by_format, moment
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 
 _SAME = (
@@ -26,7 +28,7 @@ _SAME = (
     exp.Tuple, exp.Star, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop,
     exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept,
     exp.RegrR2, exp.Distinct, exp.Filter, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
-    exp.Mul, exp.Neg, exp.Mod, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Lower,
+    exp.Mul, exp.Neg, exp.Mod, exp.Abs, exp.Sign, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Lower,
     exp.Upper, exp.Length, exp.Replace, exp.Reverse, exp.StartsWith, exp.ConcatWs, exp.StrPosition, exp.Interval,
     exp.Exists, exp.Subquery, exp.Union, exp.Intersect, exp.Except, exp.Var, exp.DataType, exp.DataTypeParam,
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.PercentileCont, exp.PercentileDisc,
@@ -45,10 +47,10 @@ _FORMATS = {
 }  # fmt: skip
 """Formats of to_char, as the parser has them (it reads Dy as %uy), in Spark's letters."""
 _FORMAT = re.compile(r"(%uy|%[a-zA-Z]|Mon)|([^A-Za-z%'\"]+)")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_ZONED = re.compile(r"\d:\d\d.*(Z|[+-]\d{2}(:?\d{2})?)$")
 _SPAN = re.compile(r"\s*([+-]?\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
 _SPARK = {"date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP"}
+_MOST_DIGITS = 15
+"""Digits of numbers that a DOUBLE holds, so that a quotient by a constant that it holds is floored right."""
 _JOINED = ("text", "date", *WHOLE)
 """Kinds whose text is the same in both."""
 
@@ -184,15 +186,42 @@ def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
     if wanted == "text" and not to.expressions:
         return _copy(node.this)
     if wanted in _SPARK:
-        others = [each for each in node.parent.iter_expressions() if each is not node] if node.parent else []
-        if isinstance(node.parent, exp.Predicate) and any(kind_of(each) in MOMENTS for each in others):
+        if _compared_with(node):
             return _copy(node.this)  # it gets the type of the other operand
-        if wanted == "timestamp" and _ZONED.search(text):
-            raise not_supported(f"{quoted(node)} has a time zone, and its type has none")
-        return _cast(node.this, _SPARK[wanted])
+        return _moment(text, wanted)
     if wanted == "interval" and (found := _SPAN.fullmatch(text)):
         return exp.Interval(this=exp.Literal.string(found[1]), unit=exp.var(found[2].upper()))
     return None
+
+
+def _floored(node: exp.Expr) -> exp.Expr:
+    """Return FLOOR; of an exact number by a constant, as in bins, without a quotient that is rounded."""
+    divided = _bare(node.this)
+    by = _bare(divided.expression) if isinstance(divided, exp.Div | exp.IntDiv) else None
+    if not isinstance(by, exp.Literal) or by.is_string or kind_of(node.this) != "numeric":
+        return node
+    width, left = Decimal(by.name), _bare(divided.this)
+    if kind_of(left) in WHOLE and width == int(width) > 0:
+        down = exp.Sub(this=exp.Paren(this=left.copy()), expression=exp.Literal.number(int(width) - 1))
+        whole = [
+            exp.Paren(
+                this=exp.IntDiv(this=exp.Paren(this=each.copy()), expression=exp.Literal.number(int(width)))
+            )
+            for each in (left, down)
+        ]
+        is_positive = exp.GTE(this=left.copy(), expression=exp.Literal.number(0))
+        return exp.Case(ifs=[exp.If(this=is_positive, true=whole[0])], default=whole[1])
+    digits = [getattr(kind_of(each), "digits", _MOST_DIGITS + 1) for each in left.find_all(exp.Column)]
+    if width > 0 and Decimal(float(width)) == width and digits and max(digits) <= _MOST_DIGITS:
+        quotient = exp.Div(this=_cast(left, "DOUBLE"), expression=_cast(by, "DOUBLE"))
+        return exp.Floor(this=quotient)
+    return node
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 # Text.
@@ -299,12 +328,54 @@ def _extracted(node: exp.Expr) -> exp.Expr:
     field = str(node.this.name).upper()
     if field in _FIELDS:
         return node
+    if field == "EPOCH":
+        return _seconds(node)
     if field in _DAYS_OF_WEEK and kind_of(node.expression) in MOMENTS:
         name, more = _DAYS_OF_WEEK[field]
         kind: type[exp.Expr] = exp.Add if more > 0 else exp.Sub
         call = _call(name, node.expression)
         return exp.Paren(this=kind(this=call, expression=exp.Literal.number(1)))
-    raise _refused(node, f"Extract one of {', '.join(sorted((*_FIELDS, *_DAYS_OF_WEEK)))}.")
+    raise _refused(node, f"Extract one of {', '.join(sorted((*_FIELDS, *_DAYS_OF_WEEK, 'EPOCH')))}.")
+
+
+_DAY, _EPOCH = 86_400, "1970-01-01"
+
+
+def _seconds(node: exp.Expr) -> exp.Expr:
+    """Return the epoch of a date, or that of a time in whole seconds where it is floored to a multiple of them."""
+    time, kind = node.expression, kind_of(node.expression)
+    days = exp.Mul(
+        this=_call("DATEDIFF", _cast(time, "DATE"), _cast(exp.Literal.string(_EPOCH), "DATE")),
+        expression=exp.Literal.number(_DAY),
+    )
+    if kind == "date":
+        return exp.Paren(this=days)
+    if kind not in MOMENTS or not _is_floored(node):
+        raise _refused(
+            node, "Write floor(extract(epoch FROM t) / 300) * 300, with a whole number of seconds."
+        )
+    if kind == "timestamptz":
+        return _call("UNIX_SECONDS", time)
+    made: exp.Expr = days
+    for name, seconds in (("HOUR", 3_600), ("MINUTE", 60), ("SECOND", 1)):
+        part = exp.Mul(this=_call(name, time), expression=exp.Literal.number(seconds))
+        made = exp.Add(this=made, expression=part)
+    return exp.Paren(this=made)
+
+
+def _is_floored(node: exp.Expr) -> bool:
+    """Return whether a number is divided by a whole one and floored: its own fraction makes no difference."""
+    divided = node.parent
+    while isinstance(divided, exp.Paren | exp.Cast):
+        divided = divided.parent
+    floored = divided.parent if isinstance(divided, exp.Div) else None
+    while isinstance(floored, exp.Paren):
+        floored = floored.parent
+    return (
+        isinstance(floored, exp.Floor)
+        and isinstance(divided, exp.Div)
+        and bool(_whole_number(divided.expression))
+    )
 
 
 def _formatted(node: exp.Expr) -> exp.Expr:
@@ -336,6 +407,32 @@ def _quantile(node: exp.Expr) -> exp.Expr:
 # What is compared with dates and times.
 
 
+def _moment(text: str, kind: str) -> exp.Expr:
+    """Return a constant of a kind; PostgreSQL ignores a zone in a text whose type has none."""
+    if kind != "timestamptz":
+        text = moment(text, kind)
+    return _cast(exp.Literal.string(text), _SPARK[kind])
+
+
+def _compared_with(node: exp.Expr) -> str | None:
+    """Return the kind of the dates or times that a part is compared with, None if it is not."""
+    if not isinstance(node.parent, exp.Predicate):
+        return None
+    kinds = {kind_of(each) for each in node.parent.iter_expressions() if each is not node}
+    return next((kind for kind in MOMENTS if kind in kinds), None)
+
+
+def _read_moment(node: exp.Expr) -> exp.Expr:
+    """Return TO_DATE or TO_TIMESTAMP of a written text, by which tools filter; a TIMESTAMP is in the plan's zone."""
+    read = by_format(_text_of(node.this), _text_of(node.args["format"]))
+    if read is None:
+        raise _refused(node, "Read a written text by YYYY, MM, DD, HH24, MI, SS and US.")
+    if isinstance(node, exp.StrToDate):
+        return _moment(read, "date")
+    kind = "timestamp" if _compared_with(node) == "timestamp" else "timestamptz"
+    return _cast(exp.Literal.string(read), _SPARK[kind])
+
+
 def _type_moments(tree: exp.Expr) -> None:
     """Give strings that are compared with dates and times the type of the other operand."""
     for literal in list(tree.find_all(exp.Literal)):
@@ -346,18 +443,13 @@ def _type_moments(tree: exp.Expr) -> None:
         kind = next((kind for kind in MOMENTS if kind in kinds), None)
         if kind is None:
             continue
-        if kind == "date" and not _DATE.fullmatch(literal.name):
-            raise not_supported(f"{quoted(literal)} is not a date", "Write it as '2024-02-29'.")
-        if kind == "timestamp" and _ZONED.search(literal.name):
-            raise not_supported(
-                f"{quoted(literal)} has a time zone, and the column it is compared with has none"
-            )
-        literal.replace(_cast(literal, _SPARK[kind]))
+        literal.replace(_moment(literal.name, kind))
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Div: _divided,
     exp.Round: _rounded,
+    exp.Floor: _floored,
     exp.Cast: _converted,
     exp.Substring: _part_of_text,
     exp.Left: _side,
@@ -374,5 +466,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.DateTrunc: _truncated,
     exp.Extract: _extracted,
     exp.TimeToStr: _formatted,
+    exp.StrToDate: _read_moment,
+    exp.StrToTime: _read_moment,
     exp.WithinGroup: _quantile,
 }
