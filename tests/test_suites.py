@@ -200,3 +200,42 @@ def test_standing_queries_are_exact_while_everything_fits(streams, tmp_path, nam
     assert all(line["first"] in ("", "1") for line in whole)
     little = [line for line in lines if line["budget"] == "32KB"]
     assert any(line["exact_states"] == "0" and line["held"] for line in little), "some answers are estimates"
+
+
+DOCS = SUITES.parent / "docs"
+
+
+def test_the_table_of_peers_is_that_of_the_results(importing_from):
+    run = importing_from(SUITES.parent / "benchmarks" / "peers")("run")
+    assert run.table() in (DOCS / "compared.md").read_text(encoding="utf-8")
+    readme = " ".join((SUITES.parent / "README.md").read_text(encoding="utf-8").split())
+    assert run.caption() in readme
+
+
+def test_the_tables_of_the_warehouse_benchmarks_are_those_of_the_results(warehouse):
+    run = warehouse("run")
+    lines = list(run.read(SUITES / "warehouse" / "results.csv").values())
+    page = (DOCS / "reference" / "warehouse.md").read_text(encoding="utf-8")
+    for name in ("tpch", "ssb", "tpcds"):
+        assert run.table(lines, name) in page
+    assert all(f"{key}: {text}" in page for key, text in run.summary_of(lines).items())
+    assert not [line["note"] for line in lines if line["note"].startswith("WRONG")]
+
+
+@pytest.mark.parametrize("name", ["nexmark", "orderbook"])
+def test_the_tables_of_the_streams_are_those_of_the_results(streams, name):
+    row_of = streams("run").row_of
+    page = (DOCS / "reference" / "streams.md").read_text(encoding="utf-8")
+    with (SUITES / "streams" / f"{name}.csv").open(encoding="utf-8") as file:
+        rows = [row_of(line) for line in csv.DictReader(file)]
+    assert len(rows) > 40
+    assert [row for row in rows if row not in page and "| refused |" not in row] == []
+
+
+def test_the_tables_of_cardinalities_are_those_of_the_results(cardinality):
+    page = (DOCS / "reference" / "cardinality.md").read_text(encoding="utf-8")
+    with (SUITES / "cardinality" / "summary.csv").open(encoding="utf-8") as file:
+        rows = [(line["database"], cardinality("run").row_of(line)) for line in csv.DictReader(file)]
+    assert {name for name, _ in rows} == {"lahman", "flights", "tpcds"}
+    for name, row in rows:
+        assert row in page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]

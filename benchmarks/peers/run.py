@@ -178,6 +178,12 @@ def shown_as(peer: str) -> str:
     return f"eddyline, {budget.replace('MB', ' MB')}" if kind == "eddyline" else NAMES[peer]
 
 
+def percent(text: str) -> str:
+    """Return an error with two digits."""
+    error = 100 * float(text)
+    return f"{error:.0f}%" if error >= 10 else f"{error:.2g}%" if error else "exact"
+
+
 def table() -> str:
     """Return the table of docs/compared.md."""
     heads = (
@@ -199,14 +205,11 @@ def table() -> str:
             disk = f"{float(line['disk_mb']):,.1f}" if float(line["disk_mb"]) else "none kept"
             cells += [disk, f"{int(line['cpu_s']):,}", f"{int(line['changes_per_s']):,}"]
             cells += [f"{float(line['latency_s']):.1f}"]
-            worst = (
-                f"{float(line['worst_error']):.2%} ({line['worst_query']})"
-                if line["worst_query"]
-                else "exact"
+            worst = percent(line["worst_error"]) + (
+                f" ({line['worst_query']})" if line["worst_query"] else ""
             )
-            median = f"{float(line['median_error']):.2%}" if float(line["median_error"]) else "exact"
             held = f"{line['held']} of {line['intervals']}" if int(line["intervals"]) else ""
-            cells += [median, worst, held, line["load"]]
+            cells += [percent(line["median_error"]), worst, held, line["load"]]
         out.append("| " + " | ".join(cells) + " |")
     return "\n".join(out)
 
@@ -220,34 +223,38 @@ def caption() -> str:
 
     return (
         f"After {SHOWN // 10**6} million changes of three tables, eddyline with 8 MB takes {took('eddyline-8MB')}, all "
-        f"processes together, and is off by at most {float(at['eddyline-8MB']['worst_error']):.1%}. DuckDB takes "
+        f"processes together, and is off by at most {percent(at['eddyline-8MB']['worst_error'])}. DuckDB takes "
         f"{took('duckdb')}, PostgreSQL {took('postgres')}."
     )
 
 
 def draw() -> None:
-    """Draw memory against changes."""
+    """Draw memory and disk against changes; a cross is a peer that was stopped there."""
     import matplotlib as mpl  # noqa: PLC0415 - only where something is drawn
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "peers"
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4))
     measured = lines()
-    for peer in dict.fromkeys(line["peer"] for line in measured):
-        own = [line for line in measured if line["peer"] == peer]
-        places = [(int(line["changes"]), float(line["peak_mb"])) for line in own]
-        style = "-" if "eddyline" in peer else "--"
-        (drawn,) = axes.plot(*zip(*places, strict=True), marker="o", label=shown_as(peer), linestyle=style)
-        stopped = [place for place, line in zip(places, own, strict=True) if line["note"]]
-        if stopped:
-            axes.plot(
-                *zip(*stopped, strict=True), marker="x", markersize=10, linestyle="", color=drawn.get_color()
-            )
-    axes.set(xscale="log", yscale="log", xlabel="changes", ylabel="peak memory of all processes, MB")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    fields = {"peak_mb": "peak memory of all processes, MB", "disk_mb": "on disk, MB"}
+    for axes, (field, title) in zip(panels, fields.items(), strict=True):
+        for peer in dict.fromkeys(line["peer"] for line in measured):
+            own = [line for line in measured if line["peer"] == peer and float(line[field] or 0)]
+            style = "-" if "eddyline" in peer else "--"
+            color = f"C{[*PEERS[:3], *NAMES].index(peer)}"
+            sizes, found = [int(line["changes"]) for line in own], [float(line[field]) for line in own]
+            axes.plot(sizes, found, style, marker="o", color=color, label=shown_as(peer))
+            for line, at, value in zip(own, sizes, found, strict=True):
+                if line["note"]:
+                    axes.plot(at, value, marker="x", markersize=12, color=color)
+        axes.set(xscale="log", yscale="log", xlabel="changes", title=title)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_minor_formatter("{x:,.0f}" if field == "peak_mb" else "")
+        axes.grid(alpha=0.3)
+    panels[1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.tight_layout()
     figure.savefig(PICTURE, metadata={"Date": None})
 

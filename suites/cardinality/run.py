@@ -95,6 +95,25 @@ def summary_of(lines: list[dict], result: Result) -> dict:
     }
 
 
+def row_of(summary: dict) -> str:
+    """Return a line of the table in the docs."""
+
+    def factor(text: str) -> str:
+        value = float(text)
+        if value >= 1e5:
+            return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+        return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+    cells = [summary["method"], summary["budget"].replace("MB", " MB")]
+    cells += [factor(summary[name]) for name in ("q50", "q90", "q95", "q99", "max")]
+    cells += [summary["coverage"], summary["half_width"], summary["mb"]]
+    cells += [
+        f"{summary['build_s']} s" if summary["build_s"] else "",
+        f"{float(summary['answer_ms']):,.0f} ms",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
 def measure(
     data: Database, queries: list[Count], options: argparse.Namespace
 ) -> tuple[list[dict], list[dict]]:
@@ -136,7 +155,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", help="some methods")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--into", type=Path, default=FOLDER)
+    parser.add_argument("--table", action="store_true", help="only print the tables of the file")
     options = parser.parse_args(arguments)
+    if options.table:
+        for summary in _others(options.into / "summary.csv", []):
+            print(f"{summary['database']}: {row_of(summary)}")
+        return
     chosen = options.databases.split(",")
     every, totals = (_others(options.into / file, chosen) for file in ("results.csv", "summary.csv"))
     for name in chosen:

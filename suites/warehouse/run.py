@@ -5,7 +5,8 @@
 Each query is a workload of its own. A query of our class is planned; for any other, all columns that it names are
 explored, and `state.sql` computes the rest. TPC-H has refresh pairs: a thousandth of the orders, with their line items,
 is inserted, and another one deleted. Exact answers are DuckDB's, for the same text without its last ORDER BY and LIMIT.
-Writes results.csv next to this script and prints a table.
+Lines in results.csv next to this script are replaced or added. `--table` only prints the tables of
+docs/reference/warehouse.md from that file.
 """
 
 import argparse
@@ -115,11 +116,11 @@ def measure(bench: Benchmark, name: str, budget: str) -> Row:
             for batch, weight in changes(bench, table, columns):
                 state.update(table, batch, weights=np.full(batch.num_rows, weight))
         fed = time.process_time() - started
-        started = time.perf_counter()
+        started = time.process_time()
         result = state.sql(text)
     except el.EddylineError as error:
         return {"form": "refused", "note": " ".join(str(error).split())}
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     found = compared(result, exact_rows(bench, text))
     return {
         "form": form,
@@ -130,16 +131,57 @@ def measure(bench: Benchmark, name: str, budget: str) -> Row:
     }
 
 
+def asked(bench: Benchmark, name: str, budgets: list[str]) -> list[Row]:
+    """Return a line for each budget; one without a budget for a query that is refused at all of them."""
+    found = [measure(bench, name, budget) | {"budget": budget} for budget in budgets]
+    return found if any(line["form"] != "refused" for line in found) else [found[-1] | {"budget": ""}]
+
+
 def row_of(line: Row) -> str:
-    """Return a line of the table in the docs."""
-    start = f"| {line['benchmark']} | {line['query']} | {line['budget'].replace('MB', ' MB')} |"
+    """Return a line of the table in the docs, from a line of the file or of a run."""
+    line = {field: str(line.get(field, "")) for field in FIELDS}
     if line["form"] == "refused":
-        return f"{start} refused: {line['note']} | | | | |"
-    held = "" if line["held"] == "" else f"{line['held']:.0%}"
-    error = "exact" if line["exact"] else "" if line["error"] == "" else f"{line['error']:.2%}"
+        note = line["note"].replace("|", r"\|")
+        return f"| {line['query']} | {line['budget'].replace('MB', ' MB')} | refused: {note} | | | | | |"
+
+    def percent(field: str, digits: int) -> str:
+        value = line[field]
+        return "" if value == "" else "unbounded" if float(value) == np.inf else f"{float(value):.{digits}%}"
+
+    start = f"| {line['query']} | {line['budget'].replace('MB', ' MB')} | {line['form']} |"
     note = f" ({line['note']})" if line["note"] else ""
-    shown = f"{line['shown']} of {line['rows']:,}{note}"
-    return f"{start} {line['form']} | {shown} | {error} | {held} | {line['seconds']:.2f} s |"
+    shown = f"{int(line['shown']):,} of {int(line['rows']):,}{note}"
+    error, held, width = percent("error", 2), percent("held", 0), percent("width", 1)
+    if line["exact"] == "True":
+        error, held, width = "exact", "", ""
+    return f"{start} {shown} | {error} | {held} | {width} | {float(line['seconds']):.2f} |"
+
+
+def read(path: Path) -> dict[tuple[str, ...], Row]:
+    """Return the lines of a file of results by benchmark, scale, query and budget."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8") as file:
+        return {key_of(line): line for line in csv.DictReader(file)}
+
+
+def key_of(line: Row) -> tuple[str, ...]:
+    """Return what a line is about."""
+    return tuple(str(line[field]) for field in ("benchmark", "scale", "query", "budget"))
+
+
+def table(lines: list[Row], name: str) -> str:
+    """Return the table of a benchmark in the docs."""
+    head = "| query | budget | form | rows shown | error | held | half-width | CPU s |\n" + "| --- " * 8 + "|"
+    return "\n".join([head, *(row_of(line) for line in lines if line["benchmark"] == name)])
+
+
+def write(path: Path, lines: list[Row]) -> None:
+    """Write the file of results."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -147,37 +189,39 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--benchmarks", default="ssb,tpch,tpcds")
+    parser.add_argument("--benchmarks", default="tpch,ssb,tpcds")
     parser.add_argument("--scale", default="1")
     parser.add_argument("--budgets", default="8MB,64MB")
     parser.add_argument("--queries", help="some queries, by name")
     parser.add_argument("--into", type=Path, default=HERE)
+    parser.add_argument("--table", action="store_true", help="only print the tables of the file")
     options = parser.parse_args(arguments)
-    lines = []
+    path = options.into / "results.csv"
+    found = read(path)
+    if options.table:
+        for each in dict.fromkeys(line["benchmark"] for line in found.values()):
+            print(table(list(found.values()), each) + "\n")
+        print("\n".join(f"{key}: {text}" for key, text in summary_of(list(found.values())).items()))
+        return
     for each in options.benchmarks.split(","):
         bench = benchmark(each, options.scale)
         for name in options.queries.split(",") if options.queries else bench.queries:
-            for budget in options.budgets.split(","):
-                head = {"benchmark": each, "scale": options.scale, "query": name, "budget": budget}
-                lines.append(head | measure(bench, name, budget))
-                print(row_of(lines[-1]), flush=True)
-                if lines[-1]["form"] == "refused":
-                    break
-            with (options.into / "results.csv").open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(lines)
-    print(json.dumps(summary_of(lines)))
+            for line in asked(bench, name, options.budgets.split(",")):
+                head = {"benchmark": each, "scale": options.scale, "query": name}
+                found[key_of(head | line)] = head | line
+                print(row_of(head | line), flush=True)
+            write(path, list(found.values()))
+    print(json.dumps(summary_of(list(found.values()))))
 
 
 def summary_of(lines: list[Row]) -> dict[str, str]:
     """Return, for each benchmark and budget, how many queries are answered and how many exactly."""
     found = {}
-    for key in dict.fromkeys((line["benchmark"], line["budget"]) for line in lines):
-        mine = [line for line in lines if (line["benchmark"], line["budget"]) == key]
-        answered = [line for line in mine if line["form"] != "refused"]
-        exact = sum(bool(line["exact"]) for line in answered)
-        found[" ".join(key)] = f"{len(answered)} answered, {exact} exactly"
+    answered = [line for line in lines if line["form"] != "refused"]
+    for key in dict.fromkeys((line["benchmark"], line["budget"]) for line in answered):
+        mine = [line for line in answered if (line["benchmark"], line["budget"]) == key]
+        exact = sum(str(line["exact"]) == "True" for line in mine)
+        found[" ".join(key)] = f"{len(mine)} answered, {exact} exactly"
     return found
 
 
