@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 
 import numpy as np
 
@@ -93,29 +94,40 @@ def child_main(said, where, batches, *, kill, limit, words):
         said.send("")
 
 
-def run_until_killed(where, seconds, words):
-    """Deliver batches from another process until it is killed with -9 after some seconds.
+def run_until_killed(where, chosen, words):
+    """Deliver batches from another process until it is killed with -9, at a moment that a random generator chooses.
 
-    Returns the number of batches that it knew to be committed; -1 if it ended by itself.
+    One of four is killed within 0.4 s of its start, the others within the time of a commit after their first, second or
+    third one: on a slow machine, too, most of them come that far. Returns the number of batches that it knew to be
+    committed; -1 if it ended by itself.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    confirmed = context.Value("q", 0)
-    child = context.Process(target=deliver_for_ever, args=(where, confirmed, words))
+    confirmed, done, took = context.Value("q", 0), context.Value("q", 0), context.Value("d", 0.0)
+    child = context.Process(target=deliver_for_ever, args=(where, confirmed, done, took, words))
     child.start()
-    child.join(seconds)
+    commits, share = chosen.randrange(4), chosen.random()
+    while child.is_alive() and done.value < commits:
+        time.sleep(0.001)
+    child.join(share * took.value if commits else 0.4 * share)
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     return confirmed.value if child.exitcode == -signal.SIGKILL else -1
 
 
-def deliver_for_ever(where, confirmed, words):
-    """Open or create the store and deliver its next batches, the last one twice."""
+def deliver_for_ever(where, confirmed, done, took, words):
+    """Open or create the store and deliver its next batches, the last one twice.
+
+    done: how many it has delivered; took: the seconds of the last one.
+    """
     make = open_store if Store.exists(where) else new_store
     with make(where) as store:
         position = store.current.commit.sources.get("orders")
         batch = max(0, position.batch_id) if position is not None else 0
         while True:
+            start = time.monotonic()
             deliver(store, batch, words=words)
             batch += 1
             confirmed.value = batch
+            took.value = time.monotonic() - start
+            done.value += 1

@@ -82,7 +82,7 @@ def test_killed_two_hundred_times_at_random_moments(tmp_path):
     """Whatever the moment, the store holds a prefix of the batches, each once, with all that were confirmed."""
     chosen, counters, batches, kills = random.Random(5), np.zeros(MANY_WORDS, np.int64), 0, 0
     while kills < KILLS:
-        confirmed = run_until_killed(tmp_path, chosen.uniform(0.0, 0.4), MANY_WORDS)
+        confirmed = run_until_killed(tmp_path, chosen, MANY_WORDS)
         kills += confirmed >= 0
         if not Store.exists(tmp_path):
             assert confirmed <= 0
