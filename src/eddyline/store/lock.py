@@ -73,7 +73,7 @@ def _dead(holder: Holder | None) -> bool:
         os.kill(holder.pid, 0)
     except ProcessLookupError:
         return True
-    except PermissionError:
+    except (PermissionError, OverflowError):  # a number that no process has: the file is damaged
         return False
     return False
 
