@@ -29,6 +29,17 @@ def test_random_orders_count_each_file_once_or_say_what_to_do(part):
     assert lives(25, 25 * part)
 
 
+@pytest.mark.parametrize("kill", range(10, 60, 10))
+def test_a_rebuild_that_was_killed_begins_again_where_its_files_were_moved(tmp_path, kill):
+    """It was refused, and a rebuild has no --full-refresh. Found as life 630."""
+    life = Life(tmp_path, 0)
+    life.run()
+    life.rebuild(kill=kill)
+    life.move()
+    life.rebuild()
+    life.run()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_thousands_of_random_orders(part):

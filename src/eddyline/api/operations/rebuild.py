@@ -10,14 +10,16 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from eddyline.api.durable import BATCH_RUN
 from eddyline.api.jobs import FORGETFUL, PreparedRun, begins_with_a_copy, checked_run, state_of
-from eddyline.api.pipeline import Pipeline
+from eddyline.api.pipeline import Pipeline, StreamSource
 from eddyline.api.run import StartOptions, checkpoint_folder, checkpoint_location
 from eddyline.errors import CorruptState, PipelineError
+from eddyline.ingest.files import local_path
 from eddyline.store import Epoch, Options, Reader, Store, without_secrets
 from eddyline.store.filesystem import LocalFiles
 
@@ -57,14 +59,17 @@ class Rebuild:
         return READY in Reader(self.folder).names()
 
     def clear_checkpoints(self, spark: "SparkSession") -> None:
-        """Remove checkpoints that are left of an earlier rebuild, unless this one continues with them."""
+        """Remove checkpoints that are left of an earlier rebuild, and those of streams of which none is taken yet.
+
+        A checkpoint that has only planned a batch may name files that were moved since.
+        """
         from eddyline.spark.checkpoint import open_checkpoint  # noqa: PLC0415 - Spark only where it is used
 
-        if Store.exists(self.folder):
-            return
+        is_continued = Store.exists(self.folder)
+        taken = Reader(self.folder).latest().commit.sources if is_continued else {}
         at = checkpoint_folder(self.store, self.pipeline.run.checkpoint)
-        for number in (*range(self.number - 1), self.number):
-            for name in self.pipeline.streams:
+        for number in (*(() if is_continued else range(self.number - 1)), self.number):
+            for name in self.pipeline.streams.keys() - taken.keys():
                 open_checkpoint(spark, checkpoint_location(at, name, number)).clear()
 
     @property
@@ -135,7 +140,7 @@ def prepare_rebuild(pipeline: Pipeline, *, fewer_rows: bool = False) -> Rebuild:
     _discard(rebuild_folder(store, commit.rebuilt))  # a swap was killed before it did
     number = commit.rebuilt + 1
     folder, plan, run = rebuild_folder(store, number), pipeline.plan(), pipeline.run
-    if Store.exists(folder) and not _is_of_plan(folder, plan.layout.digest):
+    if Store.exists(folder) and not _may_continue(folder, plan.layout.digest, pipeline):
         _discard(folder)
     settings = StartOptions(
         trigger="available now",
@@ -147,12 +152,21 @@ def prepare_rebuild(pipeline: Pipeline, *, fewer_rows: bool = False) -> Rebuild:
     return Rebuild(pipeline, store, number, checked_run(pipeline, plan, folder, settings), fewer_rows)
 
 
-def _is_of_plan(folder: str, digest: str) -> bool:
-    """Return whether a second store can be read and was begun for this plan."""
+def _may_continue(folder: str, digest: str, pipeline: Pipeline) -> bool:
+    """Return whether a second store can be read, and was begun for this plan and from the files where they are now."""
     try:
-        return Reader(folder).latest().commit.plan.hash == digest
+        commit = Reader(folder).latest().commit
     except CorruptState:
         return False
+    return commit.plan.hash == digest and not any(
+        _has_moved(at.folder, pipeline.streams[name]) for name, at in commit.sources.items()
+    )
+
+
+def _has_moved(folder: str, source: StreamSource) -> bool:
+    """Return whether the files of a stream were read from another local folder than the one that is named now."""
+    where = local_path(source.format, source.path)
+    return where is not None and folder.startswith("/") and Path(folder).resolve() != where.resolve()
 
 
 def ready_epoch(pipeline: Pipeline) -> Epoch | None:
