@@ -198,7 +198,8 @@ def records(*numbers):
 
 def test_a_topic_is_looked_for_and_its_records_are_compared(broker, shell, tmp_path):
     broker.create("counted", 3)
-    broker.send("counted", [*records(*range(20)), (None, b"{bad"), (b"k", None)])
+    broker.send("counted", [*records(*range(10)), (None, b"{bad")], partition=0)
+    broker.send("counted", [*records(*range(10)), (b"k", None)])
     path = written(tmp_path, of_topic(broker, "counted"), 'on_bad = "skip"')
     code, found = shell.command("run", path, "--once")
     assert code == 0, found
@@ -229,14 +230,12 @@ def test_a_restored_store_reads_a_topic_again_or_says_that_its_records_are_gone(
     code, found = shell.command("run", path, "--once")
     assert code == 0, found
     assert counted(path) == 31
-    shown("restore", store, "--epoch", min(by_count(store).values()))
-    before = counted(path)
-    assert before < 31
+    shown("restore", store, "--epoch", by_count(store)[10])
     broker.drop_before("again", {0: 20, 1: 10})
     code, found = shell.command("run", path, "--once")
     assert code == 1, found
     assert "PipelineError: " in found
-    assert counted(path) == before
+    assert counted(path) == 10
     broker.send("again", records(40, 41))
     code, found = shell.command("run", path, "--full-refresh", "n", "--once")
     assert code == 0, found
