@@ -221,6 +221,24 @@ def late_key(seed: int, kind: str, share: float, budget: str) -> Iterator[Told]:
         yield float(rows[r["c"].to_numpy() == row["c"]].sum()), row["n"], row["n_low"], row["n_high"]
 
 
+def late_in_both(seed: int, kind: str, share: float, other: float, budget: str) -> Iterator[Told]:
+    """Yield an answer over two streams, fed together, whose last rows have one key: `share` of r, and `other` of s."""
+    rng = np.random.default_rng(seed)
+    keys = {"r": zipf(rng, 8_000, 2_000, 0.8), "s": rng.integers(0, 2_000, 4_000)}
+    w, tables = el.Workload(budget=budget, seed=seed), {}
+    for name, each in keys.items():
+        late = {"r": share, "s": other}[name]
+        each[round(len(each) * (1 - late)) :] = 77
+        tables[name] = pa.table({"a": each, "x": rng.integers(0, 1_000, len(each))})
+        w.stream(name, "a BIGINT, x BIGINT")
+    state = w.query("q", LATE[kind]).plan().empty()
+    for batch in range(8):
+        for name, table in tables.items():
+            state.update(name, table.slice(batch * len(table) // 8, len(table) // 8))
+    answer = state.answer("q")
+    yield exact(LATE[kind], tables), answer.value, answer.low, answer.high
+
+
 def star(seed: int, arrival: str, aggregate: str, budget: str) -> Iterator[Told]:
     """Yield an aggregate over three streams on one Zipf key, all fed together in the order of `arrival`."""
     rng = np.random.default_rng(seed)
@@ -278,6 +296,13 @@ CASES: dict[str, Callable[[int], Iterator[Told]]] = {
         for kind in LATE
     },
     **{f"no late key, {kind}, 8 KB": partial(late_key, kind=kind, share=0.0, budget="8 KB") for kind in LATE},
+    **{
+        f"late key in both streams, {share:.0%} and {other:.0%}, {kind}, 6 KB": partial(
+            late_in_both, kind=kind, share=share, other=other, budget="6 KB"
+        )
+        for kind in ("LEFT JOIN", "condition")
+        for share, other in ((0.2, 0.0), (0.2, 0.03), (0.1, 0.1), (0.2, 0.1))
+    },
     **{
         f"star, {arrival}, {aggregate}, 16 KB": partial(
             star, arrival=arrival, aggregate=aggregate, budget="16 KB"

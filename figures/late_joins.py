@@ -101,9 +101,9 @@ def main() -> None:
         for seed in range(options.first, options.first + options.seeds):
             for each in answers(arrival, options.budget, seed):
                 cells[each[0]].append(each)
-        print(f"\n{options.budget}, {arrival}: held (upper bound), error, half-width", flush=True)
+        print(f"\n{options.budget}, {arrival}: held (bounds), error, half-width", flush=True)
         for name, found in cells.items():
-            print(f"  {name:14} {cell(found)}", flush=True)
+            print(f"  {name:14} {cell(found, options.seeds)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ SMOKE = {
         "--seeds 1 --budgets 16KB --arrivals late,churning",
         {"distinct_joins": {"POSTS": 600, "USERS": 200, "COMMENTS": 4000, "VOTES": 5000}},
     ),
+    "groups_together": ("--samples 2 --groups 100", {"groups_together": {"ROWS": 4000, "KEYS": 2000}}),
     "hard_cases": ("--seeds 1", {}),
     "join_distinct": (
         "--seeds 1 --document-seeds 1 --document-other-forms 1",
@@ -65,8 +66,8 @@ SMOKE = {
     "reproduce": ("all --quick", {}),  # as it is: what the documents claim is measured in every CI run
     "reproduce_multijoin": ("--copies 1000", {}),
     "sample_core": (
-        "--seeds 1 --budgets 16KB --arrivals stationary,churning",
-        {"sample_core": {"ROWS": 3000}},
+        "--seeds 1 --budgets 16KB --arrivals stationary,churning,forum",
+        {"sample_core": {"ROWS": 3000, "FORUM_ROWS": 4000}},
     ),
     "sample_reading": (
         "--drawings 1 --seeds 2 --size 1500 --orders by_time --budgets 1/8 --datasets zipf_star_0.7,flights",

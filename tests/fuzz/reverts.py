@@ -18,7 +18,8 @@ from sqlglot import exp
 from eddyline.answer import query
 from eddyline.answer.groups import entries
 from eddyline.answer.groups import entries as table_moments
-from eddyline.answer.joins import missing, sampled, sampled_values
+from eddyline.answer.joins import missing, sampled, sampled_ratios, sampled_values
+from eddyline.answer.joins import query as join_query
 from eddyline.expressions import arrow_eval, arrow_values, typing
 from eddyline.expressions.typing import BOOLEAN, INT
 from eddyline.ingest import arrow_path
@@ -84,9 +85,14 @@ def _dividing(totals):
     return np.array([1.0 / each for each in totals.tolist()])
 
 
-def _without_missing(*_):
+def _without_missing(*_, **__):
     """No row is missing, whatever exact totals say."""
     return missing.Missing()
+
+
+def _without_late_keys(_snapshot, _planned, join, function, totals, confidence):
+    """What sketches show of keys that are not followed is not read."""
+    return sampled.read_sample_join(join, function, totals, confidence), totals, 0
 
 
 OF_WORKLOADS: dict[str, Callable[[], list]] = {
@@ -102,10 +108,16 @@ OF_WORKLOADS: dict[str, Callable[[], list]] = {
         patch.object(sampled_values.SampledQuantity, "signs", new=(0, 1)),
         patch.object(sampled, "missing_of", _without_missing),
     ],
+    "late_keys": lambda: [
+        patch.object(join_query, "read_late_join", _without_late_keys),
+        patch.object(sampled, "missing_of", _without_missing),
+        patch.object(sampled_ratios, "missing_of", _without_missing),
+    ],
 }
 """The same for what the fuzzer of workloads found: by the name of the case in `found` that shows it, or of SHORT_WITHOUT."""
 SHORT_WITHOUT: dict[str, tuple[str, range, str, str | None]] = {
     "negative_sums": ("signed sum", range(300), "heavy to light", None),
+    "late_keys": ("count", range(100), "late", "star"),
 }
 """Which function has short cells without a fix of OF_WORKLOADS: over these seeds, order of arrival and form of queries."""
 

@@ -94,11 +94,13 @@ def _distinct_tuples(match):
 
 
 def path_answer(path, tables):
-    """COUNT, SUM or AVG over a path of joins."""
+    """COUNT, SUM or AVG over a path of joins; None for SQL's NULL, where no joined row has a measure."""
     if path.function == "count":
         return path_total(path, tables)
     total, there = path_total(path, tables, "sum"), path_total(path, tables, "there")
-    return total if path.function == "sum" else (total / there if there else None)
+    if not there:
+        return None
+    return total if path.function == "sum" else total / there
 
 
 def path_total(path, tables, what="rows"):

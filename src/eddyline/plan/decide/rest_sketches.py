@@ -27,7 +27,7 @@ REST_SHARE = 0.25
 JOIN_SHARE, _MOST_OF_JOINS = 0.03, 0.1
 """The part of the memory of joins for their sketches, and the most for sketches of the least size.
 
-Joins need only keys with a few percent of the rows from them, which few counters show (decision 16)."""
+Joins need only keys with a few percent of the rows from them, which few counters show (decision 17)."""
 _LEAST_OF_STAR = 3
 """From this many relations on a link, inner joins have no sketches of all rows."""
 
