@@ -263,7 +263,9 @@ def test_groups_of_which_no_sampled_tuple_is_seen_have_room_for_some():
 def test_a_sample_refuses_min_and_max_and_offers_a_quantile():
     table = big_orders(np.random.default_rng(2), 6_000, 4_000, 30)
     plan = plan_of({"q": "SELECT region, MAX(k) AS hi FROM orders GROUP BY region"}, "4 KB")
-    with pytest.raises(el.PlanError, match=r"the MAX of the missing rows is unknown.* PERCENTILE_APPROX\(..., 0.999\)"):
+    with pytest.raises(
+        el.PlanError, match=r"the MAX of the missing rows is unknown.* PERCENTILE_APPROX\(..., 0.999\)"
+    ):
         plan.empty().update("orders", table).answer("q")
 
 

@@ -176,7 +176,9 @@ def test_a_file_with_nothing_but_a_database_explores_its_tables(tmp_path):
             connection.execute(
                 "CREATE TABLE orders (number bigint PRIMARY KEY, who bigint REFERENCES customers, doc bytea)"
             )
-            connection.execute("CREATE SCHEMA eddyline")  # the positions of a run that read these tables before
+            connection.execute(
+                "CREATE SCHEMA eddyline"
+            )  # the positions of a run that read these tables before
             connection.execute("CREATE TABLE eddyline.slot_positions (slot text, relation text, lsn bigint)")
         text = f'[workload]\nbudget = "1 MB"\n[postgres]\ndsn = "{dsn}"\n'
         pipeline = parse_pipeline(text, tmp_path / "db.toml")

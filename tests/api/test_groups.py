@@ -468,7 +468,10 @@ def test_windows_and_ad_hoc_texts_have_groups():
         ("SELECT COUNT(*) AS n, SUM(status) AS N FROM orders", "have the name 'N'"),
         ("SELECT region AS n_low, COUNT(*) AS n FROM orders GROUP BY region", "would have the name 'n_low'"),
         ("SELECT region AS exact, COUNT(*) AS n FROM orders GROUP BY region", "would have the name 'exact'"),
-        ("SELECT region, region AS r, COUNT(*) AS n FROM orders GROUP BY region", "two columns of the answer would have the name 'region'"),
+        (
+            "SELECT region, region AS r, COUNT(*) AS n FROM orders GROUP BY region",
+            "two columns of the answer would have the name 'region'",
+        ),
         ("SELECT region, COUNT(*) FROM orders GROUP BY 3", "position 3 is not in the SELECT list"),
         ("SELECT region, COUNT(*) FROM orders GROUP BY region LIMIT 2 + 1", "LIMIT takes a number"),
         (

@@ -451,9 +451,7 @@ def test_deep_sides_are_refused_in_a_sentence_once_the_data_no_longer_fit():
         state.update(name, made_table(np.random.default_rng(4), name, 2_000, 1_000))
     with pytest.raises(PlanError, match=r"optional side is itself a join.*larger budget"):
         state.answer("q0")
-    with pytest.raises(
-        PlanError, match=r"groups by the join column of the optional side.*larger budget"
-    ):
+    with pytest.raises(PlanError, match=r"groups by the join column of the optional side.*larger budget"):
         state.answer("q1")
     assert not state.answer("q2").exact
     assert not state.answer("q3").exact, "its measure is NULL without the deep side: an inner join does"

@@ -312,7 +312,10 @@ def test_change_data_in_files_is_refused_or_noted(spark, tmp_path):
         made.sketch(spark, {"s": str(tmp_path / "rows.parquet")})
     made = el.Workload(budget="64 KB").stream("s", "id BIGINT").query("n", "SELECT SUM(id) FROM s").plan()
     direct = made.sketch(spark, {"s": str(tmp_path / "rows.parquet")})
-    assert "stream 's' has a column 'w' that seems to hold the change type of a row" in direct.answer("n").notes[0]
+    assert (
+        "stream 's' has a column 'w' that seems to hold the change type of a row"
+        in direct.answer("n").notes[0]
+    )
     with pytest.raises(el.ChangeError, match="_change_type, _commit_version"):
         made.sketch(
             spark, {"s": spark.sql("SELECT 1L AS id, 'delete' AS _change_type, 2 AS _commit_version")}

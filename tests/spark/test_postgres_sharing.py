@@ -79,7 +79,9 @@ def test_a_table_that_comes_later_is_copied_where_the_slot_stands(dsn, monkeypat
         change(connection, rng, "a", "b")
         late.execute("INSERT INTO b VALUES (-1, 1)")
         monkeypatch.setattr(postgres, "_PATIENCE", 1)
-        with pytest.raises(PipelineError, match=r"before public.b was published are still running.*start again"):
+        with pytest.raises(
+            PipelineError, match=r"before public.b was published are still running.*start again"
+        ):
             Stream(dsn, "b", **SHARED)
         at = slot_at(connection)
         assert first.all().rows == held(connection, "a")

@@ -85,7 +85,9 @@ def test_golden_rows_still_have_these_answers():
 def test_sums_of_floats_that_earlier_versions_rounded_are_refused():
     """The files in rounded/ are of the last version that kept six digits of a DOUBLE: SUM(x) and a join's AVG(a.x)."""
     folder = FOLDER / "rounded"
-    with pytest.raises(el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*rebuild the state"):
+    with pytest.raises(
+        el.FormatVersion, match=r"sums of `x`, a DOUBLE, rounded to a few digits.*rebuild the state"
+    ):
         el.State.from_bytes((folder / "doubles.state").read_bytes())
     with pytest.raises(el.FormatVersion, match="rounded to a few digits"):
         el.open(folder / "store").answer("total")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from eddyline.errors import PipelineError, RowFailure
+from eddyline.errors import PipelineError, RowFailure, without_secrets
 from eddyline.ingest.arrow_path import DIRECTLY, referenced
 from eddyline.ingest.changes import CORRUPT, bad_rows_error, similar_columns, unread_changes
 from eddyline.ingest.projection import StreamSpec
@@ -29,7 +29,6 @@ from eddyline.spark.session import check_zone
 from eddyline.spark.sources import SparkSource
 from eddyline.spark.sources.frames import read_frame
 from eddyline.spark.tasks import CHUNK_WORDS, DDL, Merger, encode_spec, from_batches, merge_task, sketch_task
-from eddyline.store.filesystem import without_secrets
 
 # The number of tasks of a pass: each task makes, sends and merges a partial state, however few rows it has.
 

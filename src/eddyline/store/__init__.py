@@ -1,6 +1,7 @@
 """The store: durable, versioned state that takes each batch exactly once; see docs/internals/store.md."""
 
-from eddyline.store.filesystem import Where, without_secrets
+from eddyline.errors import without_secrets
+from eddyline.store.filesystem import Where
 from eddyline.store.layout import COMMIT_STEPS, Commit, Epoch, PlanStamp, SourcePosition, make_epoch
 from eddyline.store.position import Batch, check_folder, last_to_keep
 from eddyline.store.reader import Problem, Reader, verify

@@ -31,7 +31,7 @@ def difference_of_groups(now: Groups, then: Groups, query: Query, confidence: fl
     keys = [*sides[0].rows, *(key for key in sides[1].rows if key not in sides[0].rows)]
     changes = [
         {
-            name: _difference(*(side.estimate(key, name) for side in sides), confidence)
+            name: _difference(sides[0].estimate(key, name), sides[1].estimate(key, name), confidence)
             for name in now.aggregates
         }
         for key in keys

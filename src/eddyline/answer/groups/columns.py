@@ -106,7 +106,8 @@ def _by_group(totals: Mapping[str, np.ndarray]) -> Iterable[dict[str, int]]:
 def _decimals(values: Sequence[Scalar | None], unit: Fraction) -> pa.Array:
     """Return sums of decimals with all their digits; unit: that of their last digit."""
     numbers = [
-        None if each is None else Decimal(repr(each) if isinstance(each, float) else each) for each in values
+        None if each is None else Decimal(repr(each) if isinstance(each, float) else str(each))
+        for each in values
     ]
     return pa.array(numbers, pa.decimal256(76, len(str(unit.denominator)) - 1))
 

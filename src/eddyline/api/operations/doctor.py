@@ -12,10 +12,10 @@ from pathlib import Path
 from eddyline.api.jobs import logins
 from eddyline.api.operations.brokers import KAFKA, find_topics, needs_client
 from eddyline.api.pipeline import Pipeline, SparkSettings
-from eddyline.errors import PipelineError, StoreError
+from eddyline.errors import PipelineError, StoreError, without_secrets
 from eddyline.ingest.files import lacks_files
 from eddyline.store import Reader
-from eddyline.store.filesystem import open_filesystem, without_secrets
+from eddyline.store.filesystem import open_filesystem
 
 _LOGIN = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
 

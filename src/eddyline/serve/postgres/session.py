@@ -341,7 +341,7 @@ class Session:
         if not found:
             self._send(messages.EMPTY_QUERY)
         for statement in found:
-            if statement.parameters:
+            if statement.parameters():
                 raise Refusal(
                     "42P02", "there is no parameter $1", hint="Parameters come with Parse and Bind."
                 )
@@ -727,7 +727,7 @@ class Session:
         self._is_cancelled = False
         asked = self._client.statement(question)
         running = asyncio.ensure_future(self._server.asking.ask(asked, self._host, length, seconds))
-        self._running = running  # type: ignore[assignment]
+        self._running = running
         try:
             return await running
         except Refused as refused:
