@@ -100,7 +100,7 @@ def settings() -> Iterator[Setting]:
             lambda _: census_star(),
             100,
             "four copies of the wives of cps91 in place of Census 2001; family income has 18 classes, not 14; the "
-            "second line is at the memory that the method's variance asks for",
+            "last line is at the memory that the method's variance asks for",
             "star on age, education and income",
             budget,
         )
