@@ -97,9 +97,16 @@ def test_every_method_through_spark(spark, tmp_path):
     restarted = el.open(tmp_path / "store")
     assert restarted == direct
     truths = {name: by_duckdb(sql, net) for name, sql in QUERIES.items()}
+    # of 57 intervals at 95%, many from the same sketches, 3 are expected to miss: more than 8 do with a chance of 0.2% if
+    # they are independent; a quarter of a width further off is beyond 99.6%. Coverage over seeds: tests/answer/test_document_*
+    missed = []
     for name in queries:
         estimate, truth = restarted.answer(name), truths[name.split("_")[0]]
-        assert estimate.low <= truth <= estimate.high, name
+        low, high = float(estimate.low), float(estimate.high)
+        if not low <= truth <= high:
+            missed.append(name)
+        assert low - (high - low) / 4 <= truth <= high + (high - low) / 4, name
+    assert len(missed) <= 8, missed
     for name in ("ints_document", "longs_document"):
         shown = json.loads(restarted.explain(name, form="json"))
         (read,) = (each for word, each in shown.items() if word.startswith("sketches of"))
