@@ -131,6 +131,27 @@ def test_script_runs(script, monkeypatch, case, capsys):
         assert capsys.readouterr().out
 
 
+@pytest.mark.figures
+def test_a_run_of_one_document_leaves_the_rows_of_others_on_the_page(script, tmp_path):
+    lines, page = script("reproduce_lines"), tmp_path / "page.md"
+
+    def put(document, error):
+        one = lines.Line(document, "FIG. 1", "less", "|E| = 2", 8, 2, {"document": error}, "none")
+        lines.put_on_page(page, lines.tables([one], {document: ("2", "0.1", "3", "2 cores")}))
+        return [line for line in page.read_text().splitlines() if line.startswith("| 00")]
+
+    empty = lines.markdown([[], [], []])
+    page.write_text(f"before\n\n{lines.BEGIN}{empty}{lines.END}\n\nafter\n")
+    first = put("002", 0.5)
+    assert len(put("000", 0.25)) == 6
+    last = put("000", 0.125)
+    assert last == sorted(last[:2]) + sorted(last[2:4]) + sorted(last[4:])
+    assert set(first) <= set(last)
+    assert last[4].endswith("document 0.125 |")
+    assert page.read_text().startswith("before")
+    assert page.read_text().endswith("after\n")
+
+
 def test_every_script_is_run_and_described():
     mains = {path.stem for path in FIGURES.glob("*.py") if "def main(" in path.read_text()}
     run_here = {case.split()[0] for case in SMOKE} | {name for name, _ in REPORTS.values()}
