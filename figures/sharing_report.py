@@ -46,6 +46,7 @@ class Point:
     square: float
     expected_square: float
     largest: float
+    expected_largest: float
 
     @property
     def case(self) -> tuple[str, str, str, int]:
@@ -73,6 +74,7 @@ def point(key: tuple[str, ...], lines: list[Line]) -> Point:
         float(np.average(rms**2, weights=weights)),
         float(np.average(expected**2, weights=weights)),
         float((rms * np.sqrt(weights)).max()),
+        float((expected * np.sqrt(weights)).max()),
     )
 
 
@@ -99,6 +101,24 @@ def print_points(found: list[Point]) -> None:
             f" {each.largest:10.4f} {each.mean / best.mean:19.2f} {each.square / best.square:9.2f}"
             f" ({each.expected_square / best.expected_square:6.2f}) {each.largest / best.largest:8.2f}"
             f" {each.used:9,} {each.seeds:4}"
+        )
+
+
+def print_largest(found: list[Point]) -> None:
+    """Print the largest error at every memory size, planned for the average and for the largest."""
+    print("largest root of weight times mean squared error, shared: by the plan, and measured")
+    print(
+        "workload  KB  planned for the average  for the largest   measured: average  largest  largest, not shared"
+    )
+    by_case = {(each.arrangement, *each.case): each for each in found}
+    for each in sorted(found, key=lambda one: one.case):
+        if (each.arrangement, each.objective) != ("shared", "largest"):
+            continue
+        average = by_case["shared", each.data, each.workload, "average", each.budget]
+        apart = by_case["separate", *each.case]
+        print(
+            f"{each.workload:>8} {each.budget // 1000:3} {average.expected_largest:24.3f} {each.expected_largest:16.3f}"
+            f" {average.largest:18.3f} {each.largest:8.3f} {apart.largest:20.3f}"
         )
 
 
@@ -132,6 +152,7 @@ def report(data: Path) -> None:
     with data.open() as file:
         found = list(points(list(csv.DictReader(file))))
     print_points(found)
+    print_largest(found)
     draw(found)
 
 
