@@ -133,6 +133,9 @@ SELECT CONCAT(region, '/', status, '/', day) AS c, COUNT(*) AS n FROM orders GRO
 SELECT region || '-' || status AS c, COUNT(*) AS n FROM orders WHERE STARTSWITH(region, 'n') OR ENDSWITH(region, 't') GROUP BY region || '-' || status ORDER BY c
 SELECT COUNT(*) AS n FROM orders WHERE CONTAINS(region, 'or') AND LENGTH(TRIM(region)) = 5
 SELECT 1 AS one, 'x' AS x
+WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT BOOL_AND(n > 5) AS a, BOOL_OR(n > 5000) AS b, BOOL_AND(n < 0) AS c FROM t
+WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT LISTAGG(region, ', ') WITHIN GROUP (ORDER BY n DESC, region) AS a FROM t
+WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT region, region RLIKE '^[no]' AS a, region RLIKE 't+h|st' AS b FROM t ORDER BY region
 """.strip().splitlines()
 HAND = [text for text in HAND if "ALL_N" not in text]
 

@@ -144,11 +144,7 @@ def texts_for_duckdb() -> list[str]:
     ]
 
 
-PARTS = [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 8))]
-"""One of eight parts of the texts is asked in every run, the others in slow ones."""
-
-
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", range(8))
 def test_sql_on_an_exact_state_is_that_of_duckdb(exact, oracle, part):
     for text in texts_for_duckdb()[part::8]:
         wanted = oracle.execute(sqlglot.transpile(text, read="spark", write="duckdb")[0]).fetchall()
@@ -185,6 +181,10 @@ def about(table: pa.Table, name: str) -> dict[str, str]:
 
 def notes(table: pa.Table) -> str:
     return " ".join(json.loads(table.schema.metadata[b"eddyline.notes"]))
+
+
+PARTS = [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 8))]
+"""One of eight parts of the texts is asked in every run, the others in slow ones."""
 
 
 @pytest.mark.parametrize("part", PARTS)

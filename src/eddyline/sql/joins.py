@@ -264,6 +264,11 @@ def _source(table: exp.Expr, streams: Mapping[str, tuple[Column, ...]]) -> Sourc
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise UnsupportedQuery(f"{fragment(table)!r} is not a stream: FROM names declared streams only.")
     extra = [key for key, value in table.args.items() if value and key not in ("this", "alias", "joins")]
+    if "sample" in extra:
+        raise UnsupportedQuery(
+            f"TABLESAMPLE of {table.name!r} next to aggregates: they are computed from all rows that the state holds. "
+            "Leave TABLESAMPLE out, or select columns of rows."
+        )
     if extra or table.args.get("joins"):
         raise UnsupportedQuery(
             f"{fragment(table)!r} has more than a stream and an alias: {', '.join(extra) or 'JOIN'}."

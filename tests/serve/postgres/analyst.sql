@@ -97,3 +97,10 @@ SELECT count(DISTINCT region) FROM orders
 SELECT count(DISTINCT extract(hour FROM at)) FROM visits WHERE seconds > 100
 SELECT count(DISTINCT o.region) FROM orders o JOIN visits v ON o.customer = v.customer WHERE v.seconds > 250
 SELECT extract(hour FROM at), count(*) - lag(count(*)) OVER (ORDER BY extract(hour FROM at)) FROM visits GROUP BY 1 ORDER BY 1
+SELECT bool_and(n > 5) AS a, bool_or(n > 610) AS b FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t
+SELECT string_agg(region, ', ' ORDER BY region) AS a FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t
+SELECT string_agg(region, ',' ORDER BY n DESC) AS a FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t
+SELECT is_paid, string_agg(DISTINCT region, ',' ORDER BY region) AS a FROM (SELECT region, is_paid, count(*) AS n FROM orders GROUP BY 1, 2) t GROUP BY is_paid ORDER BY is_paid
+WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region, n FROM t WHERE region ~ '^(n|s)' ORDER BY region
+WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region ~ '[aeiou]{2}' AS m, sum(n) AS n FROM t GROUP BY 1 ORDER BY 1
+WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region, (SELECT max(u.n) FROM t u WHERE u.region < t.region) AS m FROM t ORDER BY region

@@ -175,6 +175,10 @@ REFUSED = {
     "SELECT left(region, -1) AS l, count(*) FROM orders GROUP BY 1": "number of characters",
     "SELECT concat(region, total) AS c, count(*) FROM orders GROUP BY 1": "is neither a text",
     "SELECT region FROM orders GROUP BY region FETCH FIRST 3 ROWS WITH TIES": "WITH TIES",
+    "SELECT count(*) FROM orders TABLESAMPLE SYSTEM (10)": "TABLESAMPLE of 'orders' next to aggregates",
+    "SELECT region, n FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t WHERE region ~ 'x.y$'": "written pattern",
+    "SELECT string_agg(region, ',') FROM (SELECT region, count(*) FROM orders GROUP BY region) t": "ORDER BY",
+    "SELECT extract(epoch FROM at) AS e, count(*) FROM visits GROUP BY 1": "floor(extract(epoch FROM t) / 300)",
     "SELECT DISTINCT ON (region) region, customer FROM orders": "DISTINCT ON",
 }  # fmt: skip
 

@@ -66,6 +66,26 @@ def test_confidence_widens_intervals(client):
         client.execute("SET eddyline.nothing = 1")
 
 
+def test_simultaneous_intervals_contain_those_of_each_group(client):
+    grouped = "FROM orders GROUP BY is_paid"
+    text = f"SELECT is_paid, sum(total) AS n, n_low, n_high {grouped} ORDER BY is_paid"
+    alone = client.execute(text).fetchall()
+    client.execute("SET eddyline.simultaneous = on")
+    assert client.execute("SHOW eddyline.simultaneous").fetchone() == ("on",)
+    together = client.execute(text).fetchall()
+    assert [row[:2] for row in alone] == [row[:2] for row in together]
+    assert len(alone) == 2
+    for (*_, low, high), (*_, lower, higher) in zip(alone, together, strict=True):
+        assert lower <= low < high < higher  # no fewer rows than are held
+    asked = f"SELECT is_paid, SUM(total) AS n {grouped}"
+    expected = shop.state("6 KB").answer(asked, simultaneous=True).to_arrow().to_pylist()
+    assert {row["is_paid"]: (row["n_low"], row["n_high"]) for row in expected} == {
+        row[0]: row[2:] for row in together
+    }
+    client.execute("RESET eddyline.simultaneous")
+    assert client.execute(text).fetchall() == alone
+
+
 def test_what_is_computed_from_estimates_says_that_its_interval_is_not_carried(client):
     for text, printed in (
         ("SELECT count * 2 AS twice FROM visits_by_buyers", "twice: computed from estimates"),
@@ -97,7 +117,7 @@ def test_an_exact_answer_has_no_notice_of_an_interval(dsn):
 def test_what_may_mean_something_else_in_spark_is_refused(client):
     for text in (
         "SELECT count(*) FROM orders WHERE region ~ 'n'",
-        "SELECT count(*) FROM visits WHERE extract(epoch FROM day) = 0",
+        "SELECT count(*) FROM visits WHERE extract(epoch FROM at) = 0",
         "SELECT count(*) FROM orders WHERE substring(region, 0, 2) = 'n'",
         "SELECT region FROM orders",
         "SELECT n FROM by_region, orders",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from eddyline.errors import UnsupportedQuery
+from eddyline.sql.around.patterns import is_test_anywhere
 from eddyline.sql.around.rows import unquoted
 
 _T = exp.DataType.Type
@@ -39,6 +40,7 @@ _SAME: frozenset[type[exp.Expr]] = frozenset(
         exp.Count, exp.Min, exp.Max, exp.Avg, exp.Median, exp.Stddev, exp.StddevSamp, exp.StddevPop,
         exp.Variance, exp.VariancePop, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
         exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue,
+        exp.LogicalAnd, exp.LogicalOr,
         # strings
         exp.Lower, exp.Upper, exp.Length, exp.Replace, exp.Reverse, exp.StartsWith, exp.EndsWith,
         exp.Contains, exp.Repeat,
@@ -429,6 +431,27 @@ def _interval(node: exp.Interval) -> exp.Expr:
     return node
 
 
+def _matched(node: exp.RegexpLike) -> exp.Expr:
+    pattern = node.expression
+    is_text = isinstance(pattern, exp.Literal) and pattern.is_string
+    if not is_text or not is_test_anywhere(pattern.name) or _kind(node.this) not in _TEXTS:
+        raise UnsupportedQuery(
+            _not_translated(
+                node, "only a written pattern of characters, [], (), |, *, +, ?, {} and ^ is translated"
+            )
+        )
+    return node
+
+
+def _texts(node: exp.GroupConcat) -> exp.Expr:
+    """Return LISTAGG, whose order is written: without one the engines differ."""
+    inner = node.this.this if isinstance(node.this, exp.Order) else None
+    inner = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
+    if inner is None or _kind(inner) not in _TEXTS:
+        raise UnsupportedQuery(_not_translated(node, "only a text in a written order is translated"))
+    return node
+
+
 def _anonymous(node: exp.Anonymous) -> exp.Expr:
     name = node.name.lower()
     if name in ("ends_floor", "ends_ceil", "ends_trunc"):
@@ -486,4 +509,6 @@ _REWRITTEN: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.Initcap: _capitals,
     exp.Interval: _interval,
     exp.Anonymous: _anonymous,
+    exp.RegexpLike: _matched,
+    exp.GroupConcat: _texts,
 }

@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from eddyline.serve.postgres.dialect import literals
 from eddyline.serve.postgres.dialect.kinds import FLOATS, FRACTIONS, MOMENTS, WHOLE, kind_of, with_kind
-from eddyline.serve.postgres.dialect.patterns import is_one_match, is_test
 from eddyline.serve.postgres.dialect.spark_forms import quoted
 from eddyline.serve.postgres.dialect.to_duckdb import CHECKED
 from eddyline.serve.postgres.refusals import Refusal
+from eddyline.sql.around.patterns import is_one_match, is_test
 
 _SAME = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Identifier, exp.Column, exp.Alias, exp.Aliases, exp.Join,

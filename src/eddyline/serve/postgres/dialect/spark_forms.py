@@ -20,6 +20,7 @@ from eddyline.serve.postgres.dialect.kinds import (
 )
 from eddyline.serve.postgres.dialect.literals import by_format, moment
 from eddyline.serve.postgres.refusals import Refusal, not_supported
+from eddyline.sql.around.patterns import is_test_anywhere
 
 _SAME = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Identifier, exp.Column, exp.Alias, exp.Join, exp.Where,
@@ -34,7 +35,7 @@ _SAME = (
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.PercentileCont, exp.PercentileDisc,
     exp.With, exp.CTE, exp.Window, exp.WindowSpec, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
     exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.TableSample,
-    exp.Offset, exp.Version,
+    exp.Offset, exp.Version, exp.LogicalAnd, exp.LogicalOr,
 )  # fmt: skip
 """What has the same meaning in PostgreSQL and Spark."""
 _FIELDS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"))
@@ -281,6 +282,23 @@ def _like_in_any_case(node: exp.Expr) -> exp.Expr:
     return exp.Like(this=exp.Lower(this=node.this.copy()), expression=exp.Literal.string(pattern.lower()))
 
 
+def _matched(node: exp.Expr) -> exp.Expr:
+    pattern = _text_of(node.expression)
+    if kind_of(node.this) != "text" or pattern is None or not is_test_anywhere(pattern):
+        raise _refused(
+            node, "Match a text with a written pattern of characters, [], (), |, *, +, ?, {} and ^."
+        )
+    return node
+
+
+def _strings(node: exp.Expr) -> exp.Expr:
+    inner = node.this.this if isinstance(node.this, exp.Order) else None
+    inner = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
+    if kind_of(inner) != "text" or _text_of(node.args.get("separator")) is None:
+        raise _refused(node, "Write string_agg(text, ', ' ORDER BY ...).")
+    return node
+
+
 def _trimmed(node: exp.Expr) -> exp.Expr:
     if node.expression is not None and _text_of(node.expression) is None:
         raise _refused(node, "Write out the characters to trim.")
@@ -459,6 +477,8 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Concat: _joined,
     exp.DPipe: _two_texts,
     exp.ILike: _like_in_any_case,
+    exp.RegexpLike: _matched,
+    exp.GroupConcat: _strings,
     exp.Trim: _trimmed,
     exp.Add: _sum_of_moments,
     exp.Sub: _sum_of_moments,

@@ -22,6 +22,11 @@ def is_test(pattern: str) -> bool:
     return _compiles(pattern)
 
 
+def is_test_anywhere(pattern: str) -> bool:
+    """Return whether Java, which Spark uses, also agrees: it reads a line's end, and `.`, in other ways."""
+    return is_test(pattern) and not set(pattern) & set("\\.$")
+
+
 def is_one_match(pattern: str) -> bool:
     """Return whether both also agree on what is matched, which is some text."""
     if len(pattern) > _MOST or not _ONE.fullmatch(pattern) or not _compiles(pattern):
