@@ -5,15 +5,32 @@ types of arguments are those of `kinds`. A numeric is a DECIMAL here: what DuckD
 quotient, a mean) is rounded to the 15 digits that are certain, so that a tie is rounded as PostgreSQL rounds it.
 """
 
-from collections.abc import Callable, Iterable
-from decimal import Decimal
+from collections.abc import Iterable
 
 from sqlglot import exp
 
 from eddyline.serve.postgres.dialect import literals
+from eddyline.serve.postgres.dialect.duckdb_numbers import NUMBERS, of_number
+from eddyline.serve.postgres.dialect.duckdb_parts import (
+    ON_THE_LIST,
+    PLACE,
+    WIDE,
+    Rule,
+    Unclear,
+    call,
+    cast,
+    class_of,
+    double,
+    exact,
+    is_open,
+    is_wide,
+    refused,
+    text_of,
+    unknown,
+    whole_number,
+)
 from eddyline.serve.postgres.dialect.kinds import FLOATS, FRACTIONS, MOMENTS, WHOLE, kind_of, with_kind
 from eddyline.serve.postgres.dialect.spark_forms import quoted
-from eddyline.serve.postgres.dialect.to_duckdb import CHECKED
 from eddyline.serve.postgres.refusals import Refusal
 from eddyline.sql.around.patterns import is_one_match, is_test
 
@@ -42,24 +59,8 @@ _FORMATS = {
 }  # fmt: skip
 _MOST_CHARACTERS = 1_000
 """The longest text that padding or repeating may make: chosen."""
-_WIDE = "wide"
-"""The mark of a number with 18 decimal places: a product of two has no room for the digits before the point."""
-_MOST_DIGITS = 18
-"""The largest power of ten of a constant that is written with one."""
-_PLACE = "place"
 _DUCKDB = {"date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ"}
 _NAMES = {"double": "double precision", "int": "integer", "timestamp": "timestamp without time zone"}
-_ON_SHARED_LIST = (
-    "docs/how-to/sql-clients.md has the functions and forms that mean the same here and in PostgreSQL."
-)
-
-
-class _Unclear(Exception):  # noqa: N818 - it becomes a Refusal
-    """A part whose meaning is not certain; `{}` in the sentence stands for the part as it was written."""
-
-    def __init__(self, node: exp.Expr, state: str, sentence: str, hint: str) -> None:
-        super().__init__(sentence)
-        self.node, self.state, self.sentence, self.hint = node, state, sentence, hint
 
 
 def duckdb_form(tree: exp.Expr) -> exp.Expr:
@@ -67,11 +68,11 @@ def duckdb_form(tree: exp.Expr) -> exp.Expr:
     written = list(tree.copy().walk())
     nodes = list(tree.walk())
     for place, node in enumerate(nodes):
-        node.meta[_PLACE] = place
+        node.meta[PLACE] = place
     try:
         return _rewritten(tree, nodes)
-    except _Unclear as found:
-        part = quoted(written[found.node.meta[_PLACE]])
+    except Unclear as found:
+        part = quoted(written[found.node.meta[PLACE]])
         raise Refusal(found.state, found.sentence.replace("{}", part), hint=found.hint) from None
 
 
@@ -79,82 +80,15 @@ def _rewritten(tree: exp.Expr, nodes: list[exp.Expr]) -> exp.Expr:
     for node in reversed(nodes):  # inner parts come first
         rule = _RULES.get(type(node))
         if rule is None and not isinstance(node, _SAME):
-            raise _refused(node, _ON_SHARED_LIST)
+            raise refused(node, ON_THE_LIST)
         made = rule(node) if rule is not None else node
         if made is not node:
-            with_kind(made, kind_of(node)).meta[_PLACE] = node.meta[_PLACE]
+            with_kind(made, kind_of(node)).meta[PLACE] = node.meta[PLACE]
             if node is tree:
                 tree = made
             else:
                 node.replace(made)
     return tree
-
-
-def _refused(node: exp.Expr, hint: str) -> _Unclear:
-    return _Unclear(node, "0A000", "{} over planned queries is not supported", hint)
-
-
-def _unknown(node: exp.Expr, sentence: str, hint: str) -> _Unclear:
-    """Return the refusal of a function or an operator that does not exist for such arguments."""
-    return _Unclear(node, "42883", sentence, hint)
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    made = exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
-    made.meta[CHECKED] = True
-    return made
-
-
-def _cast(node: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=node.copy(), to=exp.DataType.build(kind, dialect="duckdb"))
-
-
-def _double(node: exp.Expr) -> exp.Expr:
-    return _cast(node, "DOUBLE")
-
-
-def _exact(node: exp.Expr) -> exp.Expr:
-    """Return a floating point number as a DECIMAL of its 15 certain digits."""
-    made = _cast(_call("printf", exp.Literal.string("%.15g"), _double(node)), "DECIMAL(38, 18)")
-    made.meta[_WIDE] = True
-    return made
-
-
-def _is_wide(node: exp.Expr) -> bool:
-    """Return whether a number may have 18 decimal places: it contains a quotient that is not rounded."""
-    if isinstance(node, exp.Column | exp.Round | exp.Trunc | exp.Floor | exp.Ceil | exp.Literal):
-        return isinstance(node, exp.Column) and kind_of(node) == "numeric"
-    return bool(node.meta.get(_WIDE)) or any(_is_wide(each) for each in node.iter_expressions())
-
-
-def _if(condition: exp.Expr, message: str, otherwise: exp.Expr) -> exp.Expr:
-    """Return an expression that is an error under a condition, as PostgreSQL's."""
-    raised = _call("error", exp.Literal.string(message))
-    return exp.Case(ifs=[exp.If(this=condition, true=raised)], default=otherwise)
-
-
-def _whole_number(node: exp.Expr | None) -> int | None:
-    """Return the value of a literal that is a whole number."""
-    if isinstance(node, exp.Neg):
-        inner = _whole_number(node.this)
-        return None if inner is None else -inner
-    is_whole = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
-    return int(node.name) if is_whole and node is not None else None
-
-
-def _text_of(node: exp.Expr | None) -> str | None:
-    return node.name if isinstance(node, exp.Literal) and node.is_string else None
-
-
-def _is_open(node: exp.Expr | None) -> bool:
-    """Return whether the type of an operand is that of the other: NULL, or a string without a type."""
-    return node is None or isinstance(node, exp.Null) or _text_of(node) is not None
-
-
-def _class(kind: str | None) -> str | None:
-    if kind in WHOLE or kind in FRACTIONS:
-        return "number"
-    return "moment" if kind in MOMENTS else kind
 
 
 # Comparisons, and values of which one is chosen.
@@ -178,16 +112,16 @@ def _compared(node: exp.Expr) -> exp.Expr:
 def _compare(node: exp.Expr, operands: Iterable[exp.Expr]) -> None:
     """Check that operands may be compared, and give strings the type of the others."""
     operands = list(operands)
-    kinds = [kind_of(each) for each in operands if not _is_open(each)]
+    kinds = [kind_of(each) for each in operands if not is_open(each)]
     known = [kind for kind in kinds if kind is not None]
-    if len({_class(kind) for kind in known}) > 1:
+    if len({class_of(kind) for kind in known}) > 1:
         types = " and ".join(_NAMES.get(kind, kind) for kind in known)
-        raise _unknown(node, f"operator does not exist: {{}} compares {types}", "Cast one of the two.")
+        raise unknown(node, f"operator does not exist: {{}} compares {types}", "Cast one of the two.")
     kind = next((kind for kind in (*MOMENTS, *reversed(FRACTIONS), *WHOLE, "boolean") if kind in known), None)
     if kind is None:
         return
     for each in operands:
-        if _text_of(each) is not None and each.parent is not None:
+        if text_of(each) is not None and each.parent is not None:
             each.replace(with_kind(_typed(each, kind), kind))
 
 
@@ -195,7 +129,7 @@ def _typed(literal: exp.Expr, kind: str) -> exp.Expr:
     """Return a string as a constant of a kind."""
     text = literal.name.strip()
     if kind in MOMENTS:
-        return _cast(exp.Literal.string(literals.moment(text, kind)), _DUCKDB[kind])
+        return cast(exp.Literal.string(literals.moment(text, kind)), _DUCKDB[kind])
     if kind == "boolean":
         return exp.Boolean(this=literals.boolean(text))
     return _number(literals.number(text, is_whole=kind in WHOLE), kind)
@@ -204,7 +138,7 @@ def _typed(literal: exp.Expr, kind: str) -> exp.Expr:
 def _number(digits: str, kind: str) -> exp.Expr:
     made = exp.Literal.number(digits.lstrip("+-"))
     signed = exp.Neg(this=made) if digits.startswith("-") else made
-    return _double(signed) if kind in FLOATS else signed
+    return double(signed) if kind in FLOATS else signed
 
 
 def _chosen(node: exp.Expr) -> exp.Expr:
@@ -225,8 +159,8 @@ def _chosen(node: exp.Expr) -> exp.Expr:
 def _set_operation(node: exp.Expr) -> exp.Expr:
     left, right = (getattr(each, "selects", []) for each in (node.this, node.expression))
     for one, other in zip(left, right, strict=False):
-        kinds = [kind_of(each) for each in (one, other) if not _is_open(each.unalias())]
-        if len({_class(kind) for kind in kinds if kind is not None}) > 1:
+        kinds = [kind_of(each) for each in (one, other) if not is_open(each.unalias())]
+        if len({class_of(kind) for kind in kinds if kind is not None}) > 1:
             raise Refusal(
                 "42804", f"{type(node).__name__.upper()} types {kinds[0]} and {kinds[1]} cannot be matched"
             )
@@ -235,170 +169,34 @@ def _set_operation(node: exp.Expr) -> exp.Expr:
 
 def _matched(node: exp.Expr) -> exp.Expr:
     for each in (node.this, node.expression):
-        if not _is_open(each) and kind_of(each) not in ("text", None):
-            raise _unknown(
+        if not is_open(each) and kind_of(each) not in ("text", None):
+            raise unknown(
                 node, f"operator does not exist: {{}} matches a {kind_of(each)}", "Cast it to text."
             )
     return node
 
 
 def _pattern(node: exp.Expr) -> exp.Expr:
-    pattern = _text_of(node.expression)
+    pattern = text_of(node.expression)
     if kind_of(node.this) not in ("text", None) or pattern is None or not is_test(pattern):
-        raise _refused(
+        raise refused(
             node,
             "Match a text with a written pattern of characters, [], (), |, *, +, ?, {}, ., ^, $ and \\d.",
         )
     flags = "si" if isinstance(node, exp.RegexpILike) else "s"
-    return _call("regexp_matches", node.this, node.expression, exp.Literal.string(flags))
+    return call("regexp_matches", node.this, node.expression, exp.Literal.string(flags))
 
 
 def _replaced(node: exp.Expr) -> exp.Expr:
-    pattern, by, flags = (
-        _text_of(node.args.get(each)) for each in ("expression", "replacement", "modifiers")
-    )
+    pattern, by, flags = (text_of(node.args.get(each)) for each in ("expression", "replacement", "modifiers"))
     is_plain = pattern is not None and is_one_match(pattern) and by is not None and "\\" not in by
     if not is_plain or (flags or "") not in ("", "g", "i", "gi", "ig") or kind_of(node.this) != "text":
-        raise _refused(
+        raise refused(
             node, "Write out a pattern of characters, [] and . without groups and |, which matches some text."
         )
-    return _call(
+    return call(
         "regexp_replace", node.this, node.expression, node.args["replacement"], exp.Literal.string(f"{flags or ''}s")
     )  # fmt: skip
-
-
-# Numbers.
-
-
-def _arithmetic(node: exp.Expr) -> exp.Expr:
-    left, right = kind_of(node.this), kind_of(node.expression)
-    if _class(left) == _class(right) == "number":
-        if isinstance(node, exp.Mod) and {left, right} & set(FLOATS):
-            sentence = "operator does not exist: {} takes the remainder of a double precision"
-            raise _unknown(node, sentence, "Cast it to numeric.")
-        is_wide = isinstance(node, exp.Mul) and kind_of(node) == "numeric"
-        if is_wide and _is_wide(node.this) and _is_wide(node.expression):
-            return _exact(exp.Mul(this=_double(node.this), expression=_double(node.expression)))
-        return node
-    if isinstance(node, exp.Add | exp.Sub):
-        if left == "date" and right in ("smallint", "int"):
-            return node
-        if left in MOMENTS and (right == "interval" or (right == left and isinstance(node, exp.Sub))):
-            return node
-        if isinstance(node, exp.Sub) and left in MOMENTS and right in MOMENTS:
-            return exp.Sub(
-                this=_cast(node.this, "TIMESTAMPTZ"), expression=_cast(node.expression, "TIMESTAMPTZ")
-            )
-    raise _refused(node, "Its operands are numbers, or a time and an INTERVAL.")
-
-
-def _divided(node: exp.Expr) -> exp.Expr:
-    left, right = kind_of(node.this), kind_of(node.expression)
-    if _class(left) != "number" or _class(right) != "number":
-        raise _refused(node, "Its operands are numbers: write x::numeric or x::bigint.")
-    if {left, right} <= set(WHOLE):
-        return node
-    made = exp.Div(this=_double(node.this), expression=_double(node.expression), typed=node.args.get("typed"))
-    return _exact(made) if not {left, right} & set(FLOATS) else exp.Paren(this=made)
-
-
-def _of_number(node: exp.Expr) -> exp.Expr:
-    if _class(kind_of(node.this)) != "number":
-        raise _refused(node, "Its argument is a number.")
-    return node
-
-
-def _rounded(node: exp.Expr) -> exp.Expr:
-    kind, digits = kind_of(node.this), node.args.get("decimals")
-    if kind in FLOATS and digits is None:
-        return _call("round_even" if isinstance(node, exp.Round) else "trunc", node.this, *_zero(node))
-    if kind in FLOATS:
-        name = f"{type(node).__name__.lower()}(double precision, integer)"
-        raise _unknown(node, f"function {name} does not exist", "Round a numeric: round(x::numeric, 2).")
-    if _class(kind) != "number" or (digits is not None and _whole_number(digits) is None):
-        raise _refused(node, "Write round(x::numeric, 2), with the number of places written out.")
-    return node
-
-
-def _zero(node: exp.Expr) -> list[exp.Expr]:
-    return [exp.Literal.number(0)] if isinstance(node, exp.Round) else []
-
-
-def _root(node: exp.Expr) -> exp.Expr:
-    _of_number(node)
-    negative = exp.LT(this=node.this.copy(), expression=exp.Literal.number(0))
-    made = exp.Sqrt(this=_double(node.this))
-    return _as_kind(node, _if(negative, "cannot take square root of a negative number", made))
-
-
-def _logarithm(node: exp.Expr) -> exp.Expr:
-    _of_number(node)
-    if node.args.get("expression") is not None:
-        raise _refused(node, "Write ln(x) / ln(base).")
-    zero = exp.Literal.number(0)
-    made = _call("ln" if isinstance(node, exp.Ln) else "log10", _double(node.this))
-    negative = _if(
-        exp.LT(this=node.this.copy(), expression=zero), "cannot take logarithm of a negative number", made
-    )
-    return _as_kind(
-        node,
-        _if(exp.EQ(this=node.this.copy(), expression=zero.copy()), "cannot take logarithm of zero", negative),
-    )
-
-
-def _power(node: exp.Expr) -> exp.Expr:
-    """Return a power whose exponent is written out: of others the sign of the base decides."""
-    exponent = _whole_number(node.expression)
-    if _class(kind_of(node.this)) != "number" or exponent is None or not 0 <= exponent <= 10:
-        raise _refused(node, "Write out a whole exponent from 0 to 10, or exp(y * ln(x)).")
-    return _as_kind(node, _call("pow", _double(node.this), _double(node.expression)))
-
-
-def _exponential(node: exp.Expr) -> exp.Expr:
-    _of_number(node)
-    above = exp.GT(this=node.this.copy(), expression=exp.Literal.number(700))
-    return _as_kind(node, _if(above, "value out of range: overflow", exp.Exp(this=_double(node.this))))
-
-
-def _as_kind(node: exp.Expr, made: exp.Expr) -> exp.Expr:
-    return _exact(made) if kind_of(node.this) == "numeric" else made
-
-
-def _constant(node: exp.Expr) -> exp.Expr:
-    """Return a constant; 1e3 is a numeric in PostgreSQL, and floating point in DuckDB."""
-    if node.args["is_string"] or "e" not in node.name.lower():
-        return node
-    number = Decimal(node.name)
-    if abs(number.adjusted()) > _MOST_DIGITS:
-        raise _refused(node, "Write out its digits.")
-    return exp.Literal.number(f"{number:f}" if "." in f"{number:f}" else f"{number:f}.0")
-
-
-_MEANS = (exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
-
-
-def _summed(node: exp.Expr) -> exp.Expr:
-    inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    if _class(kind_of(inner)) != "number":
-        raise _refused(node, "Its argument is a number.")
-    return _mean(node)
-
-
-def _mean(node: exp.Expr) -> exp.Expr:
-    """Return a mean with its FILTER and OVER as a numeric where PostgreSQL's is one."""
-    outer = isinstance(node.parent, exp.Filter | exp.Window) and node.arg_key == "this"
-    inner = node
-    while isinstance(inner, exp.Filter | exp.Window):
-        inner = inner.this
-    if outer or not isinstance(inner, _MEANS) or kind_of(inner) != "numeric":
-        return node
-    return _exact(node)
-
-
-def _extreme(node: exp.Expr) -> exp.Expr:
-    if kind_of(node.this) == "boolean" or node.expressions:
-        raise _unknown(node, "{} takes no boolean", "Write bool_and(x) or bool_or(x).")
-    return node
 
 
 # Conversions.
@@ -407,15 +205,15 @@ def _extreme(node: exp.Expr) -> exp.Expr:
 def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911, PLR0912 - a case for each type
     given, wanted, inner = kind_of(node.this), kind_of(node), node.this
     to, is_null = node.args["to"], isinstance(inner, exp.Null)
-    text, scale = _text_of(inner), bool(node.args["to"].expressions)
+    text, scale = text_of(inner), bool(node.args["to"].expressions)
     if isinstance(inner, exp.IntDiv) and wanted == "numeric":
         if {kind_of(inner.this), kind_of(inner.expression)} <= set(WHOLE):
-            return _cast(inner, "DECIMAL(38, 0)")
-        raise _refused(inner, "div() divides whole numbers here: write trunc(a / b).")
+            return cast(inner, "DECIMAL(38, 0)")
+        raise refused(inner, "div() divides whole numbers here: write trunc(a / b).")
     if wanted is None:
         if isinstance(inner, exp.Array) and to.this is exp.DataType.Type.ARRAY:
             return node
-        raise _refused(node, _ON_SHARED_LIST)
+        raise refused(node, ON_THE_LIST)
     if is_null:
         return node
     if text is not None and wanted != "text":
@@ -425,27 +223,27 @@ def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911, PLR0912 - a 
         return constant if not scale and wanted != "real" else _resized(constant, to)
     if wanted == "text":
         return _as_text(node)
-    if wanted == "numeric" and _class(given) == "number":
+    if wanted == "numeric" and class_of(given) == "number":
         if given in FLOATS:
-            return _exact(inner) if not scale else _resized(_exact(inner), to)
+            return exact(inner) if not scale else _resized(exact(inner), to)
         if scale:
             return node
-        return _cast(inner, "DECIMAL(38, 0)") if given in WHOLE else _same(node)
-    if wanted in FLOATS and _class(given) == "number":
+        return cast(inner, "DECIMAL(38, 0)") if given in WHOLE else _same(node)
+    if wanted in FLOATS and class_of(given) == "number":
         return node
-    if wanted in WHOLE and (_class(given) == "number" or given == "boolean"):
+    if wanted in WHOLE and (class_of(given) == "number" or given == "boolean"):
         return node
     if wanted == "boolean" and given in (*WHOLE, "boolean"):
         return node
     if wanted in MOMENTS and given in MOMENTS:
         return node
-    raise _refused(node, f"A {given or 'value'} is not converted to {wanted} here.")
+    raise refused(node, f"A {given or 'value'} is not converted to {wanted} here.")
 
 
 def _same(node: exp.Expr) -> exp.Expr:
     made = exp.Paren(this=node.this.copy())
-    if _is_wide(node.this):
-        made.meta[_WIDE] = True
+    if is_wide(node.this):
+        made.meta[WIDE] = True
     return made
 
 
@@ -457,13 +255,13 @@ def _as_text(node: exp.Expr) -> exp.Expr:
     to, inner = node.args["to"], node.this
     name = str(getattr(to.this, "name", to.this)).upper()
     if name in ("CHAR", "NCHAR", "BPCHAR") and to.expressions:
-        raise _refused(node, "A character(n) is padded with blanks: write varchar(n).")
-    if _text_of(inner) is None and not _prints_alike(inner, booleans=True):
-        raise _refused(
+        raise refused(node, "A character(n) is padded with blanks: write varchar(n).")
+    if text_of(inner) is None and not _prints_alike(inner, booleans=True):
+        raise refused(
             node,
             "Its text may differ from PostgreSQL's. Write round(x::numeric, 2)::text, or to_char of a time.",
         )
-    plain = _cast(inner, "VARCHAR")
+    plain = cast(inner, "VARCHAR")
     if not to.expressions:
         return plain
     return exp.Left(this=plain, expression=exp.Literal.number(to.expressions[0].name))
@@ -472,7 +270,7 @@ def _as_text(node: exp.Expr) -> exp.Expr:
 def _prints_alike(node: exp.Expr, *, booleans: bool = False) -> bool:
     """Return whether a value has the same text in both: numbers with a scale, whole numbers, dates, texts."""
     kind = kind_of(node)
-    if _text_of(node) is not None or kind in ("text", "date", "timestamp", *WHOLE):
+    if text_of(node) is not None or kind in ("text", "date", "timestamp", *WHOLE):
         return True
     if kind == "boolean":
         return booleans
@@ -483,8 +281,8 @@ def _prints_alike(node: exp.Expr, *, booleans: bool = False) -> bool:
         inner = inner.this
     if isinstance(inner, exp.Round):
         digits = inner.args.get("decimals")
-        return digits is None or (_whole_number(digits) or 0) >= 0
-    if inner.meta.get(_WIDE):
+        return digits is None or (whole_number(digits) or 0) >= 0
+    if inner.meta.get(WIDE):
         return False
     return kind_of(inner) in WHOLE or (isinstance(inner, exp.Cast) and len(inner.args["to"].expressions) == 2)
 
@@ -495,54 +293,52 @@ def _prints_alike(node: exp.Expr, *, booleans: bool = False) -> bool:
 def _part_of_text(node: exp.Expr) -> exp.Expr:
     """Return SUBSTRING: positions before the first character count, too."""
     begin, size = node.args.get("start"), node.args.get("length")
-    start, length = _whole_number(begin), _whole_number(size)
+    start, length = whole_number(begin), whole_number(size)
     if not _is_text(node.this) or start is None or (size is not None and (length is None or length < 0)):
-        raise _refused(node, "Write out the positions, and a length from 0 on.")
+        raise refused(node, "Write out the positions, and a length from 0 on.")
     first = max(start, 1)
     arguments = [exp.Literal.number(first)]
     if length is not None:
         arguments.append(exp.Literal.number(max(start + length - first, 0)))
-    return _call("substring", node.this, *arguments)
+    return call("substring", node.this, *arguments)
 
 
 def _side(node: exp.Expr) -> exp.Expr:
-    if not _is_text(node.this) or _whole_number(node.expression) is None:
-        raise _refused(node, "Write out the number of characters of a text.")
+    if not _is_text(node.this) or whole_number(node.expression) is None:
+        raise refused(node, "Write out the number of characters of a text.")
     return node
 
 
 def _padded(node: exp.Expr) -> exp.Expr:
     fill = node.args.get("fill_pattern") or exp.Literal.string(" ")
-    size = _whole_number(node.expression)
-    if not _is_text(node.this) or size is None or not 0 <= size <= _MOST_CHARACTERS or not _text_of(fill):
-        raise _refused(
+    size = whole_number(node.expression)
+    if not _is_text(node.this) or size is None or not 0 <= size <= _MOST_CHARACTERS or not text_of(fill):
+        raise refused(
             node,
             f"Pad a text to a written length up to {_MOST_CHARACTERS:,}, with characters that are written out.",
         )
-    return _call("lpad" if node.args.get("is_left") else "rpad", node.this, node.expression, fill)
+    return call("lpad" if node.args.get("is_left") else "rpad", node.this, node.expression, fill)
 
 
 def _is_text(node: exp.Expr) -> bool:
-    return kind_of(node) == "text" or _text_of(node) is not None
+    return kind_of(node) == "text" or text_of(node) is not None
 
 
 def _repeated(node: exp.Expr) -> exp.Expr:
-    times = _whole_number(node.args["times"])
+    times = whole_number(node.args["times"])
     if not _is_text(node.this) or times is None or not 0 <= times <= _MOST_CHARACTERS:
-        raise _refused(
-            node, f"Repeat a text at most {_MOST_CHARACTERS:,} times, with the number written out."
-        )
-    return _call("repeat", node.this, node.args["times"])
+        raise refused(node, f"Repeat a text at most {_MOST_CHARACTERS:,} times, with the number written out.")
+    return call("repeat", node.this, node.args["times"])
 
 
 def _joined(node: exp.Expr) -> exp.Expr:
     parts = node.expressions if not isinstance(node, exp.DPipe) else [node.this, node.expression]
     is_concatenation = isinstance(node, exp.DPipe)
     if is_concatenation and not any(_is_text(each) for each in parts):
-        raise _refused(node, "One side is a text.")
+        raise refused(node, "One side is a text.")
     for each in parts:
         if not isinstance(each, exp.Null) and not _prints_alike(each, booleans=is_concatenation):
-            raise _refused(
+            raise refused(
                 each, "Join texts, whole numbers and dates: cast others, as round(x::numeric, 2)::text."
             )
     return node
@@ -550,21 +346,21 @@ def _joined(node: exp.Expr) -> exp.Expr:
 
 def _trimmed(node: exp.Expr) -> exp.Expr:
     if not _is_text(node.this):
-        raise _refused(node, "Trim a text.")
+        raise refused(node, "Trim a text.")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-    return _call(name, node.this, node.expression or exp.Literal.string(" "))
+    return call(name, node.this, node.expression or exp.Literal.string(" "))
 
 
 def _split(node: exp.Expr) -> exp.Expr:
-    place = _whole_number(node.args["part_index"])
-    if place is None or place < 1 or not _text_of(node.args["delimiter"]) or not _is_text(node.this):
-        raise _refused(node, "Write out the delimiter and the place, from 1 on.")
-    return _call("split_part", node.this, node.args["delimiter"], node.args["part_index"])
+    place = whole_number(node.args["part_index"])
+    if place is None or place < 1 or not text_of(node.args["delimiter"]) or not _is_text(node.this):
+        raise refused(node, "Write out the delimiter and the place, from 1 on.")
+    return call("split_part", node.this, node.args["delimiter"], node.args["part_index"])
 
 
 def _of_text(node: exp.Expr) -> exp.Expr:
     if not _is_text(node.this) and kind_of(node.this) is not None:
-        raise _unknown(node, "function does not exist: {} takes a text", "Cast it to text.")
+        raise unknown(node, "function does not exist: {} takes a text", "Cast it to text.")
     return node
 
 
@@ -572,8 +368,8 @@ def _strings(node: exp.Expr) -> exp.Expr:
     """Return string_agg(text, delimiter ORDER BY ...)."""
     inner = node.this.this if isinstance(node.this, exp.Order) else node.this
     inner = inner.expressions[0] if isinstance(inner, exp.Distinct) else inner
-    if kind_of(inner) != "text" or _text_of(node.args.get("separator")) is None:
-        raise _refused(node, "Write string_agg(text, ', ' ORDER BY ...).")
+    if kind_of(inner) != "text" or text_of(node.args.get("separator")) is None:
+        raise refused(node, "Write string_agg(text, ', ' ORDER BY ...).")
     return node
 
 
@@ -582,42 +378,42 @@ def _strings(node: exp.Expr) -> exp.Expr:
 
 def _truncated(node: exp.Expr) -> exp.Expr:
     if str(node.text("unit")).upper() not in _UNITS or kind_of(node.this) not in MOMENTS:
-        raise _refused(node, f"Truncate a date or a time to one of {', '.join(sorted(_UNITS))}.")
-    return _cast(node, _DUCKDB[str(kind_of(node))])
+        raise refused(node, f"Truncate a date or a time to one of {', '.join(sorted(_UNITS))}.")
+    return cast(node, _DUCKDB[str(kind_of(node))])
 
 
 def _extracted(node: exp.Expr) -> exp.Expr:
     field, kind = str(node.this.name).upper(), kind_of(node.expression)
     if kind not in MOMENTS or field not in (*_FIELDS, "EPOCH"):
-        raise _refused(node, f"Extract one of EPOCH, {', '.join(sorted(_FIELDS))} of a date or a time.")
-    return _exact(_call("epoch", node.expression)) if field == "EPOCH" else node
+        raise refused(node, f"Extract one of EPOCH, {', '.join(sorted(_FIELDS))} of a date or a time.")
+    return exact(call("epoch", node.expression)) if field == "EPOCH" else node
 
 
 def _formatted(node: exp.Expr) -> exp.Expr:
-    text = literals.in_letters(_text_of(node.args["format"]) or "", _FORMATS)
+    text = literals.in_letters(text_of(node.args["format"]) or "", _FORMATS)
     if kind_of(node.this) not in MOMENTS or text is None:
-        raise _refused(node, literals.LETTERS.replace("SS", "SS, US"))
-    return _call("strftime", node.this, exp.Literal.string(text))
+        raise refused(node, literals.LETTERS.replace("SS", "SS, US"))
+    return call("strftime", node.this, exp.Literal.string(text))
 
 
 def _read_moment(node: exp.Expr) -> exp.Expr:
     kind = "date" if isinstance(node, exp.StrToDate) else "timestamptz"
-    read = literals.by_format(_text_of(node.this), _text_of(node.args["format"]))
+    read = literals.by_format(text_of(node.this), text_of(node.args["format"]))
     if read is None:
-        raise _refused(node, "Read a written text by YYYY, MM, DD, HH24, MI, SS and US.")
-    return _cast(exp.Literal.string(literals.moment(read, kind)), _DUCKDB[kind])
+        raise refused(node, "Read a written text by YYYY, MM, DD, HH24, MI, SS and US.")
+    return cast(exp.Literal.string(literals.moment(read, kind)), _DUCKDB[kind])
 
 
 def _seconds(node: exp.Expr) -> exp.Expr:
-    _of_number(node)
-    return _call("to_timestamp", _double(node.this))
+    of_number(node)
+    return call("to_timestamp", double(node.this))
 
 
 def _interval(node: exp.Expr, said: exp.Expr | None = None) -> exp.Expr:
     unit = f" {node.text('unit')}" if node.args.get("unit") else ""
-    spans = literals.spans(f"{_text_of(node.this) or ''}{unit}")
+    spans = literals.spans(f"{text_of(node.this) or ''}{unit}")
     if not spans:
-        raise _refused(said or node, "Write INTERVAL '3 days', or '1 month 2 days'.")
+        raise refused(said or node, "Write INTERVAL '3 days', or '1 month 2 days'.")
     return exp.Interval(this=exp.Literal.string(spans))
 
 
@@ -626,19 +422,19 @@ def _interval(node: exp.Expr, said: exp.Expr | None = None) -> exp.Expr:
 
 def _star(node: exp.Expr) -> exp.Expr:
     if any(node.args.values()):
-        raise _refused(node, "Name the columns.")
+        raise refused(node, "Name the columns.")
     return node
 
 
 def _quantile(node: exp.Expr) -> exp.Expr:
     function, order = node.this, node.expression.expressions
     share = function.this if isinstance(function, exp.PercentileCont | exp.PercentileDisc) else None
-    is_number = _class(kind_of(order[0].this)) == "number" if len(order) == 1 else False
+    is_number = class_of(kind_of(order[0].this)) == "number" if len(order) == 1 else False
     if not isinstance(share, exp.Literal) or not is_number or order[0].args.get("desc"):
-        raise _refused(node, "Write percentile_cont(0.5) WITHIN GROUP (ORDER BY x), of a number.")
+        raise refused(node, "Write percentile_cont(0.5) WITHIN GROUP (ORDER BY x), of a number.")
     name = "quantile_cont" if isinstance(function, exp.PercentileCont) else "quantile_disc"
-    value = _double(order[0].this) if name == "quantile_cont" else order[0].this
-    return _call(name, value, share)
+    value = double(order[0].this) if name == "quantile_cont" else order[0].this
+    return call(name, value, share)
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
@@ -646,55 +442,49 @@ def _anonymous(node: exp.Expr) -> exp.Expr:
     if name == "every":
         return exp.LogicalAnd(this=node.expressions[0].copy())
     if name not in _TIMES:
-        raise _unknown(node, "{} calls a function that is not known here", _ON_SHARED_LIST)
+        raise unknown(node, "{} calls a function that is not known here", ON_THE_LIST)
     return node
 
 
 def _dotted(node: exp.Expr) -> exp.Expr:
     if isinstance(node.this, exp.Identifier) and node.this.name.lower() == "pg_catalog":
         return node
-    raise _refused(node, _ON_SHARED_LIST)
+    raise refused(node, ON_THE_LIST)
 
 
 def _grouped(node: exp.Expr) -> exp.Expr:
     if node.args.get("all") is not None or node.args.get("totals") is not None:
-        raise _Unclear(node, "42601", "syntax error at {}", "Name what to group by.")
+        raise Unclear(node, "42601", "syntax error at {}", "Name what to group by.")
     return node
 
 
 def _series(node: exp.Expr) -> exp.Expr:
     kinds = {kind_of(node.args[each]) for each in ("start", "end") if node.args.get(each) is not None}
     step = node.args.get("step")
-    if kinds <= set(WHOLE) and (step is None or kind_of(step) in WHOLE or _whole_number(step)):
+    if kinds <= set(WHOLE) and (step is None or kind_of(step) in WHOLE or whole_number(step)):
         return node
     if kinds in ({"timestamp"}, {"timestamptz"}) and kind_of(step) == "interval":
         return node
-    raise _refused(node, "It takes whole numbers, or two timestamps and an INTERVAL.")
+    raise refused(node, "It takes whole numbers, or two timestamps and an INTERVAL.")
 
 
 def _unnested(node: exp.Expr) -> exp.Expr:
     arrays = node.expressions or [node.this]
     if len(arrays) != 1 or node.args.get("offset"):
-        raise _refused(node, "Unnest one array.")
+        raise refused(node, "Unnest one array.")
     return node
 
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between,
 )  # fmt: skip
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+_RULES: dict[type[exp.Expr], Rule] = {
+    **NUMBERS,
     **dict.fromkeys(_COMPARISONS, _comparison),
     **dict.fromkeys((exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _chosen),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), _set_operation),
     **dict.fromkeys((exp.Like, exp.ILike), _matched),
     **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), _pattern),
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _arithmetic),
-    **dict.fromkeys((exp.Neg, exp.Abs, exp.Sign, exp.Floor, exp.Ceil), _of_number),
-    **dict.fromkeys((exp.Round, exp.Trunc), _rounded),
-    **dict.fromkeys((exp.Ln, exp.Log), _logarithm),
-    **dict.fromkeys((exp.Sum, *_MEANS), _summed),
-    **dict.fromkeys((exp.Filter, exp.Window), _mean),
-    **dict.fromkeys((exp.Min, exp.Max), _extreme),
     **dict.fromkeys((exp.Left, exp.Right), _side),
     **dict.fromkeys((exp.Concat, exp.ConcatWs, exp.DPipe), _joined),
     **dict.fromkeys((exp.Lower, exp.Upper, exp.Length, exp.Replace, exp.Reverse, exp.StrPosition, exp.MD5), _of_text),
@@ -702,10 +492,6 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     **dict.fromkeys((exp.StrToDate, exp.StrToTime), _read_moment),
     **dict.fromkeys((exp.GenerateSeries, exp.ExplodingGenerateSeries), _series),
     **dict.fromkeys((exp.Unnest, exp.Explode), _unnested),
-    exp.Div: _divided,
-    exp.Sqrt: _root,
-    exp.Pow: _power,
-    exp.Exp: _exponential,
     exp.Cast: _converted,
     exp.Substring: _part_of_text,
     exp.Pad: _padded,
@@ -719,7 +505,6 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.UnixToTime: _seconds,
     exp.Interval: _interval,
     exp.Star: _star,
-    exp.Literal: _constant,
     exp.Group: _grouped,
     exp.WithinGroup: _quantile,
     exp.PercentileCont: lambda node: node,
