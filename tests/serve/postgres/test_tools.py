@@ -100,7 +100,7 @@ def test_pgcli_shows_and_completes(installed, run, exact_server, tmp_path):
 
 
 def test_dbt_debugs_shows_tests_and_documents(installed, run, exact_server, tmp_path):
-    dbt = installed("dbt-core>=1.10,<1.11", "dbt-postgres>=1.9,<1.11") / "dbt"
+    dbt = installed("dbt-core>=1.10,<1.11", "dbt-postgres>=1.9,<1.12") / "dbt"
     (tmp_path / "models").mkdir()
     (tmp_path / "profiles.yml").write_text(PROFILE.format(port=exact_server.address[1]))
     (tmp_path / "dbt_project.yml").write_text(PROJECT)
