@@ -184,6 +184,7 @@ def findings(seed, numbers):
         if before is not None and after > before + 50:  # allocators keep some of what was used
             yield f"the process grew from {before:.0f} to {after:.0f} MB"
         yield from _open_ends(server)
+    server.threads.shutdown()  # statements whose clients have left still run
 
 
 def _megabytes():
