@@ -61,6 +61,15 @@ def test_tests_that_the_docs_name_are_there():
         assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
 
 
+def test_every_line_of_the_security_page_names_its_test():
+    page = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| line \| test \|\n\| --- \| --- \|\n((?:\|.*\n)+)", page, re.MULTILINE)
+    lines = "".join(tables).splitlines()
+    assert len(lines) >= 40
+    for line in lines:
+        assert re.search(r"\| `tests/[\w./-]+\.py::\w+`[^|]*\|$", line), line
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_the_docs_name_are_there(page):
     named = re.findall(

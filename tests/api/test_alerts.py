@@ -9,7 +9,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.answer.estimate import Estimate
@@ -17,6 +20,7 @@ from eddyline.api.alerts import ALERTS, Alert, Alerts, check_alerts, check_kept,
 from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline, parse_pipeline
+from eddyline.cli import app
 from eddyline.errors import PipelineError, PlanError
 from eddyline.ingest.sections import to_sections
 from eddyline.store import Options, Store, verify
@@ -226,6 +230,17 @@ def test_a_command_gets_the_message(feed, tmp_path):
     assert json.loads(line)["value"] == 2
 
 
+def test_a_command_is_run_without_a_shell(feed, tmp_path):
+    """Its words are the program and its arguments, as they are written; the message is its input alone."""
+    words = [f"; touch {tmp_path}/one", f"$(touch {tmp_path}/two)", "a b", "*", '"']
+    code = f"import json, sys; open({str(tmp_path / 'out')!r}, 'w').write(json.dumps(sys.argv[1:]))"
+    alert = {"many": Alert(query="rows", when="> 1", command=[sys.executable, "-c", code, *words])}
+    feed.set(2)
+    look(Alerts(feed.where, alert))
+    assert json.loads((tmp_path / "out").read_text()) == words
+    assert {each.name for each in tmp_path.iterdir()} == {"out", "state"}
+
+
 def test_the_log_gets_the_message(feed, caplog):
     feed.set(2)
     look(Alerts(feed.where, {"many": Alert(query="rows", when="> 1", log=True)}))
@@ -306,6 +321,32 @@ log = true
     assert pipeline.alerts == {"many": Alert(query="rows", when="> 1000", sure="likely", log=True)}
     with pytest.raises(PipelineError, match="cannot be read"):
         parse_pipeline(text.replace("> 1000", "a lot"), tmp_path / "pipeline.toml")
+
+
+def test_asking_sends_no_message(tmp_path, receiver):
+    pq.write_table(pa.table({"k": list(range(50))}), tmp_path / "rows.parquet")
+    (tmp_path / "pipeline.toml").write_text(
+        f"""
+[workload]
+store = "state"
+[streams.s]
+schema = "k BIGINT"
+format = "parquet"
+path = "rows.parquet"
+[queries]
+rows = "SELECT COUNT(*) FROM s"
+[alerts.many]
+query = "rows"
+when = "> 10"
+webhook = "{receiver.address}"
+"""
+    )
+    for _ in range(2):
+        found = CliRunner().invoke(app, ["ask", str(tmp_path / "pipeline.toml")])
+        assert found.exit_code == 0, found.output
+        assert "50" in found.output
+    assert not (tmp_path / "state" / ALERTS).exists()
+    assert receiver.received == []
 
 
 GROUPED = "SELECT k, COUNT(*) FROM s GROUP BY k"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,30 @@ def test_a_client_process_is_answered_as_the_store_answers_itself(store):
     assert steps["query"] == "money"
     assert "sample" in client.call("explain")["structuredContent"]["text"]
     assert client.close() == 0
+
+
+def test_an_agent_can_neither_write_nor_read_files_of_the_machine(store, tmp_path):
+    before = {file.name: file.read_bytes() for file in Path(store.where).iterdir()}
+    secret = tmp_path / "secret.csv"
+    secret.write_text("column\nhidden\n")
+    client = Client(store.where)
+    for sql in (
+        "DROP TABLE orders",
+        "INSERT INTO orders VALUES (1, 'north', 2.5)",
+        f"SELECT * FROM '{secret}'",
+        f"SELECT * FROM read_csv('{secret}')",
+        f"WITH a AS (SELECT COUNT(*) AS n FROM orders) SELECT * FROM a, read_text('{secret}')",
+        f"WITH a AS (SELECT COUNT(*) AS n FROM orders) SELECT n FROM a; COPY (SELECT 1) TO '{tmp_path / 'made'}'",
+        "WITH a AS (SELECT COUNT(*) AS n FROM orders) SELECT getenv('PATH') FROM a",
+    ):
+        found = client.call("ask", sql=sql)
+        assert found["isError"], sql
+        assert "hidden" not in found["content"][0]["text"]
+    for arguments in ({"query": str(secret)}, {"query": "../secret"}):
+        assert "hidden" not in json.dumps(client.request("tools/call", name="explain", arguments=arguments))
+    client.close()
+    assert {file.name: file.read_bytes() for file in Path(store.where).iterdir()} == before
+    assert not (tmp_path / "made").exists()
 
 
 def test_an_answer_follows_the_store(tmp_path):
