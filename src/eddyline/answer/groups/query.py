@@ -383,6 +383,7 @@ def _with_sampled_null(
         capped = found
         if asked[i].is_sum:
             exact, positive = float(left[quantities[function]]), sampled.least is not None
+            positive |= single.moment.is_count and bool(np.all(sampled.sums[quantities["count"]] >= 0))
             capped = _within_left(found, at, exact, positive=positive)
             ends = [exact - float(part[at]) for part in (capped.values, capped.highs, capped.lows)]
             unseen = Interval(*(max(end, 0.0) if positive else end for end in ends)).scaled(unit_of(single))
