@@ -1,6 +1,7 @@
 """What all commands share: the application, its consoles, errors, and the progress of a run."""
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -119,6 +120,7 @@ _process = Event()
 def main() -> None:
     """Run the command line as a process of its own."""
     _process.set()
+    gc.freeze()  # no collection looks again at what modules made
     app()
 
 
