@@ -1,6 +1,7 @@
 """A pipeline file with a database and a budget, `eddyline run`, `eddyline serve --pg` and psql, each in its own process."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,8 +18,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
 TABLES = """
 CREATE TABLE customers (id bigint PRIMARY KEY, city text);
 CREATE TABLE orders (number bigint PRIMARY KEY, who bigint REFERENCES customers, total numeric(10,2), placed timestamptz);
-CREATE TABLE lines (order_number bigint REFERENCES orders, product bigint, pieces int);
 CREATE TABLE products (id bigint PRIMARY KEY, name text, tags text[]);
+CREATE TABLE lines (order_number bigint REFERENCES orders, product bigint REFERENCES products, pieces int);
 CREATE TABLE visits (who bigint, day date, seconds int) PARTITION BY RANGE (day);
 CREATE TABLE visits_2026 PARTITION OF visits FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
 ALTER TABLE customers REPLICA IDENTITY FULL;
@@ -77,15 +78,21 @@ def launched(tmp_path):
         process.wait()
 
 
+NOT_PLANNED = (
+    "NOTICE:  this query was not planned: it is answered from the columns that stream samples hold.\n"
+)
+
+
 def answers(dsn, questions):
-    """What psql prints for each question, and what it says besides; the last error if it has one."""
+    """What psql prints for each question, numbers without zeros at their ends; what else it says; and its exit code."""
     given = [part for question in questions for part in ("-c", question)]
     program = shutil.which("psql") or str(programs() / "psql")
     done = subprocess.run(
         [program, "-XAt", "-v", "ON_ERROR_STOP=1", "-d", dsn, *given],
         capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PGTZ": "UTC"},
     )  # fmt: skip
-    return done.stdout, done.stderr, done.returncode
+    shown = re.sub(r"(\.\d*?)0+$", r"\1", done.stdout.replace("|", "\n"), flags=re.MULTILINE)
+    return re.sub(r"\.$", "", shown, flags=re.MULTILINE), done.stderr, done.returncode
 
 
 def test_a_database_and_a_budget_are_all_that_psql_needs(tmp_path, launched):
@@ -104,7 +111,8 @@ def test_a_database_and_a_budget_are_all_that_psql_needs(tmp_path, launched):
         def agree():
             assert run.poll() is None, log.read_text()
             shown, said, code = answers(store, QUESTIONS)
-            return code == 0 and (shown, said) == (answers(database, QUESTIONS)[0], "")
+            is_exact = said == NOT_PLANNED * len(QUESTIONS)
+            return code == 0 and is_exact and shown == answers(database, QUESTIONS)[0]
 
         def reported():
             return f"{log.read_text()}\n{served.read_text()}\n{answers(store, QUESTIONS)}\n{answers(database, QUESTIONS)}"
@@ -112,10 +120,8 @@ def test_a_database_and_a_budget_are_all_that_psql_needs(tmp_path, launched):
         try:
             until(agree, 150)
             listed, _, _ = answers(store, ["\\dt", "\\d orders"])
-            assert [line.split("|")[1] for line in listed.splitlines()[:5]] == [
-                "customers", "lines", "orders", "products", "visits",
-            ]  # fmt: skip
-            assert "total|numeric(10,2)|||" in listed
+            assert listed.split()[1:20:4] == ["customers", "lines", "orders", "products", "visits"]
+            assert "total\nnumeric(10,2)" in listed
             with psycopg.connect(database, autocommit=True) as connection:
                 connection.execute(CHANGES)
                 (slots,) = connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone()
