@@ -73,3 +73,22 @@ def test_a_spread_of_one_row_says_that_it_takes_two(function):
     assert (one.value, one.exact) == (None, True)
     assert any("of one row has no variance" in note for note in one.notes)
     assert not state.update("a", A.slice(2, 1)).answer("q").notes
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["p = s LIKE 'x%'", "a >= b NOT IN (1, 2)", "p = a < b", "a <> b RLIKE 'x'"],
+)
+def test_comparisons_and_tests_in_one_row_are_refused(condition):
+    """Spark reads `p = s LIKE 'x'` as `(p = s) LIKE 'x'`, the parser as `p = (s LIKE 'x')`, which is another number."""
+    w = el.Workload(budget="8 KB").stream("t", "a BIGINT, b BIGINT, p BOOLEAN, s STRING")
+    with pytest.raises(el.UnsupportedQuery, match="write parentheses around what belongs together"):
+        w.query("q", f"SELECT COUNT(*) FROM t WHERE {condition}")
+
+
+@pytest.mark.parametrize(
+    "condition", ["p = (s LIKE 'x%')", "a < b = p", "p = (a < b)", "a = b AND s LIKE 'x'"]
+)
+def test_comparisons_whose_order_is_clear_are_read(condition):
+    w = el.Workload(budget="8 KB").stream("t", "a BIGINT, b BIGINT, p BOOLEAN, s STRING")
+    w.query("q", f"SELECT COUNT(*) FROM t WHERE {condition}").plan()

@@ -149,3 +149,23 @@ def rows_are_not_kept(select: str) -> str:
         "another aggregate, or GROUP BY the columns and count them. SELECT ... TABLESAMPLE (100 ROWS), or LIMIT 100, "
         "shows rows of a sample with their weights, in state.sql(), `eddyline ask --sql` and SQL clients."
     )
+
+
+_TESTS = (exp.Between, exp.Escape, exp.In, exp.Like, exp.ILike, exp.RegexpLike)
+_EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ)
+_ORDERS = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+def check_precedence(tree: exp.Expr) -> None:
+    """Raise UnsupportedQuery where the parser groups otherwise than Spark, which reads comparisons from left to right.
+
+    `a = b LIKE c` is `(a = b) LIKE c` in Spark, `a = (b LIKE c)` for the parser; IN, BETWEEN and `a = b < c` likewise.
+    """
+    for node in tree.find_all(*_EQUALITIES, *_ORDERS):
+        right = node.expression
+        tested = right.this if isinstance(right, exp.Not) else right
+        if isinstance(tested, _TESTS) or (isinstance(node, _EQUALITIES) and isinstance(tested, _ORDERS)):
+            raise UnsupportedQuery(
+                f"{fragment(node)!r} compares and tests without parentheses, and Spark reads that from left to right: "
+                "write parentheses around what belongs together."
+            )

@@ -16,7 +16,7 @@ from eddyline.errors import PlanError
 from eddyline.expressions.nodes import Source, bare, check_allowed, operand, text
 from eddyline.expressions.schema import COLUMN_NAME
 from eddyline.expressions.typing import infer
-from eddyline.sql.clauses import spelled_for_parser
+from eddyline.sql.clauses import check_precedence, spelled_for_parser
 from eddyline.types import Column, DerivedColumn
 
 
@@ -40,6 +40,7 @@ def derived_columns(
             raise PlanError(f"{where}: {written!r} cannot be read as an expression of Spark SQL.") from error
         if not isinstance(parsed, exp.Select) or len(parsed.expressions) != 1 or set(parsed.args) - _READ:
             raise PlanError(f"{where}: {written!r} is not one expression.")
+        check_precedence(parsed)
         whole = with_derived_columns(parsed, {stream: known})
         node = whole.expressions[0].unalias()
         check_allowed(node)

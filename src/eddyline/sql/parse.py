@@ -11,7 +11,13 @@ from eddyline.errors import PlanError, SqlError, UnsupportedQuery
 from eddyline.expressions.nodes import fragment, operand, unparenthesised
 from eddyline.expressions.typing import literal_number
 from eddyline.sql.aggregates import filtered_count, read_aggregate, with_filter_in_where
-from eddyline.sql.clauses import check_clauses, check_double_quotes, rows_are_not_kept, spelled_for_parser
+from eddyline.sql.clauses import (
+    check_clauses,
+    check_double_quotes,
+    check_precedence,
+    rows_are_not_kept,
+    spelled_for_parser,
+)
 from eddyline.sql.derived import with_derived_columns
 from eddyline.sql.details import counts_distinct
 from eddyline.sql.groups import is_grouped, read_group_query
@@ -234,6 +240,7 @@ def _parse_select(text: str) -> exp.Select:
     if not isinstance(statement, exp.Select):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a SELECT that eddyline supports.")
     _check_arguments(statement)
+    check_precedence(statement)
     return with_top_k_grouped(with_filter_in_where(with_plain_spellings(statement)))
 
 

@@ -17,7 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.expressions.nodes import fragment, unparenthesised
 from eddyline.sql.around.now import with_times
-from eddyline.sql.clauses import check_double_quotes, spelled_for_parser
+from eddyline.sql.clauses import check_double_quotes, check_precedence, spelled_for_parser
 from eddyline.sql.parse import MAX_LENGTH, MAX_NODES, parser_reason
 from eddyline.sql.query import ENDS
 from eddyline.types import Column
@@ -68,6 +68,7 @@ def parse_statement(text: str) -> exp.Query:
         statement = statement.this
     if not isinstance(statement, exp.Select | exp.SetOperation):
         raise UnsupportedQuery(f"{fragment(statement)!r} is not a query: write a SELECT.")
+    check_precedence(statement)
     return statement
 
 
