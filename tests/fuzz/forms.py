@@ -10,6 +10,9 @@ CONDITIONS = (
     "x = 0.3", "x = m", "m = x", "x IN (0.3, 1.1)", "k <= x", "x BETWEEN 0.3 AND 1.1", "COALESCE(m, x) = x",
     # NULL as a condition or an operand
     "NULL", "NOT NULL", "NULL OR p", "NULL AND p", "p OR NOT NULL", "CASE WHEN NULL THEN p ELSE q END", "NULL IS TRUE",
+    "substring(s, 1, 2) LIKE 'x%' AND (NULL)", "(NULL) AND p",
+    # comparisons and tests without parentheses, which Spark reads from left to right
+    "p = q LIKE 't%'", "p = a < b", "a < b = p", "p = (s LIKE 'x%')",
     "a = NULL", "s LIKE NULL", "upper(NULL) = s", "year(NULL) = 2001", "abs(NULL) = a", "-NULL = a",
     # operands of other types, some of which Spark casts and some of which it refuses
     "a", "NOT a", "a AND p", "s OR p", "a IS TRUE", "upper(a) = '1'", "a LIKE '1%'", "abs(s) > 1", "-s > 1", "year(s) = 2001",

@@ -94,7 +94,7 @@ def _flag(predicate: tuple[str, ...]) -> Column:
     CASE guarantees that, and AND does not: Spark may factor out what two of its operands have in common.
     """
     first, *others = safe_first(predicate)
-    flag = sf.expr(first)
+    flag = sf.expr(first).cast("boolean")  # a bare NULL is VOID, which CASE refuses
     for conjunct in others:
         flag = sf.when(flag, sf.expr(conjunct)) if may_fail(conjunct) else flag & sf.expr(conjunct)
     return sf.coalesce(flag, sf.lit(False))
