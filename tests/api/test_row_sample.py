@@ -129,7 +129,7 @@ REFUSED = {
     "SELECT photo FROM orders LIMIT 5": "photo",
     "SELECT o.status + i.qty AS s FROM orders o JOIN items i ON o.k = i.k LIMIT 5": "read of one stream",
     "SELECT * FROM orders TABLESAMPLE (BUCKET 1 OUT OF 4)": r"write TABLESAMPLE \(100 ROWS\)",
-    "SELECT COUNT(*) AS n FROM orders TABLESAMPLE (10 PERCENT)": "sample",
+    "SELECT COUNT(*) AS n FROM orders TABLESAMPLE (10 PERCENT)": "next to aggregates",
     "SELECT region AS weight FROM orders LIMIT 5": "'weight'",
     "SELECT region FROM orders LIMIT 5 OFFSET 5": "rows are not kept|OFFSET",
 }

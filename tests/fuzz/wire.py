@@ -168,7 +168,8 @@ def smallest(server, sent, how, fault):
 
 def findings(seed, numbers):
     """Yield each sequence of a seed that shows a fault, and at the end a fault of the server as a whole."""
-    logging.getLogger("eddyline.serve").setLevel(logging.CRITICAL)
+    log = logging.getLogger("eddyline.serve")
+    log.setLevel(logging.CRITICAL)
     with shop.serving(shop.state()) as server:
         before = None
         for number in numbers:
@@ -184,7 +185,8 @@ def findings(seed, numbers):
         if before is not None and after > before + 50:  # allocators keep some of what was used
             yield f"the process grew from {before:.0f} to {after:.0f} MB"
         yield from _open_ends(server)
-    server.threads.shutdown()  # statements whose clients have left still run
+    log.setLevel(logging.NOTSET)
+    server.asking.close(wait=True)
 
 
 def _megabytes():

@@ -221,7 +221,10 @@ def stored(tmp_path_factory):
     alerts = Alerts(str(folder), ALERT)
     alerts.look()
     alerts.close()
-    assert record(str(folder), [Reconciled("orders", 10, 8), Reconciled("visits", None, 3)])
+    assert record(
+        str(folder),
+        [Reconciled("orders", 10, 8), Reconciled("visits", "its source is a stream of another process", 3)],
+    )
     holder = (folder / LOCK).read_bytes()
     moving.close()
     (folder / LOCK).write_bytes(holder)

@@ -72,10 +72,10 @@ class AnswerThreads:
                 self._observe(perf_counter() - start)
         return answer
 
-    def close(self) -> None:
-        """Start no further question."""
+    def close(self, *, wait: bool = False) -> None:
+        """Start no further question; wait: until those that run have ended, whose clients may have left."""
         self._lines.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _begin(self) -> None:
         """Give free threads to waiting questions, one client after the other."""

@@ -281,8 +281,10 @@ def _squared_products(f: Skimmed, g: Skimmed, row: int) -> float:
 
     A heavy key of one side that the other side lacks has a product of noise alone, which can exceed the whole join.
     """
-    mine, others = (kernel.noise_level(each.residual, row) ** 2 for each in (f, g))
     squares = _inner(f.dense * g.dense, f.dense * g.dense)
+    if squares == 0.0:  # a sketch of one row has no dense keys, and no other row to read noise from
+        return 0.0
+    mine, others = (kernel.noise_level(each.residual, row) ** 2 for each in (f, g))
     noise = _inner(f.dense, f.dense) * others + _inner(g.dense, g.dense) * mine
     return max(squares - noise, 0.0)
 
