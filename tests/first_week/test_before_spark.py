@@ -78,7 +78,7 @@ def test_a_header_without_a_column(tmp_path, command):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "1.csv").write_bytes(b'\xef\xbb\xbf\n"a;b" ; c\n1;2\n')
     assert "there is no column 'k' in" in (said := shown(command[0], "pipeline.toml", *command[1:]))
-    assert "its columns are a;b, c." in said
+    assert 'it has a;b, c; add sep = ";" to the options of the stream.' in said
 
 
 def test_sources_that_are_elsewhere_are_looked_for(tmp_path):

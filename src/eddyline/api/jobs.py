@@ -23,7 +23,15 @@ from eddyline.api.state import State
 from eddyline.errors import EddylineError, PipelineError, PlanError, StoreError, WrongRun
 from eddyline.ingest.arrow_path import referenced
 from eddyline.ingest.changes import change_format
-from eddyline.ingest.files import FILE_FORMATS, RECURSIVE, is_read, lacks_files, local_path, reader_of_names
+from eddyline.ingest.files import (
+    FILE_FORMATS,
+    RECURSIVE,
+    is_read,
+    lacks_files,
+    local_path,
+    reader_of_names,
+    separator_advice,
+)
 from eddyline.ingest.projection import stream_spec
 from eddyline.ingest.sections import to_sections
 from eddyline.ingest.snapshot import Snapshot
@@ -78,8 +86,8 @@ def check_columns(pipeline: Pipeline, layout: Layout) -> None:
         missing = [column for column in wanted if column.lower() not in given]
         if given and missing:
             raise PipelineError(
-                f"stream {name!r}: there is no column {missing[0]!r} in {source.path}; its columns are "
-                f"{', '.join(sorted(given))}. Correct schema in [streams.{name}]."
+                f"stream {name!r}: there is no column {missing[0]!r} in {source.path}; it has "
+                f"{', '.join(sorted(given))}{separator_advice(given)} Correct schema in [streams.{name}]."
             )
 
 

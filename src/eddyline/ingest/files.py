@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline.errors import PipelineError
+
+# The header of CSV files.
+
+
+def separator_advice(names: Iterable[str]) -> str:
+    """Return the end of a sentence about a column that a header lacks: which separator its names seem to have."""
+    separator = next((each for each in ";\t|" if each in "".join(names)), None)
+    return f"; add sep = {json.dumps(separator)} to the options of the stream." if separator else "."
+
 
 # The first lines of JSON files: which fields their records have, and what a reader would silently misread.
 

@@ -1,6 +1,5 @@
 """Files as frames: Parquet, ORC, CSV, JSON and Debezium lines, with columns by name and decimals in full."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from eddyline.errors import PipelineError
 from eddyline.ingest.changes import CORRUPT
-from eddyline.ingest.files import json_fields
+from eddyline.ingest.files import json_fields, separator_advice
 from eddyline.spark.causes import SPARK_ERRORS
 from eddyline.spark.sources import SparkSource
 
@@ -151,11 +150,9 @@ def _by_header(
         )
     missing = [] if written is None else [name for name in wanted if name.lower() not in _lower(written)]
     if missing:
-        separator = next((each for each in ";\t|" if each in "".join(written or ())), None)
         raise PipelineError(
             f"stream {stream!r}: the header of {path!r} has no column {missing[0]!r}; it has "
-            f"{', '.join(name.strip() for name in written or ())}"
-            + (f"; add sep = {json.dumps(separator)} to the options of the stream." if separator else ".")
+            f"{', '.join(name.strip() for name in written or ())}" + separator_advice(written or ())
         )
     return _named(wanted if written is None else written, wanted)
 
