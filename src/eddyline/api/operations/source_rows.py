@@ -145,7 +145,7 @@ def _rows_of_delta(stream: str, path: str) -> int | str:
 
 
 def _file(action: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what tells a file from others: its path, and which of its rows are deleted."""
+    """Return what identifies a file: its path, and which of its rows are deleted."""
     deleted = action.get("deletionVector") or {}
     return action["path"], deleted.get("pathOrInlineDv"), deleted.get("offset")
 
