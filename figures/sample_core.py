@@ -65,7 +65,18 @@ WORKLOADS = (
     {"star": f"SELECT COUNT(*) {JOIN} JOIN t ON r.a = t.a"},
     {"chain": f"SELECT COUNT(*) {JOIN} JOIN u ON s.b = u.b"},
 )
-ARRIVALS = ("stationary", "late5", "late20", "light to heavy", "heavy to light", "growing", "churning")
+ARRIVALS = (
+    "stationary",
+    "late5",
+    "late20",
+    "late both",
+    "light to heavy",
+    "heavy to light",
+    "growing",
+    "churning",
+)
+LATE = {"late5": 5, "late20": 20, "late both": 20}
+"""The percentage of the rows of r that come last and have the same key."""
 FORUMS = {"forum": 0.0, "late member": 0.1}
 """Shares of the later rows that are of one new member."""
 Told = tuple[str, float, float, float, float]
@@ -79,7 +90,7 @@ def keys_of(arrival: str, rng: np.random.Generator) -> np.ndarray:
     if arrival == "growing":
         return attached(rng, ROWS, 0.15, 1.0)
     if arrival.startswith("late"):
-        late = ROWS * int(arrival[4:]) // 100
+        late = ROWS * LATE[arrival] // 100
         keys[ROWS - late :] = rng.integers(0, KEYS)
     if arrival.endswith(("heavy", "light")):
         counts = np.bincount(keys, minlength=KEYS)[keys]
@@ -88,11 +99,16 @@ def keys_of(arrival: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def tables_of(arrival: str, rng: np.random.Generator) -> dict[str, pa.Table]:
-    """Return the net rows of all streams; where r is sorted or grows, s has the same heavy keys."""
+    """Return the net rows of all streams.
+
+    Where r is sorted or grows, s has the same heavy keys. "late both": a tenth of s comes late with the late key of r.
+    """
     keys = keys_of(arrival, rng)
     most = max(KEYS, int(keys.max()) + 1)
     alike = arrival.endswith(("heavy", "light", "growing"))
     others = rng.permutation(keys)[: ROWS // 2] if alike else rng.integers(0, most, ROWS // 2)
+    if arrival == "late both":
+        others[-len(others) // 10 :] = keys[-1]
     x = rng.integers(0, 1000, ROWS) + keys % 7 * 30
     return {
         "r": pa.table({"a": keys, "x": x, "m": -10 * x, "d": x - 500, "c": keys % 5}),
@@ -105,8 +121,8 @@ def tables_of(arrival: str, rng: np.random.Generator) -> dict[str, pa.Table]:
 
 
 def fed(state: el.State, tables: dict[str, pa.Table], arrival: str, rng: np.random.Generator) -> None:
-    """Feed all rows in twelve batches; s before r, unless both are sorted or grow together."""
-    together = ("r", "s") if arrival.endswith(("heavy", "light", "growing")) else ("r",)
+    """Feed all rows in twelve batches; s before r, unless both are sorted, grow or become late together."""
+    together = ("r", "s") if arrival.endswith(("both", "heavy", "light", "growing")) else ("r",)
     for name in SCHEMAS:
         if name not in together:
             state.update(name, tables[name])

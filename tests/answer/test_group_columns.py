@@ -51,9 +51,11 @@ def _as_column(value):
 
 
 def _same(found, truth):
-    """Integers beyond 64 bits come back as decimals."""
+    """Integers beyond 64 bits come back as decimals, and sums of decimals keep digits that a float has not."""
     return len(found) == len(truth) and all(
-        one == other and isinstance(one, float) == isinstance(other, float)
+        float(one) == other
+        if isinstance(one, Decimal) and isinstance(other, float)
+        else one == other and isinstance(one, float) == isinstance(other, float)
         for one, other in zip(found, truth, strict=True)
     )
 

@@ -118,6 +118,18 @@ def test_records_combine():
     assert Record.of_both(None, Record(left=1.5)) == Record(left=1.5)
 
 
+def test_what_sketches_show_again_is_not_gone():
+    record = Record(0.5, 0.1, 0.2, (3.0, 0.0))
+    assert record.regained(1.0) == record
+    assert record.regained(0.2) == Record(0.0, 0.0, 1.0, (3.0, 0.0))
+    assert record.regained(0.01).left == 1.0  # keys that came later are not among the dropped ones
+    half = record.regained(0.4)
+    assert half.left == pytest.approx(0.5)
+    assert 0.0 < half.variance < record.variance
+    assert half.carriers == pytest.approx(record.carriers)
+    assert Record(left=1.5).regained(0.5) == Record(left=1.5)
+
+
 @pytest.mark.calibration
 @pytest.mark.parametrize("batches", [1, 8])
 def test_a_key_that_does_not_fit_is_in_every_interval(batches):

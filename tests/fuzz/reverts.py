@@ -18,7 +18,7 @@ from sqlglot import exp
 from eddyline.answer import query
 from eddyline.answer.groups import entries
 from eddyline.answer.groups import entries as table_moments
-from eddyline.answer.joins import missing, sampled, sampled_ratios, sampled_values
+from eddyline.answer.joins import late, missing, sampled, sampled_ratios, sampled_values
 from eddyline.answer.joins import query as join_query
 from eddyline.expressions import arrow_eval, arrow_values, typing
 from eddyline.expressions.typing import BOOLEAN, INT
@@ -92,7 +92,7 @@ def _without_missing(*_, **__):
 
 def _without_late_keys(_snapshot, _planned, join, function, totals, confidence):
     """What sketches show of keys that are not followed is not read."""
-    return sampled.read_sample_join(join, function, totals, confidence), totals, 0
+    return late.LateReading(sampled.read_sample_join(join, function, totals, confidence), totals)
 
 
 OF_WORKLOADS: dict[str, Callable[[], list]] = {

@@ -210,6 +210,14 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
             _heavier(self, other),
         )
 
+    def regained(self, share: float) -> "Record":
+        """Return the record where sketches show dropped keys; share: the estimate without them over that with them."""
+        if self.left >= 1.0:
+            return self
+        left = min(self.left / max(share, self.left), 1.0)
+        gone = (1.0 / left - 1.0) / (1.0 / self.left - 1.0)
+        return Record(self.variance * gone**2, self.squares * gone**4, left, self.heaviest)
+
     @property
     def carriers(self) -> float:
         """How many keys dominate the variance."""

@@ -18,6 +18,7 @@ from eddyline.answer.groups.columns import Answered, Column, sampled_column, wid
 from eddyline.answer.groups.sampled import GroupIntervals, rest_estimate
 from eddyline.answer.heavy_keys import HeavyKeys, KeyFrequencies, heavy_keys
 from eddyline.answer.interval import Interval, half_width_of_key
+from eddyline.answer.joins.late import BOTH
 from eddyline.expressions.arrow_values import to_arrow
 from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.decide.facets import ROWS, quantity_of_group
@@ -61,7 +62,7 @@ def with_heavy_groups(
         columns=tuple(made_columns),
         exact=False,
         rest=rest,
-        method="sample and skimmed",
+        method=BOTH,
         notes=(*made.notes, notes.heavy_groups(len(rows.values))),
         most_rows=np.concatenate([made.most_rows, rows.highs]),
         unrounded={},

@@ -43,6 +43,7 @@ from eddyline.answer.groups.table import EXACT, Groups
 from eddyline.answer.groups.tuples import grouped_join
 from eddyline.answer.groups.whole import WholeJoin
 from eddyline.answer.interval import FloatArray, Interval, of_each, tail_share
+from eddyline.answer.joins.late import SAMPLE, late_keys
 from eddyline.answer.joins.sampled import held_join
 from eddyline.answer.joins.sampled_ratios import SampleEstimate
 from eddyline.errors import PlanError
@@ -122,7 +123,7 @@ def answer_groups(
         table,
         {name: rest[name] for name in query.selected if name in rest},
         confidence,
-        "sample" if answered.exact and not exact else answered.method,
+        SAMPLE if answered.exact and not exact else answered.method,
         answered.whole and exact,
         found,
     )
@@ -155,6 +156,8 @@ def _read_groups(
     assert planned.shape is not None
     held = with_derived(snapshot, planned)
     join = held_join(held, planned)
+    late = late_keys(held, planned, join)
+    join = join if late is None else late.join
     names = list(planned.shape.quantities)
     grouped = grouped_join(join, planned, query)
     if join.is_known:
@@ -165,7 +168,7 @@ def _read_groups(
         answered = _followed(held, grouped, names, planned, query, confidence)
     else:
         _check_links(planned, query)
-        whole_join = WholeJoin(held, planned, grouped, confidence, row_bound(snapshot, query))
+        whole_join = WholeJoin(held, planned, grouped, confidence, row_bound(snapshot, query), late)
         if query.groups:
             answered = _sampled(whole_join, names, query, simultaneous=simultaneous)
         else:
@@ -456,7 +459,7 @@ def _one_row(whole_join: WholeJoin, query: Query) -> Answered:
         single = each.aggregate
         interval = Interval(found.value, found.low, found.high).scaled(unit_of(single))
         interval = widened(single, interval, most_rows(whole_join.snapshot, query))
-        made = estimate_of(whole_join.planned, single, interval, confidence, "sample", [])
+        made = estimate_of(whole_join.planned, single, interval, confidence, whole_join.method, [])
         made = within_rows(made, whole_join.most) if single.moment.is_count else made
         value = (made.value, made.low, made.high) if made.known else not_known(is_number=True)
         columns.append(column_of_values([value]))
@@ -477,7 +480,8 @@ def _one_row(whole_join: WholeJoin, query: Query) -> Answered:
     most = np.array([min(rows.high, whole_join.most)])
     group = np.zeros(1, dtype=np.int64)
     missing = whole_join.missing_share
-    return Answered(group, tuple(columns), False, True, rest, "sample", tuple(about), most, missing, averages)
+    method = whole_join.method
+    return Answered(group, tuple(columns), False, True, rest, method, tuple(about), most, missing, averages)
 
 
 def _average_of(query: Query, part: FormulaPart) -> dict[str, str]:
@@ -578,7 +582,7 @@ def _sampled(whole_join: WholeJoin, names: list[str], query: Query, *, simultane
         exact,
         False,
         rest,
-        "sample",
+        whole_join.method,
         tuple(few),
         counted.highs[shown],
         whole_join.missing_share,

@@ -6,7 +6,7 @@ estimated from the join without the conditions, which includes those rows.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -15,7 +15,8 @@ import numpy as np
 
 from eddyline.aggregates.catalog import moment_named
 from eddyline.answer import notes
-from eddyline.answer.joins.sampled import Missed, estimate_of_quantities, missed_rows
+from eddyline.answer.joins.late import BOTH, SAMPLE, LateKeys, with_sum
+from eddyline.answer.joins.sampled import Missed, Totals, estimate_of_quantities, missed_rows
 from eddyline.answer.joins.sampled_ratios import SampleEstimate, row_differences
 from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.ingest.snapshot import Snapshot
@@ -34,7 +35,8 @@ _DROPPED = 0.2
 class WholeJoin:
     """The sampled join of a grouped query; grouped: the join with groups, its quantities in order.
 
-    most: how many rows it can have, by the exact numbers of rows of its streams.
+    most: how many rows it can have, by the exact numbers of rows of its streams. late: its late keys, which the
+    sample does not show; None for a query without sketches of unfollowed keys.
     """
 
     snapshot: Snapshot
@@ -42,6 +44,7 @@ class WholeJoin:
     grouped: GroupedJoin
     confidence: float
     most: float = inf
+    late: LateKeys | None = None
     _known: dict[tuple[object, ...], SampleEstimate] = field(default_factory=dict)
 
     def read(self, function: str, quantities: Mapping[str, str]) -> SampleEstimate:
@@ -72,14 +75,36 @@ class WholeJoin:
         totals = {name: self._totals(quantity) for name, quantity in quantities.items()} | {
             EVERY_ROW: self._totals(EVERY_ROW)
         }
-        found = estimate_of_quantities(sampled, function, totals, self.confidence)
-        moment = moment_named(function)
+        moment, late = moment_named(function), self.late_rows
+        found = estimate_of_quantities(sampled, function, totals, self.confidence, late)
         if moment.is_sum:
-            return found
+            return self._with_late(found, sampled[function])
         shown = self._messages is None or _shows_sampled(sampled["count"])
         if shown and not self.misses_much:
             return found
         return dataclasses.replace(found, low=moment.least, high=moment.most)
+
+    def _with_late(self, found: SampleEstimate, quantity: SampledQuantity) -> SampleEstimate:
+        """Return COUNT or SUM with its late keys; a group may hold all that these add."""
+        if not self.late:
+            return found
+        added = self.late.added(quantity)
+        below, above = added.ends(self.confidence)
+        missing = (
+            found.missing[0] + max(below - added.total, 0.0),
+            found.missing[1] + max(added.total + above, 0.0),
+        )
+        return dataclasses.replace(with_sum(found, added, self.confidence), missing=missing)
+
+    @property
+    def method(self) -> str:
+        """What answers: the sample, and sketches of unfollowed keys if they show late keys."""
+        return BOTH if self.late else SAMPLE
+
+    @cached_property
+    def late_rows(self) -> float:
+        """The most joined rows that late keys may have."""
+        return self.late.most_rows(self.confidence) if self.late else 0.0
 
     def differences(self, function: str, quantities: Mapping[str, str]) -> float:
         """Return the variance between rows of what they add to a ratio; quantities: as `read` has them.
@@ -118,11 +143,19 @@ class WholeJoin:
         assert self.planned.shape is not None
         join = self.grouped.join.only({"count": self.planned.shape.quantities[ROWS]})
         totals = {"count": self._totals(ROWS), EVERY_ROW: self._totals(EVERY_ROW)}
-        return missed_rows(sampled_quantities(join) | self._every_row, totals)
+        return missed_rows(sampled_quantities(join) | self._every_row, totals, self.late_rows)
 
-    def _totals(self, quantity: str) -> list[float]:
-        """Return the exact totals of the relations of a quantity, empty where none is known."""
-        return [self.snapshot.weighed_total(each) for each in self.planned.totals.get(quantity, ())]
+    def _totals(self, quantity: str) -> Sequence[float | None]:
+        """Return the exact totals of the relations of a quantity without late keys, empty where none is known."""
+        return self._left.get(quantity, ())
+
+    @cached_property
+    def _left(self) -> Totals:
+        totals = {
+            name: [self.snapshot.weighed_total(each) for each in ids]
+            for name, ids in self.planned.totals.items()
+        }
+        return totals if self.late is None else self.late.left_of(totals)
 
     @cached_property
     def _every_row(self) -> dict[str, SampledQuantity]:
@@ -148,6 +181,7 @@ class WholeJoin:
                 messages,
                 self._columns[quantities[name]],
                 int(self._followed[places[name]]),
+                self.late is not None,
             )
             for name, each in found.items()
         }
@@ -174,17 +208,23 @@ class ConditionedQuantity(SampledQuantity):
     """A quantity that counts only rows that meet conditions between relations.
 
     conditioned: the messages of such rows; column: the quantity's column in them. certain: what followed values
-    hold.
+    hold. sketched: whether sketches show heavy values.
     """
 
     conditioned: ConditionedMessages
     column: int
     certain: int
+    sketched: bool = False
+
+    @property
+    def is_conditioned(self) -> bool:
+        """Always."""
+        return True
 
     @property
     def multiplied(self) -> int:
-        """As above, beyond one: no sketch shows heavy values under conditions."""
-        return self.messages.most_members - 1
+        """As above, beyond one where no sketch shows heavy values."""
+        return self.messages.most_members - (2 if self.sketched else 1)
 
     @cached_property
     def followed(self) -> float:

@@ -10,7 +10,7 @@ too: to their exact rows plus what the sketch shows at the key, which is its noi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite, sqrt
+from math import hypot, inf, isfinite, sqrt
 
 import numpy as np
 
@@ -20,16 +20,22 @@ from eddyline.answer.interval import FloatArray, half_width_of_key
 from eddyline.answer.joins.quantities import single_words
 from eddyline.answer.joins.sampled import Totals, estimate_of_quantities, read_sample_join
 from eddyline.answer.joins.sampled_ratios import SampleEstimate, row_differences
+from eddyline.answer.joins.sampled_values import SampledQuantity, sampled_quantities
 from eddyline.answer.joins.skimming import Places, places
 from eddyline.ingest.snapshot import Snapshot
+from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.decide.rest_sketches import sketch_of_relation
+from eddyline.plan.decide.shapes import rows_of_join
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import DECIDING, Join, Relation, Turn
 from eddyline.sample.messages import added
 from eddyline.sample.packing import BoolArray, IntArray
-from eddyline.sample.spec import COUNT
+from eddyline.sample.spec import COUNT, Quantity
+from eddyline.sample.state import Record
 from eddyline.sketch.hash_sketch import HashSketchSpec
 
+SAMPLE, BOTH = "sample", "sample and skimmed"
+"""Methods of answers."""
 _AT_ONCE = 64
 """Late keys whose possible partners are compared at a time."""
 _SKEWED = 1.25
@@ -37,63 +43,112 @@ _SKEWED = 1.25
 _TINY = 1e-300
 
 
+@dataclass(frozen=True)
+class LateReading:
+    """The answer of a join with its late keys; totals: exact ones without late keys; number: of late keys.
+
+    unknown_rows: the most joined rows of late keys whose measures are not known.
+    """
+
+    estimate: SampleEstimate
+    totals: Totals
+    number: int = 0
+    unknown_rows: float = 0.0
+
+
 def read_late_join(
     snapshot: Snapshot, planned: PlannedQuery, join: Join, function: str, totals: Totals, confidence: float
-) -> tuple[SampleEstimate, Totals, int]:
-    """Return (the answer of a join with its late keys, the exact totals without them, their number)."""
-    known = all(name in totals for name in join.shape.quantities)
-    if not planned.rest_sketches or join.follows_all or not known:
-        return read_sample_join(join, function, totals, confidence), totals, 0
-    late = LateKeys.of(snapshot, planned.rest_sketches, join)
+) -> LateReading:
+    """Return the answer of an aggregate over a join, with its late keys where sketches show them."""
+    late = late_keys(snapshot, planned, join)
+    if late is None or not all(name in totals for name in join.shape.quantities):
+        return LateReading(read_sample_join(join, function, totals, confidence), totals)
     left = late.left_of(totals)
-    base = read_sample_join(late.join, function, left, confidence)
     if len(late) == 0:
-        return base, left, 0
+        return LateReading(read_sample_join(late.join, function, left, confidence), left)
     if moment_named(function).is_sum:
-        return _with_sum(base, late.added(function), confidence), left, len(late)
-    return _with_average(base, late, left, confidence), left, len(late)
+        base = read_sample_join(late.join, function, left, confidence)
+        return LateReading(with_sum(base, late.added(base.quantities[function]), confidence), left, len(late))
+    if late.frequencies.keys() >= {"sum", "count"} == join.shape.quantities.keys():
+        base = read_sample_join(late.join, function, left, confidence)
+        return LateReading(_with_average(base, late, left, confidence), left, len(late))
+    rows = late.most_rows(confidence)
+    base = read_sample_join(late.join, function, left, confidence, rows)
+    return LateReading(base, left, len(late), rows)
+
+
+def late_keys(snapshot: Snapshot, planned: PlannedQuery, join: Join) -> "LateKeys | None":
+    """Return the late keys of a sampled join, None for a query without sketches of unfollowed keys."""
+    if not planned.rest_sketches or not planned.query.links or join.is_known:
+        return None
+    sample = snapshot.layout.sample(planned.sample or "")
+    return LateKeys.of(snapshot, planned.rest_sketches, join, rows_of_join(planned.query, sample))
 
 
 @dataclass(frozen=True)
 class Added:
-    """What each late key adds to a quantity, and the variance of that."""
+    """What each late key adds to a quantity, the variance of that, and how far it may lie below and above at most."""
 
     values: FloatArray
     variances: FloatArray
+    below: FloatArray | float = 0.0
+    above: FloatArray | float = 0.0
+
+    @property
+    def total(self) -> float:
+        """What all late keys add."""
+        return float(self.values.sum())
+
+    def ends(self, confidence: float) -> tuple[float, float]:
+        """Return how far the total may lie below and above its estimate; keys are independent of each other."""
+        half = _half(float(self.variances.sum()), confidence)
+        low, high = (sqrt(half**2 + float(np.sum(side**2))) for side in (self.below, self.above))
+        return low, high
 
 
 @dataclass(frozen=True)
 class LateKeys:
     """The late keys of a join on one link, and the join in which followed keys like them count once.
 
-    frequencies: of the late keys, and rests: the sketches without them, for each quantity one for each relation.
+    frequencies: of the late keys, for each quantity that has sketches one for each relation. rows: the quantity that
+    counts joined rows, whose sketches are `counted`.
     """
 
     keys: IntArray
     join: Join
     frequencies: Mapping[str, Sequence[KeyFrequencies]]
+    rows: Quantity
+    counted: Sequence[KeyFrequencies]
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, sketches: Mapping[str, str], join: Join) -> "LateKeys":
+    def of(cls, snapshot: Snapshot, sketches: Mapping[str, str], join: Join, rows: Quantity) -> "LateKeys":
         """Return the late keys that any of the sketches of a query shows; sketches: by `sketch_of_relation`."""
         found = heavy_keys(snapshot, list(sketches.values()))
         rests = {
             each: _Rest.of(snapshot, each, found.keys, found.frequencies[each].values)
             for each in dict.fromkeys(sketches.values())
         }
+        quantities = (
+            {ROWS: rows} if sketch_of_relation(ROWS, 0) in sketches else {}
+        )  # plans of before have none
+        quantities |= {
+            name: each
+            for name, each in join.shape.quantities.items()
+            if sketch_of_relation(name, 0) in sketches
+        }
+        names = {
+            name: [sketches[sketch_of_relation(name, k)] for k in range(len(each.nodes))]
+            for name, each in quantities.items()
+        }
         link, size = join.shape.classes[0], len(join.values[0])
         sampled = np.flatnonzero(join.probabilities[0][:size] < 1.0)
         values, alike = join.values[0][sampled], np.zeros(len(sampled), dtype=np.bool_)
         noise = {each: rest.read(values) for each, rest in rests.items()} if len(sampled) else {}
-        names = {
-            name: [sketches[sketch_of_relation(name, k)] for k in range(len(quantity.nodes))]
-            for name, quantity in join.shape.quantities.items()
-        }
-        for name, quantity in join.shape.quantities.items():
-            for relation, each in zip(join.whole_relations(quantity), names[name], strict=True):
+        for name, own in names.items():
+            for relation, each in zip(join.whole_relations(quantities[name]), own, strict=True):
                 if noise:
                     held = _held(join, relation)[sampled] + noise[each].values
                     alike |= (np.abs(held) >= STANDARD_ERRORS * noise[each].errors) & (held != 0.0)
@@ -102,46 +157,128 @@ class LateKeys:
             rosters[link] = rosters[link].with_rates(values[alike], np.ones(int(alike.sum())))
             join = Join(replace(join.state, rosters=tuple(rosters)), join.shape, join.filled)
         read = {name: [found.frequencies[each] for each in own] for name, own in names.items()}
-        return cls(found.keys, join, read)
+        counted = next(iter(quantities))
+        late = cls(found.keys, join, read, quantities[counted], read[counted])
+        return late._without_regained()
+
+    def _without_regained(self) -> "LateKeys":
+        """Return the same, with the record of reductions without what late keys add: dropped keys are among these."""
+        if len(self) == 0 or self.join.record == Record():
+            return self
+        held = self.pairs.total
+        share = held / (held + max(self.rows_added.total, 0.0)) if held > 0.0 else 0.0
+        records = {**self.join.state.records, self.join.shape.name: self.join.record.regained(share)}
+        state = replace(self.join.state, records=records)
+        return replace(self, join=Join(state, self.join.shape, self.join.filled))
+
+    @cached_property
+    def pairs(self) -> SampledQuantity:
+        """The joined rows as the sample sees them."""
+        return sampled_quantities(self.join.only({ROWS: self.rows}))[ROWS]
+
+    @cached_property
+    def own_rows(self) -> list[FloatArray]:
+        """What late keys are expected to hold in each relation."""
+        return [each.own for each in self._sent(self.rows, self.counted)]
+
+    @cached_property
+    def rows_added(self) -> Added:
+        """The joined rows of late keys."""
+        return self._product(self.rows, self.counted)
+
+    def most_rows(self, confidence: float) -> float:
+        """Return the most joined rows that late keys may have."""
+        return self.rows_added.total + self.rows_added.ends(confidence)[1]
 
     def left_of(self, totals: Totals) -> dict[str, list[float | None]]:
-        """Return the exact totals of each quantity's relations without the rows of late keys."""
-        left = {name: list(known) for name, known in totals.items()}
-        for name in self.frequencies:
-            for relation, own in enumerate(self.rows(name)):
-                exact = left[name][relation]
-                if exact is not None:
-                    left[name][relation] = exact - float(own.sum())
+        """Return the exact totals of each quantity's relations without late keys.
+
+        What late keys sum to is known from sketches of it. Without those their rows are taken to be like all rows.
+        """
+        return {
+            name: list(known) if len(self) == 0 else self._left(name, known, totals)
+            for name, known in totals.items()
+        }
+
+    def _left(self, name: str, known: Sequence[float | None], totals: Totals) -> list[float | None]:
+        if name in self.frequencies:
+            quantity = self.join.shape.quantities.get(name, self.rows)
+            own = [each.own for each in self._sent(quantity, self.frequencies[name])]
+            return [
+                None if exact is None else exact - float(each.sum())
+                for exact, each in zip(known, own, strict=True)
+            ]
+        rows = totals.get(ROWS, totals.get("count", ()))
+        left = list[float | None]()
+        for relation, (exact, each) in enumerate(zip(known, self.own_rows, strict=False)):
+            late, all_rows = float(each.sum()), rows[relation] if relation < len(rows) else None
+            if all_rows is None:
+                all_rows = self.pairs.relation_weights(relation)[0] + late
+            left.append(None if exact is None else exact * max(1.0 - late / max(all_rows, 1.0), 0.0))
         return left
 
-    def rows(self, quantity: str) -> list[FloatArray]:
-        """Return what late keys are expected to hold in each relation."""
-        return [each.own for each in self._sent(quantity)]
+    def added(self, quantity: SampledQuantity) -> Added:
+        """Return what late keys add to a quantity: by its own sketches, or by the joined rows that they have.
 
-    def added(self, quantity: str) -> Added:
+        A joined row of a late key adds on average what one of followed keys does, and at least and at most what one
+        of any of these does: a late key may be unlike the others.
+        """
+        name = next((n for n, each in self.join.shape.quantities.items() if each == quantity.quantity), "")
+        if name in self.frequencies and not quantity.is_conditioned:
+            return self._product(quantity.quantity, self.frequencies[name])
+        counted, each = self.rows_added, PerRow.of(quantity, self.pairs)
+        rows = np.abs(counted.values)
+        rows = rows[rows > 0.0]
+        below, above = rows * (each.mean - each.least), rows * (each.most - each.mean)
+        return Added(counted.values * each.mean, counted.variances * each.mean**2, below, above)
+
+    def _product(self, quantity: Quantity, read: Sequence[KeyFrequencies]) -> Added:
         """Return what late keys add to a quantity: the product of what the relations send.
 
         A key meets the same keys in the buckets of all sketches, which hash alike. If these are heavy in several
         relations, its errors there have one sign. So the relative errors are added.
         """
         mean, most = np.ones(len(self)), np.ones(len(self))
-        for sent in self._sent(quantity):
+        for sent in self._sent(quantity, read):
             error = np.sqrt(np.maximum(sent.square - sent.mean**2, 0.0))
             mean, most = mean * sent.mean, most * (np.abs(sent.mean) + error)
         return Added(mean, (most - np.abs(mean)) ** 2)
 
-    def _sent(self, quantity: str) -> list["_Sent"]:
-        relations = self.join.whole_relations(self.join.shape.quantities[quantity])
+    def _sent(self, quantity: Quantity, read: Sequence[KeyFrequencies]) -> list["_Sent"]:
+        relations = self.join.whole_relations(quantity)
         held = [_held(self.join, relation) for relation in relations]
         weights = 1.0 / self.join.probabilities[0][: len(self.join.values[0])] - 1.0
         found = []
         for k, relation in enumerate(relations):
             partners = np.logical_or.reduce([each != 0.0 for j, each in enumerate(held) if j != k])
             like = partners & (weights > 0.0)
-            found.append(
-                _Sent.of(relation.turn(0), self.frequencies[quantity][k], held[k][like], weights[like])
-            )
+            found.append(_Sent.of(relation.turn(0), read[k], held[k][like], weights[like]))
         return found
+
+
+@dataclass(frozen=True)
+class PerRow:
+    """What a joined row of a followed key adds to a quantity: on average over all keys, and the extremes of keys."""
+
+    mean: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, quantity: SampledQuantity, rows: SampledQuantity) -> "PerRow":
+        """Return it from what keys add to a quantity, and the joined rows that they have."""
+        counts = all(node.exact.measure == COUNT for node in quantity.quantity.nodes)
+        held = rows.added > 0.0
+        if not held.any():
+            return cls(0.5, 0.0, 1.0) if counts else cls(0.0, -inf, inf)
+        mean = float(quantity.added[held].sum() / rows.added[held].sum())
+        if counts:
+            return cls(mean, 0.0, 1.0)
+        each = quantity.added[held] / rows.added[held]
+        least, most = float(each.min()), float(each.max())
+        return (
+            cls(mean, min(least, 0.0), max(most, 0.0)) if quantity.is_conditioned else cls(mean, least, most)
+        )
 
 
 def _held(join: Join, relation: Relation) -> FloatArray:
@@ -240,12 +377,11 @@ def _places(spec: HashSketchSpec, keys: IntArray) -> tuple[Places, IntArray]:
 # The answer with what late keys add.
 
 
-def _with_sum(base: SampleEstimate, late: Added, confidence: float) -> SampleEstimate:
+def with_sum(base: SampleEstimate, late: Added, confidence: float) -> SampleEstimate:
     """Return COUNT or SUM with late keys."""
-    more, half = float(late.values.sum()), _half(float(late.variances.sum()), confidence)
-    value = base.value + more
-    low = value - sqrt((base.value - base.low) ** 2 + half**2)
-    return replace(base, value=value, low=low, high=value + sqrt((base.high - base.value) ** 2 + half**2))
+    value, (below, above) = base.value + late.total, late.ends(confidence)
+    low, high = hypot(base.value - base.low, below), hypot(base.high - base.value, above)
+    return replace(base, value=value, low=value - low, high=value + high)
 
 
 def _half(variance: float, confidence: float) -> float:
@@ -254,7 +390,7 @@ def _half(variance: float, confidence: float) -> float:
 
 def _with_average(base: SampleEstimate, late: LateKeys, left: Totals, confidence: float) -> SampleEstimate:
     """Return AVG with late keys: the average of the sample's rows and of theirs, weighted by their numbers."""
-    counted = late.added("count")
+    counted = late.added(base.quantities["count"])
     rows, own = (
         estimate_of_quantities(base.quantities, "count", left, confidence),
         float(counted.values.sum()),

@@ -7,7 +7,7 @@ from eddyline.answer import notes
 from eddyline.answer.aggregates import estimate_of, exact_estimate, unit_of, weighed_unit
 from eddyline.answer.estimate import Estimate, most_rows, widened
 from eddyline.answer.interval import Interval
-from eddyline.answer.joins.late import read_late_join
+from eddyline.answer.joins.late import BOTH, SAMPLE, read_late_join
 from eddyline.answer.joins.quantities import read_quantities, sketched_aggregate, sketched_sides
 from eddyline.answer.joins.residual import read_residual_join
 from eddyline.answer.joins.sampled import held_join, missed_rows
@@ -19,8 +19,6 @@ from eddyline.sample.join import Join
 from eddyline.sample.messages import exact_total
 from eddyline.sql.query import Query
 
-SAMPLE = "sample"
-_BOTH = "sample and skimmed"
 _MOSTLY = 0.9
 
 
@@ -55,17 +53,18 @@ def _by_sample(
         name: [snapshot.weighed_total(each) for each in names] for name, names in planned.totals.items()
     }
     factor, rows = unit_of(query.aggregate), most_rows(snapshot, query)
-    sample, left, late = read_late_join(snapshot, planned, join, function, totals, confidence)
+    read = read_late_join(snapshot, planned, join, function, totals, confidence)
+    sample = read.estimate
     few = [] if sample.exact else notes.few_joined_values(sample.witnesses, sample.base)
     few += [notes.HEAVY_TAIL] if sample.heavy_tail else []
     if not planned.quantities:
         interval = Interval(sample.value, sample.low, sample.high).scaled(factor)
         if (
             not query.aggregate.moment.is_sum
-            and missed_rows(sample.quantities, left).share > notes.MOSTLY_MISSED
+            and missed_rows(sample.quantities, read.totals, read.unknown_rows).share > notes.MOSTLY_MISSED
         ):
             interval, few = Interval(interval.value, -inf, inf), [*few, notes.HEAVY_VALUE_MISSED]
-        method = _BOTH if late else SAMPLE
+        method = BOTH if read.number else SAMPLE
         return estimate_of(
             planned,
             query.aggregate,
@@ -113,4 +112,4 @@ def _method(weight: float) -> str:
     """Return which reading estimated what the sample does not follow: the sample, a sketch, or both."""
     if weight >= _MOSTLY:
         return SAMPLE
-    return _BOTH if weight > 1 - _MOSTLY else "skimmed"
+    return BOTH if weight > 1 - _MOSTLY else "skimmed"

@@ -45,7 +45,9 @@ _HEAVIER = 8.0
 The rows that three or more relations have of one value are multiplied, and such products have heavy tails."""
 
 
-def read_sample_join(join: Join, function: str, totals: Totals, confidence: float) -> SampleEstimate:
+def read_sample_join(
+    join: Join, function: str, totals: Totals, confidence: float, late_rows: float = 0.0
+) -> SampleEstimate:
     """Return the answer of an aggregate over a join, in the units of the dictionaries' integers.
 
     function: its name in `aggregates.catalog`. totals: for each quantity the exact total of each relation's weight,
@@ -55,16 +57,23 @@ def read_sample_join(join: Join, function: str, totals: Totals, confidence: floa
     """
     if join.follows_all:
         return exact_sample_estimate(join, function)
-    return estimate_of_quantities(sampled_quantities(join), function, totals, confidence)
+    return estimate_of_quantities(sampled_quantities(join), function, totals, confidence, late_rows)
 
 
 def estimate_of_quantities(
-    quantities: Mapping[str, SampledQuantity], function: str, totals: Totals, confidence: float
+    quantities: Mapping[str, SampledQuantity],
+    function: str,
+    totals: Totals,
+    confidence: float,
+    late_rows: float = 0.0,
 ) -> SampleEstimate:
-    """Return the answer of an aggregate by its quantities as the sample sees them; totals as above."""
+    """Return the answer of an aggregate by its quantities as the sample sees them; totals as above.
+
+    late_rows: the most joined rows of late keys, which are not in the totals. A ratio is open to what these average.
+    """
     if moment_named(function).is_sum:
         return _read_sum(quantities, function, totals, confidence)
-    return read_ratio(quantities, function, totals, confidence)
+    return read_ratio(quantities, function, totals, confidence, late_rows)
 
 
 @dataclass(frozen=True)
@@ -80,12 +89,12 @@ class Missed:
     surprises: tuple[float, float]
 
 
-def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals) -> Missed:
-    """Return what exact totals show about the rows that the sample does not show."""
+def missed_rows(quantities: Mapping[str, SampledQuantity], totals: Totals, late_rows: float = 0.0) -> Missed:
+    """Return what exact totals show about the rows that the sample does not show, and late keys."""
     count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
     gaps = relation_gaps(quantities[known], totals.get(known, ()))
     calibrated = calibrate(count.added, count.values.probabilities, gaps)
-    missing = missing_of(count, gaps).high
+    missing = missing_of(count, gaps).high + late_rows
     share = missing / (max(count.total, 0.0) + missing) if missing else 0.0
     return Missed(share, missing, (calibrated.below, calibrated.above))
 

@@ -190,10 +190,11 @@ def read_ratio(
     function: str,
     totals: Mapping[str, Sequence[float | None]],
     confidence: float,
+    late_rows: float = 0.0,
 ) -> SampleEstimate:
     """Return a function of sums: linearized at the uncorrected estimate, and calibrated by exact totals.
 
-    Rows that are missing by exact totals may have another average: see `_open_to_missing`.
+    Rows that are missing by exact totals, and those of late keys, may have another average: see `_open_to_missing`.
     """
     sums = {name: quantity.total for name, quantity in quantities.items()}
     moment, count = moment_named(function), quantities["count"]
@@ -246,7 +247,7 @@ def read_ratio(
         tails=(tails[0] / divisor, tails[1] / divisor),
     )
     found = with_pieces(quantities, factors, calibrated, found)
-    found = _open_to_missing(found, moment, quantities, totals, differences)
+    found = _open_to_missing(found, moment, quantities, totals, differences, late_rows)
     value, low, high = (float(each) for each in moment.ends(found.value, found.low, found.high))
     return replace(found, value=value, low=low, high=high)
 
@@ -257,17 +258,19 @@ def _open_to_missing(
     quantities: Mapping[str, SampledQuantity],
     totals: Mapping[str, Sequence[float | None]],
     differences: float,
+    late_rows: float,
 ) -> SampleEstimate:
-    """Return a ratio whose ends allow for joined rows that are missing by exact totals.
+    """Return a ratio whose ends allow for joined rows that are missing by exact totals, or of late keys.
 
     differences: the variance between rows of the linearized quantity, used if the totals do not give the average of
     the missing rows.
     """
     count, known = quantities["count"], EVERY_ROW if EVERY_ROW in quantities else "count"
     missing = missing_of(count, relation_gaps(quantities[known], totals.get(known, ())))
-    if missing.high <= 0.0:
+    rows = missing.high + late_rows
+    if rows <= 0.0:
         return found
-    sums, rows = {name: quantity.total for name, quantity in quantities.items()}, missing.high
+    sums = {name: quantity.total for name, quantity in quantities.items()}
     share = sums["count"] / (sums["count"] + rows)
     if moment.sums_of_row(0.0) is None:
         # what a row adds to the linear form is known, but not how many measures it is made of

@@ -93,6 +93,11 @@ class SampledQuantity:
         return 1.0
 
     @property
+    def is_conditioned(self) -> bool:
+        """Whether it counts only rows that meet conditions between relations."""
+        return False
+
+    @property
     def multiplied(self) -> int:
         """How many relations of a link beyond two multiply their rows of a value; for two, sketches show these."""
         return self.messages.most_members - 2

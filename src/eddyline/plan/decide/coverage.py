@@ -172,7 +172,7 @@ def _bound(layout: Layout, asked: WorkloadQuery, sample: PlannedSample) -> Plann
         totals = {}
     if not totals and reads_emptiness(query):
         return None
-    rest = rest_ids(query, sample) if totals else {}
+    rest = rest_ids(query, sample) if totals and not quantities else {}
     return PlannedQuery(
         asked.name, query, "skimmed", quantities, sample.id, totals, shape, rest_sketches=rest
     )

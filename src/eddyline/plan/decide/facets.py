@@ -93,6 +93,12 @@ def facets_of(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     return {name: tuple(_by_groups(query, facet) for facet in facets) for name, facets in found.items()}
 
 
+def facets_of_rows(query: AnyQuery) -> tuple[Facet, ...]:
+    """Return what the relations of a join read so that its rows are counted, whatever it sums."""
+    assert isinstance(query, Query)
+    return _quantity_facets(query, Aggregate("count"), (0,))
+
+
 def unplanned_facets(query: AnyQuery) -> dict[str, tuple[Facet, ...]]:
     """Return what the relations of an ad hoc query read: rows of one stream have no link of their own.
 
@@ -157,7 +163,7 @@ def _sums_of(query: Query) -> dict[str, tuple[Facet, ...]]:
         for i, each in enumerate(query.aggregates)
         for name, powers in each.aggregate.moment.sums.items()
     }
-    return made if query.is_scalar else made | {ROWS: _quantity_facets(query, Aggregate("count"), (0,))}
+    return made if query.is_scalar else made | {ROWS: facets_of_rows(query)}
 
 
 def _by_groups(query: Query, facet: Facet) -> Facet:

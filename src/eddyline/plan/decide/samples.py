@@ -273,7 +273,7 @@ def _new(
     Exact totals of an older layout count rows that a new sample has not seen, so they are not read with it.
     """
     around, decided = _sketches(queries, settings, budget, known)
-    around += rest_sketches(queries, settings, budget)
+    around += rest_sketches(queries, settings, budget, decided)
     used = budget - sum(kept.nbytes for kept in around)
     planned = plan_sample(with_details(queries), around, settings.seed, budget, used, taken)
     least = ROSTER_BYTES * len(planned.spec.seeds) + NULL_RATE_BYTES * len(planned.spec.kept)

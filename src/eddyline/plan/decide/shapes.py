@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from eddyline.plan.decide.facets import Facet, element_key, facets_of
+from eddyline.plan.decide.facets import Facet, element_key, facets_of, facets_of_rows
 from eddyline.plan.demands import WorkloadQuery
 from eddyline.plan.layout import Elements, PlannedSample
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
@@ -107,6 +107,11 @@ def shape_of(
     return Shape(
         asked.name, query.kind, tuple(links[v] for v in range(len(links))), made, asked.weight, expression
     )
+
+
+def rows_of_join(query: AnyQuery, sample: PlannedSample) -> Quantity:
+    """Return the quantity that counts the joined rows of a query, whatever it sums."""
+    return Quantity(tuple(_node(facet, sample.exact, sample.kept) for facet in facets_of_rows(query)))
 
 
 def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:

@@ -29,6 +29,8 @@ from eddyline.sketch.two_level import TwoLevelSpec
 
 MIN_DEPTH = 7
 MIN_WIDTH = 16
+SMALL_WIDTH, SMALL_DEPTH = 8, 5
+"""The least sketch of unfollowed keys of a join: it shows a key with a tenth of the rows of a relation."""
 HINT_SHARE = 4
 """One in this many words of a skimmed sketch goes to its candidate table."""
 HIGHEST_CONFIDENCE = 1 - 1e-12
@@ -69,7 +71,12 @@ def parse_bytes(size: str | int) -> int:
 
 
 def shape_for(words: int) -> tuple[int, int]:
-    """Return (width, depth) of the largest sketch within `words` words: a power of two by 7 to 13 rows."""
+    """Return (width, depth) of the largest sketch within `words` words: a power of two by 7 to 13 rows.
+
+    Below the smallest of these there is only the small sketch of unfollowed keys, with 5 to 13 rows.
+    """
+    if words < MIN_WIDTH * MIN_DEPTH:
+        return SMALL_WIDTH, max(words // SMALL_WIDTH, SMALL_DEPTH)
     width = MIN_WIDTH
     while 2 * width * MIN_DEPTH <= words:
         width *= 2
@@ -89,6 +96,7 @@ def two_sided_z(confidence: float) -> float:
 
 
 SMALLEST_HASH = MIN_DEPTH * MIN_WIDTH * HINT_SHARE // (HINT_SHARE - 1)
+LEAST_UNFOLLOWED = SMALL_WIDTH * SMALL_DEPTH * HINT_SHARE // (HINT_SHARE - 1)
 MOST_DISTINCT = 1 << 30
 STEPPED = ("join-distinct", "jd", "two-level-copies", "two-level", "distinct")
 """Families that come in steps, or whose synopses are read together at one size; the largest first."""
