@@ -1,11 +1,13 @@
 """Intervals of ad hoc queries, from samples that have overflowed: they hold as often as they say."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import eddyline as el
+from eddyline.plan.decide.elements import LATER_WEIGHT
 from tests.data import explored
-from tests.oracles.duckdb_sql import exact_answers
+from tests.oracles.duckdb_sql import exact, exact_answers
 from tests.oracles.grouped import exact_groups, intervals
 
 SEEDS = range(40)
@@ -98,3 +100,89 @@ def test_intervals_of_unplanned_queries_hold(planned):
         assert share < 1.0 or len(answers) < 300, kind  # a hundred intervals may all hold by chance
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
     assert np.std(errors) < 0.2
+
+
+PLANNED = {
+    "count": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a",
+    "left_outer": "SELECT COUNT(*) FROM r LEFT JOIN s ON r.a = s.a",
+    "filtered": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a WHERE r.c < 10",
+}
+
+
+def explored_tables(seed):
+    """Rows of which nearly every one is an element, if `x` and `y` are held."""
+    rng, number = np.random.default_rng(seed), 24_000
+    share = 1.0 / np.arange(1, 4_001) ** 0.9
+    keys = rng.choice(4_000, number, p=share / share.sum())
+    columns = {"x": rng.integers(0, 1_000, number), "y": rng.integers(0, 10**6, number)}
+    return {
+        "r": pa.table({"a": keys, "c": rng.integers(0, 20, number), **columns}),
+        "s": pa.table({"a": rng.integers(0, 4_000, number // 2)}),
+    }
+
+
+def sampled(tables, *, explore, budget="24 KB"):
+    w = el.Workload(budget=budget, seed=3).stream("r", "a BIGINT, c BIGINT, x BIGINT, y BIGINT")
+    w.stream("s", "a BIGINT")
+    for name, text in PLANNED.items():
+        w.query(name, text)
+    if explore:
+        w.explore("r")
+    state = w.plan().empty()
+    for batch in range(4):
+        for name, table in tables.items():
+            size = len(table) // 4
+            state.update(name, table.slice(batch * size, size))
+    return state
+
+
+def test_what_is_explored_leaves_planned_queries_their_own_rates():
+    """When one dictionary held all columns, intervals of planned queries were 40 times as wide as without exploring."""
+    tables = explored_tables(1)
+    alone, beside = sampled(tables, explore=False), sampled(tables, explore=True)
+    for name, text in PLANNED.items():
+        right = exact(text, tables)
+        widths = []
+        for state in (alone, beside):
+            found = state.answer(name, confidence=0.99)
+            assert not found.exact
+            assert found.low <= right <= found.high, name
+            widths.append(found.high - found.low)
+        assert widths[1] < 8 * widths[0], (name, widths)
+    for text in ("SELECT COUNT(*) FROM r JOIN s ON r.a = s.a WHERE r.x < 300", "SELECT SUM(y) FROM r"):
+        found = beside.answer(text, confidence=0.99)
+        assert found.low <= exact(text, tables) <= found.high, text
+
+
+def test_two_rates_only_where_planned_queries_do_not_hold_what_is_explored():
+    w = el.Workload(budget="64 KB", seed=3).stream("r", "a BIGINT, c BIGINT").stream("s", "a BIGINT")
+    w.query("groups", "SELECT r.c, COUNT(*) AS n FROM r JOIN s ON r.a = s.a GROUP BY r.c").explore("r", "c")
+    (sample,) = w.plan().layout.samples
+    assert not any(each.explored for each in sample.kept)
+    (sample,) = (
+        w.explore("r", "a").query("other", "SELECT c, COUNT(*) AS n FROM r GROUP BY c").plan().layout.samples
+    )
+    assert any(each.explored for each in sample.kept)
+    assert [shape.weight for shape in sample.spec.shapes if shape.name.endswith("groups")] == [
+        1.0,
+        LATER_WEIGHT,
+    ]
+
+
+def test_another_budget_keeps_the_rates_of_both():
+    """The copies of planned queries for later ones stay when a plan is made again from its layout."""
+    tables = explored_tables(2)
+    state = sampled(tables, explore=True)
+    w = (
+        el.Workload(budget="96 KB", seed=3)
+        .stream("r", "a BIGINT, c BIGINT, x BIGINT, y BIGINT")
+        .stream("s", "a BIGINT")
+    )
+    for name, text in PLANNED.items():
+        w.query(name, text)
+    plan = w.explore("r").plan(keep=state)
+    before, after = (
+        [(shape.name, shape.weight) for sample in layout.samples for shape in sample.spec.shapes]
+        for layout in (state.snapshot.layout, plan.layout)
+    )
+    assert before == after

@@ -288,7 +288,10 @@ def find_followed(
     for planned in snapshot.layout.samples:
         state = snapshot.samples[planned.id]
         parts = planned.kept if state.grouped else planned.exact
-        for elements, dictionary in zip(parts, state.dictionaries, strict=True):
+        held = zip(parts, state.dictionaries, strict=True)
+        for elements, dictionary in sorted(
+            held, key=lambda each: each[0].explored
+        ):  # planned queries' rates first
             if elements.stream == stream and _holds(elements, key, predicates, grouped=state.grouped):
                 position = elements.keys.index(key)
                 values, counts = _counted(elements, dictionary, position, predicates)

@@ -236,13 +236,21 @@ class Guard(msgspec.Struct, frozen=True, order=True):
     predicates: tuple[tuple[str, ...], ...]
 
 
+Tier = Literal["planned", "apart", "explored"]
+
+
+def tier_of(*, apart: bool, explored: bool) -> Tier:
+    """Return the tier of a dictionary: for planned queries, for distinct counts over joins, or for later queries."""
+    return "apart" if apart else "explored" if explored else "planned"
+
+
 class Elements(msgspec.Struct, frozen=True, order=True):
     """The columns of a dictionary: keys, flags and measures of a stream's rows.
 
     groups: keys that are not links here: queries only group by them. labelled: keys whose values are kept, too.
     counted: which rows are held: those that carry all of some flags, by position; every row if it is empty. guards:
     of expressions that are not known on every row. apart: links are followed at their own rates, for distinct
-    counts over joins, which read the groups as codes.
+    counts over joins, which read the groups as codes. explored: the same for queries that are not known yet.
     """
 
     stream: str
@@ -254,6 +262,12 @@ class Elements(msgspec.Struct, frozen=True, order=True):
     counted: tuple[tuple[int, ...], ...] = ()
     guards: tuple[Guard, ...] = ()
     apart: bool = False
+    explored: bool = False
+
+    @property
+    def tier(self) -> Tier:
+        """Which queries read it: the links of each tier are followed at rates of their own."""
+        return tier_of(apart=self.apart, explored=self.explored)
 
     def guard(self, text: str, power: int = 0) -> tuple[tuple[str, ...], ...]:
         """Return the conjunctions under which an expression is known, none if it is known on every row."""
@@ -331,7 +345,7 @@ class PlannedSample(msgspec.Struct, frozen=True):
                 i
                 for i, each in enumerate(self.kept)
                 if each.stream == demand.stream
-                and not each.apart
+                and each.tier == "planned"
                 and each.links == frozenset(demand.keys)
                 and flags <= set(each.flags)
                 and (demand.measure is None or demand.measure in each.measures)
@@ -555,6 +569,7 @@ _CAME_LATER: dict[str, object] = {
     "domain_bits": 0,
     "guarantee": None,
     "apart": False,
+    "explored": False,
     "cell": 0,
     "independent": False,
 }

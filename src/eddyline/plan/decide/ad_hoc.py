@@ -19,7 +19,7 @@ from eddyline.expressions.arrow_eval import evaluate
 from eddyline.expressions.arrow_values import to_arrow
 from eddyline.expressions.nodes import columns_of
 from eddyline.expressions.times import UTC, depends_on_zone, reads_clocks_alone
-from eddyline.plan.decide.elements import exact_elements, explored_class, kept_elements
+from eddyline.plan.decide.elements import exact_elements, explored_class, kept_elements, later_tier
 from eddyline.plan.decide.facets import EVERY_ROW, PAIRS, ROWS, Facet, guards_of, unplanned_facets
 from eddyline.plan.decide.shapes import (
     classes_of,
@@ -31,7 +31,7 @@ from eddyline.plan.decide.shapes import (
     shape_of,
 )
 from eddyline.plan.demands import WorkloadQuery
-from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream
+from eddyline.plan.layout import Elements, Layout, PlannedQuery, PlannedSample, Stream, Tier
 from eddyline.sample.spec import SampleSpec
 from eddyline.sql.query import AnyQuery, Key, Role
 
@@ -80,14 +80,14 @@ def bind_ad_hoc(layout: Layout, name: str, query: AnyQuery, timezone: str | None
 
     timezone: the zone of the plan, None if the plan recorded no zone.
     """
-    gaps = []
+    gaps, asked = [], WorkloadQuery(name, query)
     for sample in layout.samples:
-        try:
-            asked = WorkloadQuery(name, query)
-            details = tuple(_bind(layout, sample, each, timezone) for each in asked.details)
-            return replace(_bind(layout, sample, asked, timezone), details=details)
-        except _Gap as gap:
-            gaps.append(gap)
+        for tier in _tiers(sample, query):
+            try:
+                details = tuple(_bind(layout, sample, each, timezone, tier) for each in asked.details)
+                return replace(_bind(layout, sample, asked, timezone, tier), details=details)
+            except _Gap as gap:
+                gaps.append(gap)
     raise PlanError(f"{_NOT_COVERED}: {min(gaps, key=lambda gap: gap.far)}")
 
 
@@ -99,13 +99,25 @@ class _Gap(Exception):  # noqa: N818 - it says what is missing, and never leaves
         self.far = far
 
 
-def _bind(layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone: str | None) -> AdHocQuery:
+def _tiers(sample: PlannedSample, query: AnyQuery) -> Sequence[Tier]:
+    """Return the tiers of a sample that may answer a query, the better one first.
+
+    Joins are better answered at the rates of planned queries, one stream by the combinations of explored columns.
+    """
+    if later_tier(sample) == "planned":
+        return ("planned",)
+    return ("planned", "explored") if query.links else ("explored", "planned")
+
+
+def _bind(
+    layout: Layout, sample: PlannedSample, asked: WorkloadQuery, timezone: str | None, tier: Tier
+) -> AdHocQuery:
     quantities = unplanned_facets(asked.query)
-    classes = classes_of(sample)
+    classes = classes_of(sample, tier)
     whole = asked.query.is_distinct
     read = [facets for name, facets in quantities.items() if name != EVERY_ROW]
     found = [
-        _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, whole=whole)
+        _Reading(layout.stream(facets[0].stream), facets, timezone).source(sample, tier, whole=whole)
         for facets in zip(*read, strict=True)
     ]
     every_row = quantities.get(EVERY_ROW) or _of_every_row(asked.query, quantities)
@@ -210,7 +222,7 @@ class _Reading:
     facets: tuple[Facet, ...]
     timezone: str | None
 
-    def source(self, sample: PlannedSample, *, whole: bool) -> int:
+    def source(self, sample: PlannedSample, tier: Tier, *, whole: bool) -> int:
         """Return the dictionary of a sample that answers for the relation, with the fewest links besides its own.
 
         Among these, a dictionary that follows combinations of explored columns comes first. whole: no other links
@@ -222,7 +234,7 @@ class _Reading:
             i
             for i, each in enumerate(sample.kept)
             if each.stream == self.stream.name
-            and not each.apart
+            and each.tier == tier
             and (keys == each.links if whole else keys <= each.links)
             and all(knows_links(each, facet) for facet in self.facets)
         ]

@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from eddyline.plan.layout import (
     Measure,
     PlannedSample,
     Stream,
+    Tier,
     as_first_written,
 )
 from eddyline.sample.spec import Regrouped, SampleSpec
@@ -39,6 +41,11 @@ EVERY_COLUMN = "*"
 """Stands for all columns of a stream."""
 _EXPLORE = "explore "
 """Prefix of the name of such a query: the name of a user's query never contains a space."""
+_COPY = "explored "
+"""Prefix of the name of a planned query's copy for later queries."""
+LATER_WEIGHT = 0.1
+"""The weight of such a copy: planned queries come first. From .05 to .25 errors of planned queries double, and those of
+ad hoc ones hardly change (decision 19)."""
 KEY_JOINS = "explore joins"
 """Prefix of the name of a hidden join along keys."""
 
@@ -132,6 +139,11 @@ def explored_class(sample: PlannedSample, stream: str) -> int | None:
     return next((shape.classes[0] for shape in sample.spec.shapes if shape.name.startswith(begin)), None)
 
 
+def later_tier(sample: PlannedSample) -> Tier:
+    """Return the tier whose dictionaries hold explored columns."""
+    return "explored" if any(each.explored for each in sample.kept) else "planned"
+
+
 def explores(sample: PlannedSample, stream: str) -> bool:
     """Return whether a sample holds explored columns of a stream."""
     return explored_class(sample, stream) is not None
@@ -154,35 +166,36 @@ def plan_sample(
     sketches: those kept next to the sample in the second stage, all built from the exact dictionaries. Their ids
     begin with the sample's id, because two samples may keep sketches of equal demands. taken: ids of other samples.
     """
-    facets = {each.name: facets_of(each.query) for each in asked}
     explored = explored_keys(asked)
-    everything = [
-        facet if facet.apart else _with_columns(facet, explored.get(facet.stream, ()))
-        for quantities in facets.values()
-        for quantity in quantities.values()
-        for facet in quantity
+    tiers = _tiers(asked, explored)
+    read = [*asked, *tiers.copies]
+    facets = {each.name: tiers.facets(each) for each in read}
+    together = [
+        facet for quantities in facets.values() for quantity in quantities.values() for facet in quantity
     ]
-    classes, apart = _classes(facets.values()), _classes(facets.values(), apart=True)
-    links = len(set(classes.values()))
-    apart = {key: links + link for key, link in apart.items()}
+    classes: dict[Tier, dict[tuple[str, Key], int]] = {}
+    for tier in _TIERS:
+        before = sum(len(set(each.values())) for each in classes.values())
+        classes[tier] = {key: before + link for key, link in _classes(facets.values(), tier).items()}
     pairs = [
         d for each in asked if isinstance(each.query, JoinDistinctQuery) for d in pair_demands(each.query)
     ]
     demands = [*(kept.demand for kept in sketches), *pairs]
-    guards = guards_of(everything, demands)
-    exact = exact_elements(everything, demands, guards, explored)
-    kept = kept_elements(everything, guards, explored)
+    guards = guards_of(together, demands)
+    exact = exact_elements(together, demands, guards, explored)
+    kept = kept_elements(together, guards, explored, split=bool(tiers.copies))
     shapes = tuple(
         made
-        for each in asked
-        if (made := shape_of(each, facets[each.name], apart if _is_apart(each) else classes, exact, kept))
+        for each in read
+        if (made := shape_of(each, facets[each.name], classes[_tier(facets[each.name])], exact, kept))
         is not None
     )
+    links = sum(len(set(each.values())) for each in classes.values())
     spec = SampleSpec(
-        tuple(part.spec(classes) for part in exact),
-        tuple(part.spec(apart if part.apart else classes) for part in kept),
+        tuple(part.spec(classes["explored"] | classes["planned"]) for part in exact),
+        tuple(part.spec(classes[part.tier]) for part in kept),
         tuple(_regrouped(part, exact) for part in kept),
-        tuple(derive_seed(seed, "link class", link) for link in range(links + len(set(apart.values())))),
+        tuple(derive_seed(seed, "link class", link) for link in range(links)),
         shapes,
         budget,
         kept_budget,
@@ -192,14 +205,65 @@ def plan_sample(
     return PlannedSample(name, exact, kept, spec, around)
 
 
-def _is_apart(asked: WorkloadQuery) -> bool:
-    """Return whether the links of a query are followed at their own rates."""
-    return asked.query.kind == "pairs"
+_TIERS: tuple[Tier, ...] = ("planned", "apart", "explored")
 
 
-def _with_columns(facet: Facet, explored: Sequence[Key]) -> Facet:
-    """Return a facet whose dictionaries hold explored columns as they hold group columns."""
-    return dataclasses.replace(facet, groups=tuple(dict.fromkeys((*facet.groups, *explored))))
+def _tier(quantities: Mapping[str, tuple[Facet, ...]]) -> Tier:
+    """Return the tier of a query."""
+    return next((facet.tier for quantity in quantities.values() for facet in quantity), "planned")
+
+
+@dataclass(frozen=True)
+class _Tiers:
+    """Which queries have explored columns in their dictionaries.
+
+    copies: planned queries over explored streams, once more, for the dictionaries of later queries. So a planned
+    query has small dictionaries of its own, and what is explored does not lower its rates. Without copies there is
+    only one tier, and all dictionaries of explored streams hold the explored columns.
+    """
+
+    explored: Mapping[str, Sequence[Key]]
+    copies: tuple[WorkloadQuery, ...] = ()
+
+    def facets(self, asked: WorkloadQuery) -> dict[str, tuple[Facet, ...]]:
+        """Return the facets of a query, with the explored columns that its dictionaries hold."""
+        later = asked.name.startswith(_COPY) or is_exploring(asked)
+        return {
+            name: tuple(self._with_columns(facet, later=later) for facet in quantity)
+            for name, quantity in facets_of(asked.query).items()
+        }
+
+    def _with_columns(self, facet: Facet, *, later: bool) -> Facet:
+        if facet.apart or (self.copies and not later):
+            return facet
+        columns = self.explored.get(facet.stream, ())
+        groups = tuple(dict.fromkeys((*facet.groups, *columns)))
+        return dataclasses.replace(facet, groups=groups, explored=bool(self.copies))
+
+
+def _tiers(asked: Sequence[WorkloadQuery], explored: Mapping[str, Sequence[Key]]) -> _Tiers:
+    """Return the tiers of some queries: two where dictionaries of planned queries would have to hold more columns."""
+    planned = [each for each in asked if not is_exploring(each) and each.query.kind != "pairs"]
+    held: dict[tuple[str, frozenset[Key]], set[Key]] = {}
+    for facet in _facets(planned):
+        held.setdefault((facet.stream, frozenset(facet.keys)), set()).update(facet.keys, facet.groups)
+    copied = [each for each in planned if any(facet.stream in explored for facet in _facets([each]))]
+    if all(columns >= {*explored.get(stream, ())} for (stream, _), columns in held.items()):
+        return _Tiers(explored)
+    copies = (replace(each, name=_COPY + each.name, weight=LATER_WEIGHT * each.weight) for each in copied)
+    return _Tiers(explored, tuple(copies))
+
+
+def _facets(asked: Iterable[WorkloadQuery]) -> Iterator[Facet]:
+    for each in asked:
+        for quantity in facets_of(each.query).values():
+            yield from quantity
+
+
+def weight_of(shape: str, weights: Mapping[str, float]) -> float | None:
+    """Return the weight of a query or of its copy for later queries, None if it is not among those with weights."""
+    weight = weights.get(shape.removeprefix(_COPY))
+    return weight if weight is None or not shape.startswith(_COPY) else LATER_WEIGHT * weight
 
 
 def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
@@ -213,19 +277,14 @@ def _sample_id(content: tuple[object, ...], taken: Collection[str]) -> str:
     raise AssertionError
 
 
-def _classes(
-    queries: Iterable[Mapping[str, tuple[Facet, ...]]], *, apart: bool = False
-) -> dict[tuple[str, Key], int]:
-    """Return the link class of every key of a stream: keys that a query equates are in one class.
-
-    apart: for the queries whose links are followed at their own rates.
-    """
+def _classes(queries: Iterable[Mapping[str, tuple[Facet, ...]]], tier: Tier) -> dict[tuple[str, Key], int]:
+    """Return the link class of every key of a stream: keys that a query of the tier equates are in one class."""
     groups: list[set[tuple[str, Key]]] = []
     for quantities in queries:
         met: dict[int, set[tuple[str, Key]]] = {}
         for facet in next(iter(quantities.values()), ()):
             for key, variable in zip(facet.keys, facet.variables, strict=True):
-                if facet.apart == apart:
+                if facet.tier == tier:
                     met.setdefault(variable, set()).add((facet.stream, key))
         for keys in met.values():
             joined = keys.union(*(group for group in groups if group & keys))
@@ -257,20 +316,21 @@ def exact_elements(
 
 
 def kept_elements(
-    facets: Iterable[Facet], guards: Guards, whole: Collection[str] = ()
+    facets: Iterable[Facet], guards: Guards, whole: Collection[str] = (), *, split: bool = False
 ) -> tuple[Elements, ...]:
-    """Return what each dictionary of the second stage holds: facets of a stream on the same keys share one.
+    """Return what each dictionary of the second stage holds: facets of a stream and tier on the same keys share one.
 
-    Facets apart share one if they also count the same.
+    Facets apart share one if they also count the same. whole: streams of which every row is held; if tiers are
+    split, in the dictionaries of later queries.
     """
-    found: dict[tuple[str, frozenset[Key], bool, tuple[Key, ...]], list[_Part]] = {}
+    found: dict[tuple[str, frozenset[Key], Tier, tuple[Key, ...]], list[_Part]] = {}
     for facet in facets:
         counted = tuple(key for key in facet.groups if key not in facet.keys) if facet.apart else ()
-        found.setdefault((facet.stream, frozenset(facet.keys), facet.apart, counted), []).append(_part(facet))
+        found.setdefault((facet.stream, frozenset(facet.keys), facet.tier, counted), []).append(_part(facet))
     return tuple(
         sorted(
-            _merged(stream, parts, guards, whole, apart=apart)
-            for (stream, _, apart, _), parts in found.items()
+            _merged(stream, parts, guards, () if split and tier == "planned" else whole, tier)
+            for (stream, _, tier, _), parts in found.items()
         )
     )
 
@@ -284,12 +344,13 @@ def _part(facet: Facet) -> _Part:
 
 
 def _merged(
-    stream: str, parts: Sequence[_Part], guards: Guards, whole: Collection[str], *, apart: bool = False
+    stream: str, parts: Sequence[_Part], guards: Guards, whole: Collection[str], tier: Tier = "planned"
 ) -> Elements:
     links, flags, measures, groups = (set().union(*column) for column in zip(*parts, strict=True))
     used = {part.text for key in links | groups for part in key.columns}
     used |= {part.text for flag in flags for part in flag.presence} | {m.text for m in measures}
     used |= {each.expression.text for m in measures for each in m.parts}
+    apart = tier == "apart"
     labelled = (key for key in groups if not apart and not code_identifies(key))
     counted = () if stream in whole and not apart else _counted([part[1] for part in parts], sorted(flags))
     return Elements(
@@ -302,6 +363,7 @@ def _merged(
         counted,
         tuple(guard for guard in guards.get(stream, ()) if guard.text in used),
         apart,
+        tier == "explored",
     )
 
 

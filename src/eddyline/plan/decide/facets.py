@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from eddyline.aggregates.moments import Powers
 from eddyline.expressions.nodes import may_fail
 from eddyline.plan.demands import weights_of
-from eddyline.plan.layout import Demand, Flag, Guard, Measure
+from eddyline.plan.layout import Demand, Flag, Guard, Measure, Tier, tier_of
 from eddyline.sample.join import KEEPS_NULL
 from eddyline.sql.join_tree import sides_of
 from eddyline.sql.query import (
@@ -37,7 +37,7 @@ class Facet:
     null_is_value: for a set expression, or groups whose key is one column, NULL counts as a value of the key.
     groups: the keys that its rows are grouped by. roles: the role of the relation in each of its links, empty if
     all are inner joins. apart: its links are followed at their own rates, and its groups are held as codes, without
-    their values.
+    their values. explored: its links are followed at the rates of queries that are not known yet.
     """
 
     stream: str
@@ -49,6 +49,12 @@ class Facet:
     groups: tuple[Key, ...] = ()
     roles: tuple[Role, ...] = ()
     apart: bool = False
+    explored: bool = False
+
+    @property
+    def tier(self) -> Tier:
+        """Which rates its links are followed at."""
+        return tier_of(apart=self.apart, explored=self.explored)
 
     @property
     def predicates(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from eddyline.errors import PlanError
 from eddyline.plan.decide.coverage import reads_emptiness
-from eddyline.plan.decide.elements import explored_names, is_exploring, plan_sample
+from eddyline.plan.decide.elements import explored_names, is_exploring, plan_sample, weight_of
 from eddyline.plan.decide.facets import facets_of
 from eddyline.plan.decide.rest_sketches import rest_ids, rest_sketches
 from eddyline.plan.demands import DEFAULT_METHOD, DecidedQuery, WorkloadQuery, is_planned_for
@@ -242,7 +242,9 @@ def _resized(
             f"the budget is {budget:,}: raise the budget, or plan again."
         )
     shapes = tuple(
-        replace(shape, weight=read[shape.name]) for shape in sample.spec.shapes if shape.name in read
+        replace(shape, weight=weight)
+        for shape in sample.spec.shapes
+        if (weight := weight_of(shape.name, read)) is not None
     )
     spec = replace(sample.spec, shapes=shapes, budget=budget, kept_budget=budget - sketches)
     resized = (

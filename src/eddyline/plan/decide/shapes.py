@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from eddyline.plan.decide.facets import Facet, element_key, facets_of, facets_of_rows
 from eddyline.plan.demands import WorkloadQuery
-from eddyline.plan.layout import Elements, PlannedSample
+from eddyline.plan.layout import Elements, PlannedSample, Tier
 from eddyline.sample.spec import COUNT, Node, Quantity, Shape, View
 from eddyline.sketch.keys import code_is_value
 from eddyline.sql.query import (
@@ -117,7 +117,7 @@ def rows_of_join(query: AnyQuery, sample: PlannedSample) -> Quantity:
 def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     """Return how an ad hoc query reads a sample, None if a dictionary lacks what it needs."""
     quantities = facets_of(asked.query)
-    classes = classes_of(sample, apart=asked.query.kind == "pairs")
+    classes = classes_of(sample, "apart" if asked.query.kind == "pairs" else "planned")
     for facet in (facet for facets in quantities.values() for facet in facets):
         if not any(_holds(elements, facet) for elements in sample.kept):
             return None
@@ -127,13 +127,13 @@ def covering_shape(asked: WorkloadQuery, sample: PlannedSample) -> Shape | None:
     return shape
 
 
-def classes_of(sample: PlannedSample, *, apart: bool = False) -> dict[tuple[str, Key], int]:
-    """Return the link class of every key of a stream that a sample follows; apart: at their own rates."""
+def classes_of(sample: PlannedSample, tier: Tier = "planned") -> dict[tuple[str, Key], int]:
+    """Return the link class of every key of a stream that a sample follows for the queries of a tier."""
     return {
         (elements.stream, key): link
         for elements, spec in zip(sample.kept, sample.spec.kept, strict=True)
         for key, link in zip(elements.keys, spec.classes, strict=True)
-        if link >= 0 and elements.apart == apart
+        if link >= 0 and elements.tier == tier
     }
 
 
@@ -154,7 +154,7 @@ def _is_of(elements: Elements, facet: Facet) -> bool:
     return (
         elements.stream == facet.stream
         and elements.links == set(facet.keys)
-        and elements.apart == facet.apart
+        and elements.tier == facet.tier
         and (not facet.apart or set(elements.groups) == set(facet.groups) - elements.links)
     )
 

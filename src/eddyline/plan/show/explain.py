@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from eddyline.plan.decide.ad_hoc import readable_columns
-from eddyline.plan.decide.elements import explores
+from eddyline.plan.decide.elements import explores, later_tier
 from eddyline.plan.decide.shapes import is_answered_whole_only
 from eddyline.plan.demands import DEFAULT_METHOD
 from eddyline.plan.layout import (
@@ -48,7 +48,7 @@ def askable(sample: PlannedSample, layout: Layout) -> Iterator[str]:
         kept = [
             (each, spec)
             for each, spec in zip(sample.kept, sample.spec.kept, strict=True)
-            if each.stream == stream.name and not each.apart
+            if each.stream == stream.name and each.tier == later_tier(sample)
         ]
         columns = sorted({name for each, _ in kept for name in readable_columns(each, stream)})
         links = dict.fromkeys(_links(each, spec) for each, spec in kept if joined & set(spec.classes))
