@@ -32,10 +32,15 @@ def tables(seed):
     return made
 
 
-def filled(made, seed, queries, budget="12 KB", batches=8):
+def filled(made, seed, queries, budget="8 KB", batches=8):
     w = el.Workload(budget=budget, seed=seed)
     for name in made:
         w.stream(name, "a BIGINT, x BIGINT, u BIGINT").explore(name, "x", "u")
+    # every row is an element, also for the planned queries
+    pairs = [*zip(list(made), list(made)[1:], strict=False)]
+    joins = " ".join(f"JOIN {name} ON r.a = {name}.a" for name in list(made)[1:])
+    wanted = " AND ".join(f"{one}.x < {two}.x AND {one}.u < {two}.u" for one, two in pairs)
+    w.query("compared", f"SELECT COUNT(*) FROM r {joins} WHERE {wanted}")
     for name, text in queries.items():
         w.query(name, text)
     state = w.plan().empty()

@@ -171,7 +171,10 @@ def plan_sample(
     read = [*asked, *tiers.copies]
     facets = {each.name: tiers.facets(each) for each in read}
     together = [
-        facet for quantities in facets.values() for quantity in quantities.values() for facet in quantity
+        tiers.with_columns(facet)
+        for quantities in facets.values()
+        for quantity in quantities.values()
+        for facet in quantity
     ]
     classes: dict[Tier, dict[tuple[str, Key], int]] = {}
     for tier in _TIERS:
@@ -226,19 +229,19 @@ class _Tiers:
     copies: tuple[WorkloadQuery, ...] = ()
 
     def facets(self, asked: WorkloadQuery) -> dict[str, tuple[Facet, ...]]:
-        """Return the facets of a query, with the explored columns that its dictionaries hold."""
-        later = asked.name.startswith(_COPY) or is_exploring(asked)
+        """Return what a query reads, and at which rates."""
+        later = bool(self.copies) and (asked.name.startswith(_COPY) or is_exploring(asked))
         return {
-            name: tuple(self._with_columns(facet, later=later) for facet in quantity)
+            name: tuple(dataclasses.replace(facet, explored=later) for facet in quantity)
             for name, quantity in facets_of(asked.query).items()
         }
 
-    def _with_columns(self, facet: Facet, *, later: bool) -> Facet:
-        if facet.apart or (self.copies and not later):
+    def with_columns(self, facet: Facet) -> Facet:
+        """Return a facet with the explored columns that its dictionaries hold, as they hold group columns."""
+        if facet.tier != ("explored" if self.copies else "planned"):
             return facet
         columns = self.explored.get(facet.stream, ())
-        groups = tuple(dict.fromkeys((*facet.groups, *columns)))
-        return dataclasses.replace(facet, groups=groups, explored=bool(self.copies))
+        return dataclasses.replace(facet, groups=tuple(dict.fromkeys((*facet.groups, *columns))))
 
 
 def _tiers(asked: Sequence[WorkloadQuery], explored: Mapping[str, Sequence[Key]]) -> _Tiers:
