@@ -1,7 +1,7 @@
 """Fixtures: one Spark session for all tests that need it, and hypothesis profiles.
 
-On two workers (`-n 2 --dist loadgroup`), all tests that use the session are on one of them. Those that start Spark in
-processes of their own (mark xdist_group) are a group for each module, which go to the worker that is free.
+With `-n 2 --dist loadfile --no-loadscope-reorder` a file goes to the worker that is free, and each worker has a session.
+Files that start Spark in processes of their own (mark processes) take the longest, and go first.
 """
 
 import importlib
@@ -46,8 +46,7 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("spark"):
             for warning in SPARK_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
-            own = item.get_closest_marker("xdist_group")
-            item.add_marker(pytest.mark.xdist_group("session" if own is None else item.path.stem))
+    items.sort(key=lambda item: item.get_closest_marker("processes") is None)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def number(text):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_its_intervals_hold(path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)
@@ -40,7 +40,7 @@ def assert_intervals_hold(printed):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 def test_tables_of_postgresql_are_taken_in_and_asked():
     """The output is that of its README, but for times and bytes; the password is not in it."""
     folder, password = FOLDER / "postgres", "Rhein-Moldau-7391"
@@ -64,7 +64,7 @@ def test_tables_of_postgresql_are_taken_in_and_asked():
     assert password not in done.stdout + done.stderr
 
 
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 def test_a_coordinator_outlives_a_site_that_is_killed_and_comes_back():
     """Four processes. Rows of the lost site still count, a note names it, and it goes on from its last save."""
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_a_coordinator_outlives_a_site_that_is_killed_and_comes_back():
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 def test_psql_asks_a_store_and_the_database_behind_it():
     """Ten questions: exact answers are the database's, and at least seven of nine intervals hold.
 
@@ -156,7 +156,7 @@ def test_the_first_answers_of_a_notebook_show_themselves_and_hold(executed):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 def test_the_answers_of_a_live_run_follow_the_exact_ones(executed):
     printed, shown = executed(FOLDER / "live_run.ipynb")
     assert printed.count("| exact:") == 8

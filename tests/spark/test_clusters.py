@@ -10,7 +10,7 @@ import pytest
 import eddyline as el
 from tests.data.clusters import plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 JOB = """
 import os, sys

@@ -13,7 +13,7 @@ from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
 from tests.data.clusters import plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 START = """
 import json, os, sys

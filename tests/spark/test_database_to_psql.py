@@ -14,7 +14,7 @@ import pytest
 from tests.serve.waiting import until
 from tests.spark.postgres_server import programs, server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 TABLES = """
 CREATE TABLE customers (id bigint PRIMARY KEY, city text);
 CREATE TABLE orders (number bigint PRIMARY KEY, who bigint REFERENCES customers, total numeric(10,2), placed timestamptz);

@@ -21,7 +21,7 @@ from tests.spark.postgres_server import server
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("processes"),
+    pytest.mark.processes,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning"),  # kafka-python's
 ]

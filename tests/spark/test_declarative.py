@@ -13,7 +13,7 @@ import eddyline as el
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("processes"),
+    pytest.mark.processes,
     pytest.mark.timeout(300),
     pytest.mark.slow,  # three JVMs, and Python sources that a busy machine starts too slowly
     pytest.mark.skipif(

@@ -17,7 +17,7 @@ from eddyline.spark.demo import LIVE_QUERIES, LiveStreams
 from tests.serve.browser import Page, browser, needs_chromium
 from tests.serve.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(400)]
 NET = {
     "orders": "SUM(CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END)",
     "visits": "SUM(weight)",

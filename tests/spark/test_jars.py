@@ -55,7 +55,7 @@ def doctor(folder, package, registry):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("processes")
+@pytest.mark.processes
 @pytest.mark.slow
 def test_packages_come_from_a_registry_or_are_refused_in_a_sentence(tmp_path):
     group, artifact, version = KAFKA.split(":")

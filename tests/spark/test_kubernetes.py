@@ -14,7 +14,7 @@ import yaml
 import eddyline as el
 from tests.spark.kubernetes_server import KubernetesServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.processes]
 
 ROOT = pathlib.Path(__file__).parents[2]
 PIPELINE = """

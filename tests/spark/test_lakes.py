@@ -17,7 +17,7 @@ from tests.spark.maven_jars import connector_jars
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("processes"),
+    pytest.mark.processes,
     pytest.mark.timeout(600),
 ]
 SCHEMA = "k BIGINT, v INT, d DECIMAL(12,2)"

@@ -24,7 +24,7 @@ from eddyline.spark.postgres.source import Blocks, LogMoment, PostgresReader
 from tests.spark.postgres_rows import rows
 from tests.spark.postgres_server import server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 SCHEMA = (
     StructType()
     .add("id", LongType())

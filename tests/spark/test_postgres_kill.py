@@ -16,7 +16,7 @@ from tests.spark.postgres_job import TABLES, frames, plan
 from tests.spark.postgres_server import server
 from tests.spark.stream_job import end_group
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(600)]
 
 
 def work(connection, rng, times):

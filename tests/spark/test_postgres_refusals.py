@@ -11,7 +11,7 @@ from eddyline.errors import ChangeError, PipelineError
 from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import control, give, server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 START_AGAIN = r"copy the table again \(eddyline run --full-refresh QUERY\), or start again with a new store"
 
 

@@ -13,7 +13,7 @@ from eddyline.errors import PipelineError
 from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import give, server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 SECRET = "Rhein-Moldau-7391"
 
 

@@ -15,7 +15,7 @@ from eddyline.spark.postgres import source
 from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import programs, server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 SHARED = {"slot": "both", "shared": "true", "max_changes": "20"}
 
 

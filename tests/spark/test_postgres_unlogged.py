@@ -12,7 +12,7 @@ from eddyline.spark.postgres import source
 from tests.spark.postgres_rows import Stream, held, tables
 from tests.spark.postgres_server import server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 import eddyline as el
 from eddyline.store import Reader, verify
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.processes]
 PIPELINE = """
 [workload]
 budget = "{budget}"

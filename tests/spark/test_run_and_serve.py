@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "run-and-serve"
 TOKEN = "a-token-of-the-tests"

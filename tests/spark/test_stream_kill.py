@@ -8,7 +8,7 @@ import eddyline as el
 from eddyline.store import COMMIT_STEPS, Reader, Store, verify
 from tests.spark.stream_job import expected, frames, plan, run_child, write_files
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 
 def killed_run(root, store, steps, **how):

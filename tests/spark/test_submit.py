@@ -16,7 +16,7 @@ import pytest
 import eddyline as el
 from tests.serve.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.processes]
 
 ROOT = pathlib.Path(__file__).parents[2]
 JOB = ROOT / "examples" / "submit" / "job.py"
