@@ -2,15 +2,19 @@
 
 import shutil
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
 import eddyline as el
 from eddyline.api.durable import stamp
 from eddyline.api.run import StartOptions, open_store
+from eddyline.plan.layout import Layout, SynopsisKind
 from eddyline.sketch import codec
+from eddyline.store import PlanStamp, unchanged_names
 from eddyline.store.reader import Reader
-from tests.store.golden.make import QUERIES, TABLES, filled, groups_rows, plan, rows
+from tests.store.golden.make import QUERIES, TABLES, filled, groups_rows, plan, rows, stamped_plans
 
 FOLDER = Path(__file__).parent / "golden"
 FORMATS = sorted(FOLDER.glob("format-*"))
@@ -73,6 +77,48 @@ def test_fields_that_came_later_do_not_change_what_stores_know_of_a_plan():
     }
     same = {name for name, text in old.describe.items() if new.describe.get(name) == text}
     assert all(name in same for name in old.describe if "TotalSpec" in old.describe[name])
+
+
+STAMPS = {
+    f"{path.parent.name}: {name}": each
+    for path in sorted(FOLDER.glob("*/stamps.json"))
+    for name, each in msgspec.json.decode(path.read_bytes(), type=dict[str, PlanStamp]).items()
+}
+
+
+def kept_layouts(layout):
+    """The layout itself, and those of its windows."""
+    return [layout, *(group.layout for group in layout.windows)]
+
+
+@pytest.mark.parametrize("name", STAMPS)
+def test_what_a_golden_plan_keeps_still_has_its_digests(name):
+    """A digest that differs would make `--change-plan` throw away what a store has."""
+    old = STAMPS[name]
+    layout = msgspec.json.decode(old.header, type=Layout)
+    now = stamp(layout)
+    assert now.hash == old.hash
+    assert now.identity == old.identity
+    assert unchanged_names(old, now) == set(old.describe)
+
+
+def test_golden_stamps_have_every_kind_of_synopsis_samples_and_windows():
+    layouts = [msgspec.json.decode(each.header, type=Layout) for each in STAMPS.values()]
+    inner = [each for layout in layouts for each in kept_layouts(layout)]
+    kinds = {kept.demand.kind for layout in inner for kept in layout.kept}
+    assert kinds == set(get_args(SynopsisKind))
+    assert any(layout.windows for layout in layouts)
+    assert any(layout.samples for layout in layouts)
+    assert {name.split(": ")[1] for name in STAMPS} == set(stamped_plans())
+
+
+def test_digests_differ_where_what_is_kept_does():
+    """The same queries in four times the memory: each sketch is another one, exact totals and queries are the same."""
+    layout = stamped_plans()["sketches"].layout
+    one, other = stamp(layout), stamp(plan("480 KB", samples=False).layout)
+    same = unchanged_names(one, other)
+    assert set(layout.query_names) <= same
+    assert all((kept.id in same) == (kept.demand.kind == "total") for kept in layout.kept)
 
 
 def test_golden_rows_still_have_these_answers():

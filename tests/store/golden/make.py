@@ -3,13 +3,15 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 import eddyline as el
-from eddyline.api.durable import from_epoch
+from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.run import StartOptions, open_store
 from eddyline.ingest.sections import to_sections
+from tests.data.documents import asked
 
 MINUTE = 60_000_000
 QUERIES = {
@@ -34,6 +36,21 @@ def plan(budget: str, *, samples: bool = True) -> el.Plan:
         if samples or name != "pairs":
             made.query(name, text)
     return made.query("lately", QUERIES["join"], window="10 minutes", slide="5 minutes").plan()
+
+
+def stamped_plans() -> dict[str, el.Plan]:
+    """Plans that together keep every kind of synopsis, a sample, groups and panes of a window."""
+    both = {"both": "SELECT COUNT(*) FROM (SELECT b FROM r INTERSECT SELECT b FROM s)"}
+    pairs = el.Workload(budget="2 MB", seed=5, samples=False).stream("a", "k BIGINT, x BIGINT")
+    pairs.stream("b", "k BIGINT, j BIGINT").query("pairs", QUERIES["pairs"]).sample("a", "k", size=50)
+    return {
+        "window": plan("24 KB"),
+        "groups": groups_plan(),
+        "sketches": plan("120 KB", samples=False),
+        "document": asked().plan(),
+        "copies": asked(both, method="document-copies", budget="64 KB").plan(),
+        "pairs": pairs.plan(),
+    }
 
 
 def groups_plan() -> el.Plan:
@@ -88,6 +105,8 @@ def write(folder: Path) -> None:
     for start in range(0, len(table), 1000):
         state.update("a", table.slice(start, 1000))
     (folder / "groups.state").write_bytes(state.to_bytes())
+    stamps = {name: stamp(made.layout) for name, made in stamped_plans().items()}
+    (folder / "stamps.json").write_bytes(msgspec.json.encode(stamps))
 
 
 if __name__ == "__main__":
