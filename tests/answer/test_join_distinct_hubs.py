@@ -7,6 +7,7 @@ from eddyline.answer.distinct_joins.filters import degrees_of
 from eddyline.answer.distinct_joins.reading import read_form, samples_of
 from eddyline.answer.distinct_joins.samples import SketchedSide, decode_side
 from eddyline.sketch.join_distinct import JoinDistinctSpec
+from tests.oracles.coverage import Coverage
 
 SHAPES = {
     "9000 x 100": (9000, 100, 1, 10_000, 20_000),
@@ -45,10 +46,10 @@ def full_answer(left, right):
     return int((one * two).sum())
 
 
-def trials(shape, seeds, repeats=lambda rng, keys: 1):
-    """(share of intervals that hold the truth, RMS error, share of answers with a note) of the full form."""
+def trials(shape, seeds, coverage, repeats=lambda rng, keys: 1):
+    """(RMS error, share of answers with a note) of the full form, whose intervals go into `coverage`."""
     left_hub, right_hub, hubs, left_others, right_others = (SHAPES | HARD)[shape]
-    held, errors, noted = [], [], []
+    errors, noted = [], []
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 3])
         left, right = tuples(rng, left_hub, hubs, left_others), tuples(rng, right_hub, hubs, right_others)
@@ -56,41 +57,42 @@ def trials(shape, seeds, repeats=lambda rng, keys: 1):
             side_of(keys, seed, place, repeats(rng, keys)) for place, keys in enumerate((left, right))
         )
         found, truth = read_form(samples_of(*sides), sides[1], "full"), full_answer(left, right)
-        held.append(found.low <= truth <= found.high)
+        coverage.add((shape, seed), found.low <= truth <= found.high, shape)
         errors.append(found.value / truth - 1)
         noted.append(found.note is not None)
-    return np.mean(held), np.sqrt(np.mean(np.square(errors))), np.mean(noted)
-
-
-# 40 intervals of 95%, held by 95 to 97% over 200 seeds: fewer than 36 hold with a chance of 1 to 5% for new seeds;
-# these seeds are fixed.
-@pytest.mark.calibration
-@pytest.mark.parametrize("shape", list(SHAPES))
-def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join(shape):
-    held, error, _ = trials(shape, 40)
-    assert held >= 0.9
-    assert error < 0.25
+    return np.sqrt(np.mean(np.square(errors))), np.mean(noted)
 
 
 @pytest.mark.calibration
-@pytest.mark.parametrize("shape", list(HARD))
-def test_intervals_hold_where_what_join_values_meet_is_not_told_apart(shape):
-    held, _, noted = trials(shape, 40)
-    assert held >= 0.9
-    assert noted >= (0.9 if shape != "one of 300 x 300" else 0.1)
+def test_intervals_hold_and_are_narrow_where_a_few_join_values_carry_the_join():
+    coverage = Coverage()
+    errors = {shape: trials(shape, 40, coverage)[0] for shape in SHAPES}
+    coverage.check()
+    assert max(errors.values()) < 0.25, errors
+
+
+@pytest.mark.calibration
+def test_intervals_hold_where_what_join_values_meet_is_not_told_apart():
+    coverage = Coverage()
+    noted = {shape: trials(shape, 40, coverage)[1] for shape in HARD}
+    coverage.check()
+    assert noted.pop("one of 300 x 300") >= 0.1
+    assert min(noted.values()) >= 0.9, noted
 
 
 @pytest.mark.calibration
 def test_repeated_rows_are_not_taken_for_more_tuples():
-    held, error, _ = trials("9000 x 100", 12, lambda rng, keys: 7)
-    assert held >= 0.9
+    coverage = Coverage()
+    error, _ = trials("9000 x 100", 12, coverage, lambda rng, keys: 7)
+    coverage.check(wrong=0.52)
     assert error < 0.25
 
 
-@pytest.mark.parametrize("shape", ["20 of 1000 x 30", "one of 300 x 300"])
-def test_rows_repeated_at_random_are_not_taken_for_more_tuples(shape):
-    held, _, _ = trials(shape, 30, lambda rng, keys: rng.geometric(0.3, keys.shape[1]))
-    assert held >= 0.9
+def test_rows_repeated_at_random_are_not_taken_for_more_tuples():
+    coverage = Coverage()
+    for shape in ("20 of 1000 x 30", "one of 300 x 300"):
+        trials(shape, 30, coverage, lambda rng, keys: rng.geometric(0.3, keys.shape[1]))
+    coverage.check(wrong=0.8)
 
 
 def test_a_few_rows_repeated_very_often_are_told_from_a_heavy_join_value_or_doubted():
@@ -99,8 +101,9 @@ def test_a_few_rows_repeated_very_often_are_told_from_a_heavy_join_value_or_doub
         times[rng.choice(np.flatnonzero(keys[1] < 20), 3, replace=False)] = 3000
         return times
 
-    held, _, noted = trials("20 of 1000 x 30", 30, repeats)
-    assert held >= 0.9
+    coverage = Coverage()
+    _, noted = trials("20 of 1000 x 30", 30, coverage, repeats)
+    coverage.check(wrong=0.71)
     assert noted >= 0.5
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import eddyline as el
 from tests.data.multi_joins import CHAIN, QUERIES, filled, tables, workload
+from tests.oracles.coverage import Coverage
 from tests.oracles.duckdb_sql import exact
 
 
@@ -51,16 +52,15 @@ def test_plans_with_statistics_hold_their_intervals(data, truth):
 @pytest.mark.calibration
 @pytest.mark.parametrize("method", ["skimmed", "hash", "agms"])
 def test_every_method_holds_its_intervals(data, truth, method):
-    # 95% intervals, measured to hold 97% of the time and more; fewer than 28 of 36 has a chance below 1e-5.
     chosen = ("chain", "mean", "spread", "four", "one_link", "composite")
-    hits = 0
+    coverage = Coverage()
     for seed in range(6):
         queries = {name: QUERIES[name] for name in chosen}
         state = filled(workload(seed, "100 KB", queries, method=method).plan(), data)
         for name in chosen:
             answer = state.answer(name)
-            hits += answer.low <= truth[name] <= answer.high
-    assert hits >= 28
+            coverage.add(seed, answer.low <= truth[name] <= answer.high, name)
+    coverage.check(right=0.97, wrong=0.73)  # measured to hold 97% of the time and more
 
 
 def test_parts_of_the_rows_add_up_and_bytes_come_back(data):
@@ -128,8 +128,7 @@ def test_variances_of_large_numbers_do_not_cancel():
 
 @pytest.mark.calibration
 def test_averages_of_few_large_values_are_not_too_sure():
-    # 20 rows of 6,000 carry the sum: an answer that misses them must not be too sure. 95% intervals; fewer
-    # than 15 of 20 has a chance below 1e-3.
+    # 20 rows of 6,000 carry the sum: an answer that misses them must not be too sure.
     rng = np.random.default_rng(1)
     values = np.ones(6000, dtype=np.int64)
     values[rng.choice(6000, 20, replace=False)] = 100_000
@@ -143,7 +142,7 @@ def test_averages_of_few_large_values_are_not_too_sure():
         for name in ("AVG", "STDDEV")
     }
     truth = {name: exact(text, data) for name, text in queries.items()}
-    hits = 0
+    coverage = Coverage()
     for seed in range(10):
         built = el.Workload(budget="256 KB", seed=seed, max_distinct=1 << 14, samples=False)
         built.stream("p", "k BIGINT, v BIGINT").stream("q", "k BIGINT, j BIGINT").stream("r", "j BIGINT")
@@ -155,8 +154,8 @@ def test_averages_of_few_large_values_are_not_too_sure():
         for name in queries:
             answer = state.answer(name)
             assert answer.high > answer.low
-            hits += answer.low <= truth[name] <= answer.high
-    assert hits >= 15
+            coverage.add(seed, answer.low <= truth[name] <= answer.high, name)
+    coverage.check(wrong=0.63)
 
 
 def test_a_plan_asked_by_hash_is_read_skimmed_too(data, truth):

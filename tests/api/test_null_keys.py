@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as el
+from tests.oracles.coverage import Coverage
 
 QUERIES = {
     "joined": "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a",
@@ -163,8 +164,8 @@ def test_a_set_knows_to_within_one_whether_it_has_null():
 @pytest.mark.calibration
 @pytest.mark.parametrize(("share", "budget"), [(0.3, "48 KB"), (0.6, "24 KB")])
 def test_sampled_null_rows_are_unbiased_and_intervals_hold(share, budget):
-    """30 seeds: by chance a 95% interval holds in fewer than 25 once in 330 times, for each of nine answers."""
-    held_by, errors = {}, {}
+    """30 seeds of nine answers."""
+    coverage, errors = Coverage(), {}
     for seed in range(30):
         held = tables(100 + seed, share)
         exact, nulls = truths(held)
@@ -177,9 +178,9 @@ def test_sampled_null_rows_are_unbiased_and_intervals_hold(share, budget):
             for name, truth in zip(("n", "total"), nulls, strict=True)
         ]
         for name, truth, value, low, high in found:
-            held_by[name] = held_by.get(name, 0) + (low <= truth <= high)
+            coverage.add(seed, low <= truth <= high, name)
             errors.setdefault(name, []).append((value - truth) / truth)
-    assert min(held_by.values()) >= 25, held_by
+    coverage.check()
     for name in ("n", "total", *AD_HOC):
         off = np.array(errors[name])
         assert abs(off.mean()) < 3.5 * off.std() / np.sqrt(len(off)), (name, off.mean())
