@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Asserts of helpers show values, too.
+pytest.register_assert_rewrite(
+    *(f"tests.{each.parent.name}" for each in Path(__file__).parent.glob("*/__init__.py"))
+)
+
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 # Tests run each query of Spark once or twice: compiling it well would take longer than running it. scripts/test makes

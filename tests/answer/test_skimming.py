@@ -116,4 +116,5 @@ def test_places_of_tuples_are_where_their_updates_go():
     at = places(spec, tuples)
     assert at.keys.tolist() == [[1, 5], [2, 7]]
     rows = spec.rows(Synopsis(spec).update(np.array([5]), np.array([7]), weights=np.array([9])).counters)
-    assert all(rows[p, at.buckets[1, p]] * at.signs[1, p] == 9 for p in range(3))
+    for p in range(3):
+        assert rows[p, at.buckets[1, p]] * at.signs[1, p] == 9

@@ -57,9 +57,11 @@ def test_rows_that_fail_leave_no_trace_when_they_are_deleted():
     state = PLAN.empty().update("u", first)
     assert state.update("u", first, np.full(400, -1)) == PLAN.empty()
     small = workload(QUERIES, "60 KB").plan().empty().update("u", first)
-    assert not any(each.grouped for each in small.snapshot.samples.values())
+    for each in small.snapshot.samples.values():
+        assert not each.grouped
     small.update("u", more)
-    assert all(each.grouped for each in small.snapshot.samples.values())
+    for each in small.snapshot.samples.values():
+        assert each.grouped
     small.update("u", pa.concat_tables([more, first]), np.full(9_400, -1))
     held = [len(part) for each in small.snapshot.samples.values() for part in each.dictionaries]
     assert sum(held) == 0

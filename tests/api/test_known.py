@@ -55,7 +55,9 @@ def test_a_maximum_that_a_sample_cannot_tell_leaves_others_answered(sampled: el.
     assert [one["first"][name] for name in _NAMES] == [None, None, None, False]
     assert [one["nothing"][name] for name in _NAMES] == [None, None, None, True]
     assert (one["top"]["shown"], one["nothing"]["shown"]) == ("not known", "NULL")
-    assert any("top is not known" in note and "PERCENTILE_APPROX" in note for note in answer.notes)
+    assert any("top is not known" in note and "PERCENTILE_APPROX" in note for note in answer.notes), (
+        answer.notes
+    )
     estimates = answer[()]
     assert not estimates["top"].known
     assert (estimates["top"].low, estimates["top"].high) == (None, None)
@@ -104,5 +106,6 @@ def test_everything_is_known_while_it_is_held() -> None:
     (truth,) = _connected(500).sql("SELECT max(x), min(d) FROM r").fetchall()
     found = state.answer("one")[()]
     assert (found["top"].value, found["first"].value) == truth
-    assert all(each.known for each in found.values())
+    for each in found.values():
+        assert each.known
     assert str(found["nothing"]) == "NULL (exact)"

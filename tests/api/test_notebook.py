@@ -142,7 +142,7 @@ def test_windows_are_in_the_memory_and_among_the_queries():
     made.query("hourly", "SELECT COUNT(*) FROM t", window="1 hour", slide="10 minutes")
     lines = cells(made.plan()._repr_html_())
     assert lines["hourly"][0] == "over a window of 6 x 600 s"
-    assert any("window of 6 x 600 s, 7 panes" in first for first in lines)
+    assert any("window of 6 x 600 s, 7 panes" in first for first in lines), lines
 
 
 def test_a_state_of_a_store_tells_how_fresh_it_is(tmp_path):

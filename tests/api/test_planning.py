@@ -248,7 +248,8 @@ def test_a_query_that_is_added_leaves_what_is_kept_alone():
     )
     new = more.plan(keep=old).layout
     assert {kept.id for kept in old.kept} <= {kept.id for kept in new.kept}
-    assert all(new.by_id[kept.id] == kept for kept in old.kept)
+    for kept in old.kept:
+        assert new.by_id[kept.id] == kept
     assert new.nbytes <= 1_000_000
 
 

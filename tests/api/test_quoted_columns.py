@@ -43,13 +43,13 @@ def test_texts_in_double_quotes_have_a_note_wherever_the_query_is_shown() -> Non
     state = plan.empty().update("s", _ROWS)
     found = state.answer("q")
     assert (found.value, found.exact) == (1, True)
-    assert any(_NOTE in note for note in found.notes)
+    assert any(_NOTE in note for note in found.notes), found.notes
     assert any(_NOTE in note for note in state.answers()["notes"][0].as_py())
     asked = _workload().plan().empty().update("s", _ROWS).answer(sql)
     assert asked.value == 1
-    assert any(_NOTE in note for note in asked.notes)
+    assert any(_NOTE in note for note in asked.notes), asked.notes
     groups = state.answer('SELECT "location" AS g, COUNT(*) AS n FROM s GROUP BY "location"')
-    assert any(_NOTE in note for note in groups.notes)
+    assert any(_NOTE in note for note in groups.notes), groups.notes
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,8 @@ def test_panes_that_overflow_share_their_rosters_and_stay_within_the_budget(budg
     samples = samples_of(state)
     assert all(sample.grouped for sample in samples)
     for sample in samples:
-        assert all(a.same(b) for a, b in zip(sample.rosters, samples[0].rosters, strict=True))
+        for a, b in zip(sample.rosters, samples[0].rosters, strict=True):
+            assert a.same(b)
     again = el.State.from_bytes(state.to_bytes())
     assert again == state
     assert again.nbytes == state.nbytes

@@ -160,7 +160,7 @@ def test_groups_of_one_moment_only_count_from_zero_where_that_is_certain():
     assert {row["k"]: row["n"] for row in many} == {"a": 1, "gone": None}
     assert not many["gone"]["n"].known
     assert (many["gone"]["n"].low, many["a"]["n"].low) == (None, 1)
-    assert any("HAVING" in note for note in many.notes)
+    assert any("HAVING" in note for note in many.notes), many.notes
     every = now.change("SELECT COUNT(*) AS n, SUM(x) AS total FROM s", then)
     assert [(row["n"], row["total"]) for row in every] == [(0, 4)]
 

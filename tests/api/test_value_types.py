@@ -239,7 +239,7 @@ def test_deletes_that_come_before_their_inserts_do_not_make_values():
     state = plan.empty().update("t", first, signs).update("u", second, signs)
     found = state.answer("q")
     assert found.value == "b"
-    assert any("2 elements have a negative net count" in note for note in found.notes)
+    assert any("2 elements have a negative net count" in note for note in found.notes), found.notes
     state.update("t", first.slice(0, 1), np.array([2])).update("u", second.slice(0, 1), np.array([2]))
     assert (state.answer("q").value, state.answer("q").notes) == ("a", ())
 

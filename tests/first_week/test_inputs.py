@@ -191,7 +191,9 @@ def test_rows_without_an_event_time_are_noted():
     made = el.Workload(budget="64 KB").stream("s", "id BIGINT, at TIMESTAMP", event_time="at")
     made.query("recent", "SELECT COUNT(*) FROM s", window="1 hour")
     state = made.plan().empty().update("s", {"id": [1], "at": pa.nulls(1, pa.timestamp("us", "UTC"))})
-    assert any(note.startswith("column 'at' of stream 's' is NULL") for note in state.answer("recent").notes)
+    assert any(
+        note.startswith("column 'at' of stream 's' is NULL") for note in state.answer("recent").notes
+    ), state.answer("recent").notes
 
 
 @pytest.mark.parametrize("end", [1_767_225_600_000_000_000, -(2**63), 2**63])

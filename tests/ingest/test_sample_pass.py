@@ -66,7 +66,8 @@ def before(plan, request):
     """A snapshot in either stage."""
     count = 100 if request.param == "first stage" else 4000
     snapshot = filled(plan, count, 5000, skewed).snapshot
-    assert all(s.grouped == (count > 100) for s in snapshot.samples.values())
+    for s in snapshot.samples.values():
+        assert s.grouped == (count > 100)
     return snapshot
 
 
@@ -108,7 +109,8 @@ def test_a_pass_under_an_older_state_is_brought_up_to_date(plan):
     old = filled(plan, 100, 5000).snapshot
     late = passed(plan, old, "a", [rows(3, 500, 800)])
     newer = filled(plan, 100, 5000).update("b", rows(8, 6000, 5000)).snapshot
-    assert all(sample.grouped for sample in newer.samples.values())
+    for sample in newer.samples.values():
+        assert sample.grouped
     found = newer.plus_stream("a", late)
     direct = newer.plus_stream("a", passed(plan, newer, "a", [rows(3, 500, 800)]))
     assert samples_are_alike(found, direct)
@@ -181,7 +183,9 @@ def in_batches(plan, tables, number):
 def halves(states, truths):
     """(states, queries): half the width of each interval over the answer, none of them exact; and which hold."""
     answers = [[state.answer(name) for name in JOINED] for state in states]
-    assert not any(each.exact for row in answers for each in row)
+    for row in answers:
+        for each in row:
+            assert not each.exact
     held = [each.low <= truths[each.query] <= each.high for row in answers for each in row]
     return np.array(
         [[(each.high - each.low) / 2 / truths[each.query] for each in row] for row in answers]
@@ -200,7 +204,8 @@ def test_intervals_do_not_depend_on_the_number_of_tasks(allowance, monkeypatch):
         plan, tables, truths = joined(seed)
         states = [in_tasks(plan, tables, number) for number in (1, 2, 8, 16)]
         if allowance is None:
-            assert all(samples_are_alike(each.snapshot, states[0].snapshot) for each in states)
+            for each in states:
+                assert samples_are_alike(each.snapshot, states[0].snapshot)
         wide, held = halves(states, truths)
         assert all(held)
         assert (wide.max(axis=0) <= 2 * wide.min(axis=0)).all(), wide

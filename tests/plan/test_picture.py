@@ -41,7 +41,7 @@ def test_mermaid_shows_joins_synopses_readers_and_what_is_apart(plan):
     shared = next(kept for kept in plan.layout.kept if sum(kept.id in q.ids for q in plan.layout.queries) > 1)
     reads = sum(kept.id in query.ids for kept in plan.layout.kept for query in plan.layout.queries)
     assert sum("-->" in line for line in lines) == reads
-    assert any(f"{shared.nbytes:,} bytes" in line for line in lines)
+    assert any(f"{shared.nbytes:,} bytes" in line for line in lines), lines
 
 
 def test_svg_is_well_formed_and_names_every_query_and_conflict(plan):
@@ -49,7 +49,7 @@ def test_svg_is_well_formed_and_names_every_query_and_conflict(plan):
     assert root.get("font-family") == "sans-serif"
     texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     for name in QUERIES:
-        assert any(text.startswith(name) for text in texts)
+        assert any(text.startswith(name) for text in texts), texts
     assert sum(text.startswith("not shared") for text in texts) == 1
 
 
@@ -85,5 +85,5 @@ def test_a_join_that_was_added_to_a_running_plan_is_drawn_without_slots():
     added = made.query("again", QUERIES["reach"].lower()).plan(keep=before)
     assert [each.ad_hoc for each in added.layout.queries] == [True, False]
     lines = added.explain("mermaid").splitlines()
-    assert any('subgraph q0["again' in line for line in lines)
+    assert any('subgraph q0["again' in line for line in lines), lines
     assert sum("---|" in line for line in lines) == 1

@@ -86,7 +86,8 @@ def test_elements_stay_whose_link_values_are_all_followed(rows, one, other, null
 def test_two_states_are_combined_under_the_lower_of_their_rosters(left, right, sign):
     total = left.combined(right, sign)
     rosters = tuple(a.lowered(b) for a, b in zip(left.rosters, right.rosters, strict=True))
-    assert all(a.same(b) for a, b in zip(total.rosters, rosters, strict=True))
+    for a, b in zip(total.rosters, rosters, strict=True):
+        assert a.same(b)
     mine, theirs = (plain(each.dictionaries[0]) for each in (left, right))
     both = naive.net([*mine.items(), *theirs.items()]) if sign > 0 else naive.minus(mine, theirs)
     assert plain(total.dictionaries[0]) == (under(both, rosters) if total.grouped else both)
@@ -96,7 +97,8 @@ def test_two_states_are_combined_under_the_lower_of_their_rosters(left, right, s
 @given(STATES, STATES, STATES)
 def test_states_are_combined_in_any_order(one, two, three):
     totals = [reduce(SampleState.combined, order) for order in permutations((one, two, three))]
-    assert all(total.same(totals[0]) for total in totals)
+    for total in totals:
+        assert total.same(totals[0])
     assert one.combined(two.combined(three)).same(totals[0])
 
 
@@ -122,7 +124,8 @@ def test_panes_come_under_one_roster(states):
     grouped = [each.in_second_stage() for each in states]
     made = under_one_roster(grouped)
     for before, after in zip(grouped, made, strict=True):
-        assert all(a.same(b) for a, b in zip(after.rosters, made[0].rosters, strict=True))
+        for a, b in zip(after.rosters, made[0].rosters, strict=True):
+            assert a.same(b)
         assert after.same(before.under(made[0].rosters))
 
 

@@ -203,7 +203,7 @@ def test_time_and_scale_of_the_charts_can_be_chosen(chromium, address):
     page = opened(chromium, address)
     page.page.get_by_label("Scale").select_option("percent")
     texts = page.card("money").locator("svg text").all_text_contents()
-    assert any(text.endswith("%") for text in texts)
+    assert any(text.endswith("%") for text in texts), texts
     page.page.get_by_label("Time").select_option("60")
     assert page.card("money").locator("path.line").count() == 1
     assert page.is_clean()

@@ -124,7 +124,7 @@ def test_poison_is_skipped_and_counted_or_written_to_dead_letters(spark, tmp_pat
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     assert len(lines) == len(BAD)
     for _, reason in BAD.values():
-        assert any(reason in line["reason"] for line in lines)
+        assert any(reason in line["reason"] for line in lines), lines
 
 
 def test_default_encodings_are_read_by_the_schema_and_values_not_sent_are_refused(spark):

@@ -182,7 +182,8 @@ def test_every_row_group_belongs_to_one_task():
             ranges = sorted((p.start, p.end) for p in pieces if p.file == file)
             assert ranges[0][0] == 0
             assert ranges[-1][1] == file.size
-            assert all(a[1] == b[0] for a, b in pairwise(ranges))
+            for a, b in pairwise(ranges):
+                assert a[1] == b[0]
         loads = [sum(piece.end - piece.start for piece in task) for task in tasks]
         assert max(loads) - min(loads) <= 2 * direct_files.WHOLE_BYTES
 

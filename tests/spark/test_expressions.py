@@ -173,7 +173,8 @@ def test_measures_have_sparks_types_and_values(spark, frame, table, text):
     assert from_spark(computed.schema.fields[0].dataType) == factor.expression.type
     expected = [row[0] for row in computed.collect()]
     found = evaluate(factor.expression.text, table, COLUMNS).to_pylist()
-    assert all(a == b or math.isclose(a, b, rel_tol=1e-15) for a, b in zip(found, expected, strict=True))
+    for a, b in zip(found, expected, strict=True):
+        assert a == b or math.isclose(a, b, rel_tol=1e-15)
 
 
 def test_arithmetic_that_fails_on_a_row_is_an_error(table):

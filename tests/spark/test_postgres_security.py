@@ -162,6 +162,6 @@ n = "SELECT COUNT(*) FROM a"
     assert "42" in done[1].stdout
     assert SECRET not in shown
     files = [path for path in pathlib.Path(tmp_path).rglob("*") if path.is_file()]
-    assert any("offsets" in str(path) for path in files)
-    assert any("events" in str(path) for path in files)
+    assert any("offsets" in str(path) for path in files), files
+    assert any("events" in str(path) for path in files), files
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

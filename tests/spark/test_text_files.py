@@ -50,6 +50,8 @@ def test_a_decimal_that_its_column_would_round_is_reported(spark, tmp_path, form
     (tmp_path / f"1.{form}").write_text("\n".join(lines))
     rows = read_frame(spark, SparkSource("s", form, str(tmp_path), "d DECIMAL(5,1), k INT")).collect()
     assert [row.d for row in rows[:4]] == [Decimal(text) for text in ("1.2", "-9999.9", "1.2", "7")]
-    assert all(row["_corrupt_record"] is None for row in rows[:4])
+    for row in rows[:4]:
+        assert row["_corrupt_record"] is None
     assert rows[4]["_corrupt_record"] == "d is 1.25, which DECIMAL(5,1) does not hold"
-    assert all(row["_corrupt_record"] is not None for row in rows[4:])
+    for row in rows[4:]:
+        assert row["_corrupt_record"] is not None

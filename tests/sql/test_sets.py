@@ -24,7 +24,8 @@ def test_equal_selects_are_one_member_and_intersect_binds_tighter():
     assert [member.stream for member in query.members] == ["r", "s", "s"]
     union = SetNode("union", SetLeaf(0), SetNode("intersect", SetLeaf(1), SetLeaf(2)))
     assert query.expression == SetNode("except", union, SetLeaf(0))
-    assert all(member.key.null_is_value for member in query.members)
+    for member in query.members:
+        assert member.key.null_is_value
 
 
 def test_distinct_counts_ignore_the_order_of_columns():
