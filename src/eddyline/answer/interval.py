@@ -21,6 +21,7 @@ import numpy as np
 import scipy  # its subpackages are loaded where they are touched
 
 from eddyline.plan.size.specs import two_sided_z
+from eddyline.sample.packing import chunks, summed
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Number = TypeVar("Number", float, FloatArray)
@@ -117,13 +118,19 @@ class Spread:
     @classmethod
     def of(cls, added: FloatArray, probabilities: FloatArray) -> "Spread":
         """Return the spread of an estimate to which the values add `added`."""
-        chance = 1.0 - probabilities
-        parts = added**2 * chance
-        variance = float(parts.sum())
+
+        def parts(at: slice) -> FloatArray:
+            own: FloatArray = added[at] ** 2 * (1.0 - probabilities[at])
+            return own
+
+        rows = len(added)
+        variance = summed(rows, parts)
         if variance <= 0.0:
             return cls(0.0, 0.0, 1.0, 0.0)
-        carriers = max(1.0, variance**2 / float((parts**2).sum()))
-        return cls(variance, float(parts.max()), carriers, float((parts * added * chance).sum()) / variance)
+        carriers = max(1.0, variance**2 / summed(rows, lambda at: parts(at) ** 2))
+        largest = max(float(parts(at).max()) for at in chunks(rows))
+        third = summed(rows, lambda at: parts(at) * added[at] * (1.0 - probabilities[at]))
+        return cls(variance, largest, carriers, third / variance)
 
     def with_hidden(self, variance: float, carriers: float) -> "Spread":
         """Return the spread plus variance that few witnesses hide, carried by at most `carriers` values."""

@@ -177,7 +177,7 @@ def exact_total(join: Join, quantity: Quantity) -> int:
 
 def _with_ones(join: Join, relations: Sequence[Relation], kind: type, *, absolute: bool = False) -> Messages:
     """Return messages of some number type in which every place counts once."""
-    ones: list[np.ndarray] = [np.ones(size, dtype=kind) for size in join.sizes]
+    ones: list[np.ndarray] = [np.broadcast_to(np.ones(1, dtype=kind), size) for size in join.sizes]
     return Messages(relations, join, ones, absolute=absolute)
 
 

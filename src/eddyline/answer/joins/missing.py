@@ -1,7 +1,7 @@
 """What a sampled join may be missing, and what the exact totals of its relations show about it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf, log, log1p, prod, sqrt
 
 import numpy as np
@@ -10,7 +10,7 @@ from eddyline.answer.interval import student
 from eddyline.answer.joins.sampled_values import SampledQuantity
 from eddyline.plan.size.specs import two_sided_z
 from eddyline.sample.join import Turn
-from eddyline.sample.packing import chunks, distinct, dot, mixed, times
+from eddyline.sample.packing import chunks, distinct, dot, mixed, summed, times
 from eddyline.sample.spec import COUNT
 from eddyline.sample.state import FloatArray, Record
 
@@ -29,26 +29,34 @@ _LARGEST_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
-class RelationGap:
-    """How far the sample's estimate of a relation's total falls short of the exact one.
+class Gap:
+    """How far an estimate of a relation's total falls short of the exact one: short, 1 - estimate/exact.
 
-    short: 1 - estimate/exact. added: what each value adds to the estimate, over the exact total.
+    variance: of `short`.
     """
 
     short: float
-    added: FloatArray
-    exact: float = 1.0
+    exact: float
+    variance: float
 
-    def variance(self, probabilities: FloatArray) -> float:
-        """Return the variance of the gap."""
-        return float(((1.0 - probabilities) * self.added**2).sum())
-
-    def surprise(self, probabilities: FloatArray) -> float:
-        """Return the square of the gap in standard errors; 99 for a gap that no followed value explains."""
-        variance = self.variance(probabilities)
-        if variance > 0.0:
-            return self.short**2 / variance
+    @property
+    def surprise(self) -> float:
+        """The square of the gap in standard errors; 99 for a gap that no followed value explains."""
+        if self.variance > 0.0:
+            return self.short**2 / self.variance
         return _CERTAIN if abs(self.short) > 1e-9 else 0.0
+
+
+@dataclass(frozen=True)
+class RelationGap(Gap):
+    """The gap of the sample's estimate; added: what each value adds to the estimate."""
+
+    added: FloatArray
+
+    def shares(self, at: slice) -> FloatArray:
+        """Return what some values add to the estimate, over the exact total."""
+        shares: FloatArray = self.added[at] / self.exact
+        return shares
 
 
 def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> list[RelationGap | None]:
@@ -57,43 +65,69 @@ def relation_gaps(quantity: SampledQuantity, totals: Sequence[float | None]) -> 
     Also None for a relation that only decides whether rows of the others count: the join does not grow with it.
     """
     gaps: list[RelationGap | None] = []
+    rates = quantity.values.probabilities
     for relation, mine in enumerate(quantity.messages.relations):
         exact = totals[relation] if relation < len(totals) else None
         if not exact or mine.only_decides:
             gaps.append(None)
             continue
         estimate, added = quantity.relation_weights(relation)
-        gaps.append(RelationGap(1.0 - estimate / exact, added / exact, exact))
+        gap = RelationGap(1.0 - estimate / exact, exact, 0.0, added)
+        gaps.append(replace(gap, variance=_variance(rates, gap.shares)))
     return gaps
 
 
-def views_of(gaps: Sequence[RelationGap | None], probabilities: FloatArray) -> list[list[RelationGap]]:
+def _variance(probabilities: FloatArray, shares: Callable[[slice], FloatArray]) -> float:
+    """Return the variance of a sum to which each followed value adds its share."""
+    return summed(len(probabilities), lambda at: (1.0 - probabilities[at]) * shares(at) ** 2)
+
+
+@dataclass(frozen=True)
+class _Beyond:
+    """A gap less what the gaps of other relations explain of it."""
+
+    gap: RelationGap
+    slopes: FloatArray
+    others: Sequence[RelationGap]
+
+    def shares(self, at: slice) -> FloatArray:
+        """Return what some values add to what is left of the gap."""
+        others = np.stack([each.shares(at) for each in self.others])
+        left: FloatArray = self.gap.shares(at) - mixed(self.slopes, others)
+        return left
+
+
+def views_of(gaps: Sequence[RelationGap | None], probabilities: FloatArray) -> list[list[Gap]]:
     """Return for each relation its gap, and what is left of it beyond the gaps of the others; empty without a gap.
 
     Relations of a link are seen through the same followed values. If these happen to hold too much of one relation,
     they hold too much of the others as well: a relation that is then not overestimated has rows of other values.
     """
-    views = [[] if gap is None else [gap] for gap in gaps]
-    known = [own[0] for own in views if own and own[0].variance(probabilities) > 0.0]
+    views: list[list[Gap]] = [[] if gap is None else [gap] for gap in gaps]
+    known = [gap for gap in gaps if gap is not None and gap.variance > 0.0]
     if len(known) < 2:
         return views
-    z, shorts = np.stack([gap.added for gap in known]), np.array([gap.short for gap in known])
-    gram = _gram(z, z * (1.0 - probabilities))
+    shorts, gram = np.array([gap.short for gap in known]), _gram(known, probabilities)
     for place, gap in enumerate(known):
         others = np.arange(len(known)) != place
         slopes = np.linalg.pinv(gram[np.ix_(others, others)], hermitian=True) @ gram[others, place]
-        beyond = RelationGap(
-            gap.short - float(slopes @ shorts[others]), gap.added - mixed(slopes, z[others]), gap.exact
+        beyond = _Beyond(gap, slopes, [each for each in known if each is not gap])
+        left = Gap(
+            gap.short - float(slopes @ shorts[others]), gap.exact, _variance(probabilities, beyond.shares)
         )
-        next(own for own in views if own and own[0] is gap).append(beyond)
+        next(own for own in views if own and own[0] is gap).append(left)
     return views
 
 
-def _gram(z: FloatArray, weighted: FloatArray) -> FloatArray:
-    """Return the covariance of gaps, with a ridge for few values; weighted: z by the chance that a value is missed."""
-    gram = times(weighted, z)
-    squares = [((each * own) ** 2).sum() for each, own in zip(z, weighted, strict=True)]
-    gram[np.diag_indices_from(gram)] *= 1.0 + 1.0 / (np.diag(gram) ** 2 / np.array(squares))
+def _gram(gaps: Sequence[RelationGap], probabilities: FloatArray) -> FloatArray:
+    """Return the covariance of gaps, with a ridge for few values."""
+    gram, squares = np.zeros((len(gaps), len(gaps))), np.zeros(len(gaps))
+    for at in chunks(len(probabilities)):
+        shares = np.stack([gap.shares(at) for gap in gaps])
+        weighted = shares * (1.0 - probabilities[at])
+        gram += times(weighted, shares)
+        squares += [((each * own) ** 2).sum() for each, own in zip(shares, weighted, strict=True)]
+    gram[np.diag_indices_from(gram)] *= 1.0 + 1.0 / (np.diag(gram) ** 2 / squares)
     return gram
 
 
@@ -117,26 +151,25 @@ def calibrate(added: FloatArray, probabilities: FloatArray, gaps: Sequence[Relat
     is cut at its bound.
     """
     known = [gap for gap in gaps if gap is not None]
-    surprises = [(gap.short, gap.surprise(probabilities)) for gap in known]
+    surprises = [(gap.short, gap.surprise) for gap in known]
     above = max((s for short, s in surprises if short > 0), default=0.0)
     below = max((s for short, s in surprises if short < 0), default=0.0)
-    chance = 1.0 - probabilities
-    used = [gap for gap in known if float((chance * gap.added**2).sum()) > 0.0]
+    used = [gap for gap in known if gap.variance > 0.0]
     if not used:
         return Calibrated(0.0, added, above, below)
-    z = np.stack([gap.added for gap in used])
-    weighted = z * chance
-    inverse = np.linalg.pinv(_gram(z, weighted), hermitian=True)
-    slopes, shorts = inverse @ times(weighted, added), inverse @ np.array([gap.short for gap in used])
-    del weighted
-    weights, residuals = np.empty(len(added)), np.empty(len(added))
+    inverse, met = np.linalg.pinv(_gram(used, probabilities), hermitian=True), np.zeros(len(used))
     for at in chunks(len(added)):
-        near = z[:, at]
-        leverage = chance[at] * (mixed(inverse, near) * near).sum(axis=0)
-        weights[at] = 1.0 + chance[at] * mixed(shorts, near)
-        beyond = weights[at] * (added[at] - mixed(slopes, near))
+        near = np.stack([gap.shares(at) for gap in used])
+        met += times(near * (1.0 - probabilities[at]), added[at])
+    slopes, shorts = inverse @ met, inverse @ np.array([gap.short for gap in used])
+    shift, residuals = 0.0, np.empty(len(added))
+    for at in chunks(len(added)):
+        near, chance = np.stack([gap.shares(at) for gap in used]), 1.0 - probabilities[at]
+        leverage = chance * (mixed(inverse, near) * near).sum(axis=0)
+        weights = 1.0 + chance * mixed(shorts, near)
+        beyond = weights * (added[at] - mixed(slopes, near))
         residuals[at] = beyond / np.maximum(1.0 - leverage, _LEAST_REST)
-    shift = dot(np.clip(weights, 0.0, _LARGEST_WEIGHT, out=weights) - 1.0, added)
+        shift += dot(np.clip(weights, 0.0, _LARGEST_WEIGHT) - 1.0, added[at])
     return Calibrated(shift, residuals, above, below)
 
 
@@ -202,7 +235,7 @@ def missing_of(
         members = quantity.messages.members(variable)
         short = {k: _short(quantity, k, variable, views, counted[k], of_rows=of_rows) for k in members}
         for relation in members:
-            surprises = [each.surprise(rates) for each in counted[relation] if each.short > 0.0]
+            surprises = [each.surprise for each in counted[relation] if each.short > 0.0]
             certainty = certainty_of(max(surprises, default=0.0))
             if certainty == 0.0:
                 continue
@@ -252,8 +285,8 @@ def _short(
     quantity: SampledQuantity,
     relation: int,
     variable: int,
-    every: Sequence[Sequence[RelationGap]],
-    rows: Sequence[RelationGap],
+    every: Sequence[Sequence[Gap]],
+    rows: Sequence[Gap],
     *,
     of_rows: bool,
 ) -> tuple[float, float]:
@@ -265,9 +298,9 @@ def _short(
     views = every[relation]
     if not views or all(each.short <= 0.0 for each in rows):
         return 0.0, 0.0
-    gap, rates = views[0], quantity.values.probabilities
+    gap = views[0]
     ends = [
-        each.short * each.exact + side * sqrt(each.variance(rates)) * abs(each.exact)
+        each.short * each.exact + side * sqrt(each.variance) * abs(each.exact)
         for each in views
         for side in (-_ERRORS, _ERRORS)
     ]
@@ -289,7 +322,7 @@ def _per_row(
     quantity: SampledQuantity,
     relation: int,
     variable: int,
-    every: Sequence[Sequence[RelationGap]],
+    every: Sequence[Sequence[Gap]],
     size: float,
 ) -> float:
     """Return how much a relation sends to a link for each unit of its size.

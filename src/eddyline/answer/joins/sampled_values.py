@@ -37,7 +37,7 @@ class SampledValues:
             mine = [v for v, each in enumerate(join.shape.classes) if each == link]
             values, places = united([join.values[v] for v in mine])
             for v, at in zip(mine, places, strict=True):
-                self.places[v] = at.astype(np.int64) + start
+                self.places[v] = at + at.dtype.type(start)
             alone = join.probabilities[mine[0]][: len(values)] if len(mine) == 1 else None
             rates.append(join.state.rosters[link].rates_of_held(values) if alone is None else alone)
             start += len(values)

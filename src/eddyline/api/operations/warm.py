@@ -154,7 +154,8 @@ def _merge() -> None:
         narrow_numbers((8 * values).astype(kind))  # far enough apart that bits number them
     for weights in (values, values.astype(np.float64)):
         added(weights, places, len(values))
-        add_by_value(weights.astype(np.float64), places, values, np.zeros(len(values)))
+        for numbers in (places, values):
+            add_by_value(weights.astype(np.float64), places, numbers, np.zeros(len(values)))
 
 
 def _tables() -> dict[str, pa.Table]:
