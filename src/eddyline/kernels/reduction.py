@@ -12,7 +12,7 @@ _BLOCK = 1 << 10
 
 
 @kernel("sums", "part")
-def add_costs(  # noqa: C901 - one loop over values
+def add_costs(  # noqa: C901, PLR0912 - one loop over values
     values: np.ndarray,
     rates: np.ndarray,
     seed: np.uint64,
@@ -22,6 +22,7 @@ def add_costs(  # noqa: C901 - one loop over values
     shares: np.ndarray,
     known: np.ndarray,
     slopes: np.ndarray,
+    explained: bool,
     part: np.ndarray,
     sums: np.ndarray,
 ) -> None:
@@ -29,11 +30,12 @@ def add_costs(  # noqa: C901 - one loop over values
 
     rates: the inclusion probabilities so far. base, entered, entered_rates: those of the roster; the entered values
     are ascending. shares: of each value in the answer; known, (relations, values): in the rows of each relation.
-    The weight of a value is its old rate over the new one, less 1. Sums are: at LEFT what stays of the shares, less
-    the shares; at VARIANCE and SQUARES the weighted squares of the shares less what the slopes explain, and their
-    squares; from COSTS on for each relation the largest known share of the rows that are held of a dropped value;
-    then for each relation the weighted products of known and shares; then the squares of the weighted squares of
-    known; then the weighted products of known with itself. part: space for as many sums.
+    The weight of a value is its old rate over the new one, less 1. If explained, sums are: at VARIANCE and SQUARES
+    the weighted squares of the shares less what the slopes explain, and their squares. Otherwise, to find slopes: at
+    LEFT what stays of the shares, less the shares; from COSTS on for each relation the largest known share of the
+    rows that are held of a dropped value; then for each relation the weighted products of known and shares; then the
+    squares of the weighted squares of known; then the weighted products of known with itself.
+    part: space for as many sums.
     """
     relations, at = known.shape[0], 0
     met, few = COSTS + relations, COSTS + 2 * relations
@@ -45,27 +47,32 @@ def add_costs(  # noqa: C901 - one loop over values
             while at < len(entered) and entered[at] < values[i]:
                 at += 1
             rate = entered_rates[at] if at < len(entered) and entered[at] == values[i] else base
-            stays = unit_hash(values[i], seed) < rate
+            followed = rate
             if rate <= 0.0:  # the element holds a NULL, whose code is that of a key: NULL is always followed
                 rate = 1.0
             scaled = rates[i] / max(rate, 2.0**-53)
             weight = max(scaled - 1.0, 0.0)
-            rest = shares[i]
-            part[LEFT] += rest * ((scaled if stays else 0.0) - 1.0)
+            if explained:
+                rest = shares[i]
+                for k in range(relations):
+                    if known[k, i] != 0.0:
+                        rest -= slopes[k] * known[k, i]
+                term = weight * rest * rest
+                part[VARIANCE] += term
+                part[SQUARES] += term * term
+                continue
+            stays = unit_hash(values[i], seed) < followed
+            part[LEFT] += shares[i] * ((scaled if stays else 0.0) - 1.0)
             for k in range(relations):
                 own = known[k, i]
                 if own == 0.0:
                     continue
-                rest -= slopes[k] * own
                 if not stays:
                     sums[COSTS + k] = max(sums[COSTS + k], own * rates[i])
                 part[met + k] += own * weight * shares[i]
                 part[few + k] += (own * own * weight) ** 2
                 for other in range(relations):
                     part[gram + k * relations + other] += own * weight * known[other, i]
-            term = weight * rest * rest
-            part[VARIANCE] += term
-            part[SQUARES] += term * term
         for place in range(len(part)):
             sums[place] += part[place]
 

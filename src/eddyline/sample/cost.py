@@ -101,11 +101,9 @@ def _shares(messages: Messages) -> tuple[float, list[FloatArray]]:
     shares: list[FloatArray] = [np.empty(0)] * len(messages.sizes)
     total = 0.0
     for variable in sorted(range(len(shares)), key=lambda each: each != messages.root):
-        met = messages.met(variable)
+        met = messages.own_met(variable)
         if variable == messages.root:
             total = dot(met, messages.factors[variable])
-        if len(messages.members(variable)) == 1:
-            met = met.copy()  # the only message itself
         for at in chunks(len(met)):
             met[at] *= messages.factors[variable][at]
             met[at] /= total or 1.0
@@ -187,7 +185,7 @@ class _Link:
             out[:] = rows.shares(self.variable, at)
         return made
 
-    def sums(self, slopes: FloatArray) -> FloatArray:
+    def sums(self, slopes: FloatArray | None = None) -> FloatArray:
         """Return what the kernel `add_costs` adds up over all values of the link; slopes: of the members."""
         number = len(self.rows)
         sums, space = np.zeros((2, COSTS + number * (number + 3)))
@@ -205,7 +203,8 @@ class _Link:
                 entered[of_roster],
                 self.shares[at],
                 self.known(at),
-                slopes,
+                np.empty(0) if slopes is None else slopes,
+                slopes is not None,
                 space,
                 sums,
             )
@@ -223,7 +222,7 @@ def _record_of(
     met, few, gram = np.zeros(number), np.zeros(number), np.zeros((number, number))
     for link in links:
         own, mine = len(link.members), link.members
-        sums = link.sums(np.zeros(own))
+        sums = link.sums()
         left *= max(1.0 + float(sums[LEFT]), _LEAST_LEFT)
         parts = np.split(sums[COSTS:], [own, 2 * own, 3 * own])
         heaviest[mine] = np.maximum(heaviest[mine], parts[0])

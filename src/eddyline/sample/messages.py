@@ -121,6 +121,18 @@ class Messages:
             product = product * self.sent(other, variable)
         return product
 
+    def own_met(self, variable: int) -> np.ndarray:
+        """Return the same as an array of its own, which may be changed."""
+        met = self.met(variable)
+        return met.copy() if len(self.members(variable)) == 1 else met
+
+    def forget_last(self, variable: int) -> None:
+        """Drop what was sent to a link and what no other link needs."""
+        members = self.members(variable)
+        for relation in members:
+            if all(len(self.relations[other].variables) == 1 for other in members if other != relation):
+                self._up.pop((relation, variable), None)
+
     def forget(self) -> None:
         """Drop what was sent so far: it is computed again when requested."""
         for held in (self._own, self._up, self._down):

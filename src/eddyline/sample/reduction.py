@@ -288,7 +288,8 @@ def _latest(dictionary: Dictionary, nulls: _Nulls, classes: Sequence[_Class]) ->
 def _raise(message: FloatArray) -> FloatArray:
     """Return a message raised by half its mean, so that a value without a partner yet is not worthless."""
     size = np.abs(message)
-    sent = size[size > 0]
+    there = size > 0
+    sent = size if there.all() else size[there]
     if len(sent) == 0:
         return np.ones(len(message))
     size += _RAISED * float(sent.mean())
@@ -334,6 +335,8 @@ def _add_importance(join: Join, shapes: Sequence[Shape], classes: Sequence[_Clas
     messages = [_raised_messages(join, each) for each in _read(join.shape)]
     for variable, link in enumerate(join.shape.classes):
         shares = _shares(join.shape, join, messages, variable)
+        for each in messages:
+            each.forget_last(variable)
         if shares is None:
             continue
         for shape in shapes:
@@ -364,10 +367,10 @@ def _shares(shape: Shape, join: Join, messages: Sequence[Messages], variable: in
         return _normalized(_set_worth(join), join, variable)
     if shape.kind == "pairs":
         return _normalized(_pairs_worth(join), join, variable)
-    first = _normalized(messages[0].met(variable), join, variable)
+    first = _normalized(messages[0].own_met(variable), join, variable)
     if shape.kind == "join":
         return first
-    other = _normalized(messages[1].met(variable), join, variable)
+    other = _normalized(messages[1].own_met(variable), join, variable)
     np.abs(np.subtract(first, other, out=other), out=other)
     first *= _RATIO_SHARE
     other += first
@@ -395,10 +398,14 @@ def _set_worth(join: Join) -> FloatArray:
 
 
 def _normalized(met: FloatArray, join: Join, variable: int) -> FloatArray:
-    """Return what each value adds to the answer, relative to the answer."""
+    """Return what each value adds to the answer, relative to the answer, in place."""
     rates = join.probabilities[variable]
     total = summed(len(met), lambda at: met[at] / rates[at])
-    return met / total if total > 0 else np.zeros(len(met))
+    if total > 0:
+        met /= total
+    else:
+        met[:] = 0.0
+    return met
 
 
 def shrink_to_fit(panes: Sequence[SampleState], budget: int) -> list[SampleState]:
