@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from eddyline.kernels.groups import add_products, add_to_table, count_products
-from eddyline.sample.packing import FEW, MOST_CELLS, BoolArray, IntArray, numbered, ordered
+from eddyline.sample.packing import FEW, MOST_CELLS, BoolArray, IntArray, chunks, numbered, ordered
 
 # For a place of a link and a group, the sums of all quantities are held side by side.
 
@@ -104,14 +104,21 @@ def matches(places: IntArray, other: Carried) -> tuple[IntArray | slice, IntArra
 def multiplied(
     rows: IntArray, groups: IntArray, sums: np.ndarray, places: IntArray, reached: Carried
 ) -> tuple[IntArray, IntArray, np.ndarray]:
-    """Return elements, groups and sums, once for every entry that reaches the element, times that entry."""
-    own, theirs = matches(places[rows].astype(np.int64, copy=False), reached)
-    sums = _taken(sums, own) * _taken(reached.sums, theirs)
-    groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
+    """Return elements, groups and sums, once for every entry that reaches the element, times that entry.
+
+    The given sums may be changed.
+    """
+    if reached.places is None:
+        for at in chunks(len(rows)):
+            sums[at] *= reached.sums.take(places[rows[at]], axis=0)
+    else:
+        own, theirs = matches(places[rows].astype(np.int64, copy=False), reached)
+        rows, sums = rows[own], _taken(sums, own) * _taken(reached.sums, theirs)
+        groups = groups[own] + (reached.groups[theirs] if reached.groups is not None else 0)
     used = any_nonzero(sums)
     if used.all():
-        return rows[own], groups, sums
-    return rows[own][used], groups[used], sums.compress(used, axis=0)
+        return rows, groups, sums
+    return rows[used], groups[used], sums.compress(used, axis=0)
 
 
 def _taken(sums: np.ndarray, entries: IntArray | slice) -> np.ndarray:

@@ -158,7 +158,7 @@ class ConditionedMessages(GroupedMessages):
         """Return what some relations send to a link, multiplied at each of its places: 1 without relations."""
         everywhere = np.arange(self.join.sizes[variable])
         if not members:
-            ones = np.ones((len(everywhere), len(self.join.quantities)), dtype=self.weights[0].dtype)
+            ones = np.ones((len(everywhere), len(self.join.quantities)), dtype=self.kind)
             return Carried(ones, everywhere, np.zeros_like(everywhere))
         first, *others = members
         reached = [
@@ -174,7 +174,7 @@ class ConditionedMessages(GroupedMessages):
         weights = self.weights[relation]
         rows = np.flatnonzero((weights != 0).any(axis=1))
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        found = MetEntries(rows, groups, weights[rows])
+        found = MetEntries(rows, groups, weights[rows].astype(self.kind, copy=False))
         at = self._places(relation, towards, np.arange(len(weights)))
         parts = (
             part

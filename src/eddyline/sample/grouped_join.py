@@ -179,12 +179,10 @@ class GroupedJoin:
 
     @cached_property
     def _weights(self) -> list[np.ndarray]:
-        """The weights of each relation's elements, a column for each quantity."""
+        """The weights of each relation's elements, a column for each quantity; narrow where factors are floats."""
         relations = [self.join.relations(quantity) for quantity in self.quantities]
-        return [
-            np.stack([each[k].weights for each in relations], axis=1, dtype=np.float64)
-            for k in range(len(self.nodes))
-        ]
+        made = [np.stack([each[k].weights for each in relations], axis=1) for k in range(len(self.nodes))]
+        return made if len(self.sizes) else [each.astype(np.float64) for each in made]
 
     def sampled(self, own_rate: Sequence[bool]) -> GroupedMessages:
         """Return the messages in which each sampled value counts 1/pi times.

@@ -37,7 +37,8 @@ Leaves = dict[tuple[int, int], Carried]
 class GroupedMessages:
     """What relations send to links and links to relations, by group, for all quantities at once.
 
-    ordered: the order of elements by link, which messages of the same weights share.
+    ordered: the order of elements by link, which messages of the same weights share. Weights may be narrower than the
+    number type of the messages, `kind`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class GroupedMessages:
         self.join = join
         self.weights = weights
         self.factors = factors
+        self.kind = np.result_type(*weights, *factors)
         self.relations = join.join.whole_relations(join.quantities[0])
         self._turns = [
             [relations.turns for relations in quantity]
@@ -166,7 +168,7 @@ class GroupedMessages:
         if between is not None:
             rows = rows[slice(*np.searchsorted(self._places(relation, towards, rows), between))]
         groups = self.join.codes[relation].of_rows[rows] * self.join.strides[relation]
-        sums = self.weights[relation].take(rows, axis=0)
+        sums = self.weights[relation].take(rows, axis=0).astype(self.kind, copy=False)
         others = [
             (places, self.passed(variable, relation))
             for variable, places in zip(mine.variables, mine.places, strict=True)

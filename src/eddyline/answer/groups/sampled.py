@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import ceil, floor, hypot, inf
 
 import numpy as np
@@ -23,6 +22,7 @@ from eddyline.answer.interval import (
 from eddyline.answer.joins.sampled_ratios import CANCELLED, SampleEstimate
 from eddyline.answer.notes import FEW_WITNESSES
 from eddyline.sample.grouped_join import GroupedJoin
+from eddyline.sample.packing import IntArray
 from eddyline.sql.query import Key, Query
 
 # What each value adds to each group, and the interval of each group's aggregates.
@@ -99,28 +99,32 @@ class SampledGroups:
         self.own = own
         self.surprises = surprises
         self.grouped = grouped
+        followed = (
+            self._followed()
+        )  # before the messages of all, which then do not take memory at the same time
         messages = grouped.sampled(self.own)
         self.groups, sums = messages.at_root()
         self.sums = {name: sums[:, i].astype(np.float64) for i, name in enumerate(names)}
         rosters, classes = grouped.join.state.rosters, grouped.join.shape.classes
         self.base = min((rosters[link].base for link in classes), default=1.0)
         self.sampled_links = [link for link, is_group in enumerate(own) if not is_group]
+        self.least: FloatArray | None = None
+        """What each group holds over followed values alone; None where weights may be negative."""
+        if followed is not None:
+            self.least = np.zeros((len(self.groups), len(self.names)))
+            self.least[np.searchsorted(self.groups, followed[0])] = followed[1]
         self.entries = GroupEntries(grouped, messages, self.groups, self.sampled_links)
 
     def column(self, name: str) -> int:
         """Return which column of the join's quantities a quantity is."""
         return self.grouped.columns[self.names.index(name)]
 
-    @cached_property
-    def least(self) -> FloatArray | None:
-        """What each group holds over followed values alone; None where weights may be negative."""
+    def _followed(self) -> tuple[IntArray, np.ndarray] | None:
+        """Return (groups, their sums over followed values alone); None where weights may be negative."""
         for quantity in self.grouped.quantities:
             if any(np.any(each.weights < 0) for each in self.grouped.join.whole_relations(quantity)):
                 return None
-        groups, sums = self.grouped.followed()
-        least = np.zeros((len(self.groups), len(self.names)))
-        least[np.searchsorted(self.groups, groups)] = sums
-        return least
+        return self.grouped.followed()
 
     def read(self, aggregates: Sequence[GroupAggregate], confidence: float) -> list[GroupIntervals]:
         """Return aggregates of each group with their intervals.
@@ -135,7 +139,6 @@ class SampledGroups:
             for each, ratio in zip(aggregates, ratios, strict=True)
             if ratio is not None
         ]
-        _ = self.least  # before the moments, whose entries then do not take memory at the same time
         moments = self.entries.moments(*asked)
         of_sums, of_ratios = dict(zip(sums, moments, strict=False)), iter(moments[len(sums) :])
         return [

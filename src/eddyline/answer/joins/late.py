@@ -29,7 +29,7 @@ from eddyline.plan.decide.shapes import rows_of_join
 from eddyline.plan.layout import PlannedQuery
 from eddyline.sample.join import DECIDING, Join, Relation, Turn
 from eddyline.sample.messages import added
-from eddyline.sample.packing import BoolArray, IntArray
+from eddyline.sample.packing import BoolArray, IntArray, chunks
 from eddyline.sample.spec import COUNT, Quantity
 from eddyline.sample.state import Record
 from eddyline.sketch.hash_sketch import HashSketchSpec
@@ -360,11 +360,12 @@ class _Rest:
 
     def read(self, keys: IntArray) -> KeyFrequencies:
         """Return what the sketch shows at some keys, with errors as those of fitted keys."""
-        at, order = _places(self.spec, keys)
-        each = self.rows[np.arange(len(self.rows)), at.buckets] * at.signs
         values, errors = np.empty(len(keys)), np.empty(len(keys))
-        values[order] = each.mean(axis=1)
-        errors[order] = np.maximum(each.std(axis=1, ddof=1) / sqrt(len(self.rows)), self.noise)
+        for some in chunks(len(keys)):
+            at, order = _places(self.spec, keys[some])
+            each = self.rows[np.arange(len(self.rows)), at.buckets] * at.signs
+            values[some][order] = each.mean(axis=1)
+            errors[some][order] = np.maximum(each.std(axis=1, ddof=1) / sqrt(len(self.rows)), self.noise)
         return KeyFrequencies(values, errors, max(len(keys), 1))
 
 
