@@ -146,12 +146,12 @@ class LateKeys:
         link, size = join.shape.classes[0], len(join.values[0])
         sampled = np.flatnonzero(join.probabilities[0][:size] < 1.0)
         values, alike = join.values[0][sampled], np.zeros(len(sampled), dtype=np.bool_)
-        noise = {each: rest.read(values) for each, rest in rests.items()} if len(sampled) else {}
+        held: dict[str, list[FloatArray]] = {each: [] for each in rests}
         for name, own in names.items():
             for relation, each in zip(join.whole_relations(quantities[name]), own, strict=True):
-                if noise:
-                    held = _held(join, relation)[sampled] + noise[each].values
-                    alike |= (np.abs(held) >= STANDARD_ERRORS * noise[each].errors) & (held != 0.0)
+                held[each].append(_held(join, relation)[sampled])
+        for each, rest in rests.items():
+            alike |= rest.shows(values, held.pop(each))
         if alike.any():
             rosters = list(join.state.rosters)
             rosters[link] = rosters[link].with_rates(values[alike], np.ones(int(alike.sum())))
@@ -358,21 +358,28 @@ class _Rest:
         cells, depth = self.rows.size, len(self.rows)
         return sqrt(float((self.rows**2).sum()) / max(cells - self.fitted, 1) / depth)
 
-    def read(self, keys: IntArray) -> KeyFrequencies:
-        """Return what the sketch shows at some keys, with errors as those of fitted keys."""
-        values, errors = np.empty(len(keys)), np.empty(len(keys))
+    def shows(self, keys: IntArray, held: Sequence[FloatArray]) -> BoolArray:
+        """Return which followed keys the sketch would show as heavy; held: their rows in each relation that it reads.
+
+        The error of a key is that of fitted keys, and not below the noise: most keys are excluded by the noise alone.
+        """
+        found = np.zeros(len(keys), dtype=np.bool_)
         for some in chunks(len(keys)):
             at, order = _places(self.spec, keys[some])
             each = self.rows[np.arange(len(self.rows)), at.buckets] * at.signs
-            values[some][order] = each.mean(axis=1)
-            errors[some][order] = np.maximum(each.std(axis=1, ddof=1) / sqrt(len(self.rows)), self.noise)
-        return KeyFrequencies(values, errors, max(len(keys), 1))
+            noise = each.mean(axis=1)
+            for own in held:
+                sizes = np.abs(own[some][order] + noise)
+                near = np.flatnonzero((sizes >= STANDARD_ERRORS * self.noise) & (sizes != 0.0))
+                errors = each[near].std(axis=1, ddof=1) / sqrt(len(self.rows))
+                found[some][order[near]] |= sizes[near] >= STANDARD_ERRORS * np.maximum(errors, self.noise)
+        return found
 
 
 def _places(spec: HashSketchSpec, keys: IntArray) -> tuple[Places, IntArray]:
     """Return (the places of distinct keys, the index of the key at each place)."""
     unsigned = np.ascontiguousarray(keys, dtype=np.int64).view(np.uint64)
-    return places(spec, unsigned), np.argsort(unsigned)
+    return places(spec, unsigned), np.argsort(unsigned, kind="stable")
 
 
 # The answer with what late keys add.

@@ -87,8 +87,11 @@ def places(spec: HashSketchSpec, *keys: UInt64Array) -> Places:
 
 def _distinct(keys: UInt64Array) -> UInt64Array:
     """Return distinct keys in ascending order: (n,) or (edges, n), sorted by the first edge first."""
-    if keys.ndim == 1:
-        return np.unique(keys)
+    if keys.ndim == 1:  # numpy's own `unique` hashes integers, which takes longer
+        ordered = np.sort(keys, kind="stable")
+        different: BoolArray = np.ones(len(ordered), dtype=np.bool_)
+        different[1:] = ordered[1:] != ordered[:-1]
+        return np.compress(different, ordered)
     ordered = keys[:, np.lexsort(keys[::-1])]
     first = np.ones(ordered.shape[1], dtype=np.bool_)
     first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
