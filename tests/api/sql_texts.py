@@ -136,6 +136,33 @@ SELECT 1 AS one, 'x' AS x
 WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT BOOL_AND(n > 5) AS a, BOOL_OR(n > 5000) AS b, BOOL_AND(n < 0) AS c FROM t
 WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT LISTAGG(region, ', ') WITHIN GROUP (ORDER BY n DESC, region) AS a FROM t
 WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) SELECT region, region RLIKE '^[no]' AS a, region RLIKE 't+h|st' AS b FROM t ORDER BY region
+SELECT region, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region)
+SELECT region, status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY ROLLUP (region, status)
+SELECT region, status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY CUBE (region, status)
+SELECT region, status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY region, ROLLUP (status)
+SELECT region, status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY GROUPING SETS ((region), (status), ())
+SELECT region, status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY GROUPING SETS ((region, status), region, ())
+SELECT region, status, GROUPING(region) AS a, GROUPING(status) AS b, COUNT(*) AS n FROM orders GROUP BY CUBE (region, status) ORDER BY a, b, region, status
+SELECT COALESCE(region, 'all') AS r, COUNT(*) AS n FROM orders WHERE region IS NOT NULL GROUP BY ROLLUP (region) ORDER BY n DESC, r
+SELECT CASE WHEN GROUPING(region) = 1 THEN 'all' ELSE region END AS r, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region) HAVING COUNT(*) > 20 ORDER BY n DESC, r
+SELECT region, COUNT(*) AS n FROM orders WHERE amount > 1000 GROUP BY ROLLUP (region)
+SELECT region, COUNT(*) AS n FROM orders WHERE amount > 1000 GROUP BY GROUPING SETS ((region), ())
+SELECT UPPER(region) AS r, MAX(amount) AS m, COUNT(DISTINCT customer) AS d FROM orders GROUP BY ROLLUP (UPPER(region))
+SELECT year(day) AS y, month(day) AS m, SUM(price) AS p FROM orders GROUP BY ROLLUP (year(day), month(day)) ORDER BY y, m
+SELECT o.region, c.city, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY ROLLUP (o.region, c.city)
+SELECT region, SUM(n) AS n FROM (SELECT region, status, COUNT(*) AS n FROM orders GROUP BY region, status) GROUP BY ROLLUP (region)
+SELECT region, status, SUM(n) AS n, GROUPING(region) AS g FROM (SELECT region, status, COUNT(*) AS n FROM orders GROUP BY region, status) GROUP BY CUBE (region, status)
+SELECT n % 2 AS odd, COUNT(*) AS c FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) GROUP BY ROLLUP (n % 2)
+SELECT day, n FROM (SELECT day, COUNT(*) AS n FROM orders GROUP BY day) t WHERE n > 100 GROUP BY ROLLUP (day, n)
+SELECT status, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((status), (status))
+SELECT status AS k, region, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((k, region), (k))
+SELECT region, status, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS (ROLLUP (region, status), CUBE (status))
+WITH t AS (SELECT region, status, COUNT(*) AS n FROM orders GROUP BY CUBE (region, status)) SELECT a.region, a.n, b.n AS total FROM t a CROSS JOIN t b WHERE a.status IS NULL AND b.region IS NULL AND b.status IS NULL
+SELECT region, SUM(COUNT(*)) OVER () AS w FROM orders GROUP BY ROLLUP (region)
+SELECT t.region, x.y FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t, LATERAL (SELECT t.n * 2 AS y) x
+SELECT t.region, x.m FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t LEFT JOIN LATERAL (SELECT MAX(u.n) AS m FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) u WHERE u.n < t.n) x ON TRUE
+SELECT t.region, x.status, x.n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t JOIN LATERAL (SELECT u.status, u.n FROM (SELECT region, status, COUNT(*) AS n FROM orders GROUP BY region, status) u WHERE u.region = t.region ORDER BY u.n DESC, u.status LIMIT 1) x ON TRUE
+SELECT t.region, x.y, z.w FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t, LATERAL (SELECT t.n * 2 AS y) x, LATERAL (SELECT x.y + t.n AS w) z
 """.strip().splitlines()
 HAND = [text for text in HAND if "ALL_N" not in text]
 

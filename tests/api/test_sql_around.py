@@ -278,6 +278,49 @@ def test_decisions_by_estimates_have_a_note(sampled):
     assert "decided" not in notes(state.sql(f"SELECT n FROM ({inner}) WHERE region = 'north'"))
 
 
+CORRELATED = {
+    "(SELECT t.n * 2)": "",
+    "(SELECT u.n + t.n FROM by_region u WHERE u.region = t.region)": "",
+    "(SELECT MAX(u.n) FROM by_region u WHERE u.n <= t.n)": "WHERE decided by estimates",
+    "CASE WHEN EXISTS (SELECT 1 WHERE t.n > 300) THEN 1 END": "WHERE decided by estimates",
+}
+
+
+@pytest.mark.parametrize("expression", CORRELATED)
+def test_a_subquery_that_reads_an_estimate_of_the_outer_query_has_no_interval(sampled, expression):
+    inner = "SELECT region, COUNT(*) AS n FROM orders WHERE status = 1 GROUP BY region"
+    got = sampled[0].sql(f"WITH t AS ({inner}) SELECT region, {expression} AS x FROM t")
+    assert about(got, "x")["eddyline.role"] == "value"
+    assert about(got, "x")["eddyline.interval"] == "not carried"
+    assert CORRELATED[expression] in notes(got)
+
+
+def test_totals_of_rollup_have_the_intervals_of_their_own_queries(sampled):
+    state, _ = sampled
+    where = "FROM orders WHERE status = 1"
+    got = state.sql(
+        f"SELECT region, GROUPING(region) AS g, COUNT(*) AS n {where} GROUP BY ROLLUP (region)"
+    ).to_pylist()
+    (total,) = [row for row in got if row["g"] == 1]
+    alone = state.sql(f"SELECT COUNT(*) AS n {where}").to_pylist()[0]
+    assert {name: total[name] for name in alone} == alone
+    groups = state.sql(f"SELECT region, COUNT(*) AS n {where} GROUP BY region").to_pylist()
+    shown = [{name: row[name] for name in groups[0]} for row in got if row["g"] == 0]
+    assert sorted(map(repr, shown)) == sorted(map(repr, groups))
+
+
+def test_groupings_in_other_words(exact):
+    wanted = exact.sql("SELECT region, status, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region, status)")
+    for clause in ("region, status WITH ROLLUP", "ROLLUP (1, 2)", "GROUPING SETS ((1, 2), region, ())"):
+        got = exact.sql(f"SELECT region, status, COUNT(*) AS n FROM orders GROUP BY {clause}")
+        assert got.to_pylist() == wanted.to_pylist()
+    got = exact.sql(
+        "SELECT GROUPING_ID() AS i, GROUPING_ID(status, region) AS j, COUNT(*) AS n FROM orders "
+        "GROUP BY CUBE (region, status) HAVING n = 300"
+    )
+    assert got.select(["i", "j", "n"]).to_pylist() == [{"i": 3, "j": 3, "n": 300}]
+
+
 def test_ends_can_be_selected_by_name(sampled):
     got = sampled[0].sql("SELECT region, n, n_low, n_high FROM by_region ORDER BY region")
     assert got.column_names == ["region", "n", "n_low", "n_high"]
@@ -292,7 +335,13 @@ REFUSED = {
     "SELECT o.region, t.n FROM orders o JOIN by_region t ON o.region = t.region": "is a stream and is joined with a query",
     "SELECT rand() AS r, COUNT(*) AS n FROM orders": "not on the list",
     "SELECT COUNT(*) AS n FROM orders WHERE rand() < 0.5": "RAND",
-    "SELECT region, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region)": "several groupings at once",
+    "SELECT region, GROUPING(status) AS g FROM orders GROUP BY ROLLUP (region)": "takes columns of ROLLUP",
+    "SELECT COUNT(*) AS n FROM orders GROUP BY CUBE (region, status, customer, day, at, amount, price)": "more than 64 groupings",
+    "SELECT COUNT(*) AS n FROM orders GROUP BY ROLLUP (1, 7)": "position 7 is not in the SELECT list",
+    "SELECT ARRAY_AGG(n) AS a FROM by_region": "lists have no order",
+    "SELECT COLLECT_SET(n) AS a FROM by_region": "lists have no order",
+    "SELECT b.region, x.n FROM by_region b, LATERAL (SELECT COUNT(*) AS n FROM orders o WHERE o.region = b.region) x": "reads b.region of the query around it",
+    "SELECT b.region FROM by_region b LATERAL VIEW explode(array(1)) e AS z": "LATERAL is translated for a subquery alone",
     "SELECT CAST(AVG(amount) AS STRING) AS s FROM orders": "Spark writes fractions",
     "SELECT COUNT(*) AS n FROM nothing": "there is no stream or planned query 'nothing'",
     "SELECT region, COUNT(*) AS n FROM orders GROUP BY region; SELECT 1": "one query is expected",

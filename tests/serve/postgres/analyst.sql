@@ -104,3 +104,12 @@ SELECT is_paid, string_agg(DISTINCT region, ',' ORDER BY region) AS a FROM (SELE
 WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region, n FROM t WHERE region ~ '^(n|s)' ORDER BY region
 WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region ~ '[aeiou]{2}' AS m, sum(n) AS n FROM t GROUP BY 1 ORDER BY 1
 WITH t AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT region, (SELECT max(u.n) FROM t u WHERE u.region < t.region) AS m FROM t ORDER BY region
+SELECT region, count(*) AS n FROM orders GROUP BY ROLLUP (region) ORDER BY n, region
+SELECT region, is_paid, count(*) AS n, sum(total) AS s FROM orders GROUP BY CUBE (region, is_paid) ORDER BY region, is_paid
+SELECT region, is_paid, grouping(region, is_paid) AS g, count(*) AS n FROM orders GROUP BY GROUPING SETS ((region, is_paid), (is_paid), ()) ORDER BY g, n, region
+SELECT coalesce(region, 'all') AS r, sum(total) FROM orders GROUP BY ROLLUP (region) HAVING count(*) > 100 ORDER BY r
+SELECT region, count(*) FROM orders WHERE total > 100000 GROUP BY ROLLUP (region)
+SELECT date_trunc('month', at) AS m, day, count(*) FROM visits GROUP BY ROLLUP (1, 2) ORDER BY 1, 2
+SELECT region, sum(n) FROM (SELECT region, is_paid, count(*) AS n FROM orders GROUP BY region, is_paid) t GROUP BY ROLLUP (region) ORDER BY 1
+SELECT t.region, x.twice FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t, LATERAL (SELECT t.n * 2 AS twice) x ORDER BY 1
+SELECT t.region, x.m FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) t LEFT JOIN LATERAL (SELECT max(u.n) AS m FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) u WHERE u.n < t.n) x ON true ORDER BY 1

@@ -26,7 +26,8 @@ _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
         exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Qualify, exp.Order, exp.Ordered,
         exp.Limit, exp.Offset, exp.Subquery, exp.With, exp.CTE, exp.Table, exp.TableAlias, exp.Alias, exp.Column,
         exp.Identifier, exp.Union, exp.Intersect, exp.Except, exp.Distinct, exp.WindowSpec, exp.Star,
-        exp.Paren, exp.Tuple, exp.Var, exp.DataType, exp.DataTypeParam, exp.Literal, exp.Boolean, exp.Null,
+        exp.GroupingSets, exp.Lateral, exp.Paren, exp.Tuple, exp.Var, exp.DataType, exp.DataTypeParam,
+        exp.Literal, exp.Boolean, exp.Null,
     }
 )  # fmt: skip
 _SAME: frozenset[type[exp.Expr]] = frozenset(
@@ -37,7 +38,7 @@ _SAME: frozenset[type[exp.Expr]] = frozenset(
         # numbers
         exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Sign, exp.Exp, exp.Pow, exp.Greatest, exp.Least,
         # aggregates and windows
-        exp.Count, exp.Min, exp.Max, exp.Avg, exp.Median, exp.Stddev, exp.StddevSamp, exp.StddevPop,
+        exp.Grouping, exp.Count, exp.Min, exp.Max, exp.Avg, exp.Median, exp.Stddev, exp.StddevSamp, exp.StddevPop,
         exp.Variance, exp.VariancePop, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
         exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue,
         exp.LogicalAnd, exp.LogicalOr,
@@ -74,9 +75,9 @@ _UNITS = {
 def engine_text(query: exp.Expr) -> str:
     """Return a query in DuckDB's dialect, or raise UnsupportedQuery with the part that is not translated."""
     for node in query.walk():
+        _check_node(node)
         if type(node) not in _STRUCTURE and type(node) not in _SAME and type(node) not in _REWRITTEN:
             raise UnsupportedQuery(_not_translated(node))
-        _check_node(node)
     made = query.copy()
     for node in reversed(list(made.walk())):  # inner nodes come first
         change = _REWRITTEN.get(type(node), _literal)
@@ -101,7 +102,9 @@ def _check_node(node: exp.Expr) -> None:
     if isinstance(node, exp.Group) and any(
         value for name, value in node.args.items() if name != "expressions"
     ):
-        raise UnsupportedQuery(_not_translated(node, "several groupings at once are not translated"))
+        raise UnsupportedQuery(_not_translated(node, "it is not a list of columns to group by"))
+    if isinstance(node, exp.Lateral) and not isinstance(node.this, exp.Subquery):
+        raise UnsupportedQuery(_not_translated(node, "LATERAL is translated for a subquery alone"))
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct) and len(node.this.expressions) > 1:
         raise UnsupportedQuery(_not_translated(node, "a distinct count of several columns is not translated"))
     if isinstance(node, exp.In) and node.args.get("unnest") is not None:
@@ -115,6 +118,10 @@ def _check_node(node: exp.Expr) -> None:
         raise UnsupportedQuery(
             _not_translated(node, "only numbers are added here; use date_add or an INTERVAL")
         )
+
+    if isinstance(node, exp.ArrayAgg | exp.ArrayUniqueAgg):
+        why = "lists have no order, and PostgreSQL has NULLs in them where Spark has none"
+        raise UnsupportedQuery(_not_translated(node, f"{why}: use LISTAGG(x) WITHIN GROUP (ORDER BY x)"))
 
 
 def _kind(node: exp.Expr | None) -> object:

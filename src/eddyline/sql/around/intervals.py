@@ -52,35 +52,44 @@ def follow(
     parts: Sequence[QueryPart],
     decisions: Decisions,
     known: Mapping[str, _Columns] | None = None,
+    outer: Mapping[str, _Columns] | None = None,
 ) -> list[tuple[str, ColumnOrigin]]:
-    """Return the columns of a query with their origins; derived tables inside it get columns for the ends."""
+    """Return the columns of a query with their origins; derived tables inside it get columns for the ends.
+
+    known: the tables of WITH by name. outer: the relations of the queries around it, which it may read.
+    """
     if "origins" in query.meta:  # its tables already have their ends
         found: list[tuple[str, ColumnOrigin]] = query.meta["origins"]
         return found
-    query.meta["origins"] = made = _follow(query, parts, decisions, known)
+    query.meta["origins"] = made = _follow(query, parts, decisions, dict(known or {}), outer or {})
     return made
 
 
 def _follow(
-    query: exp.Expr, parts: Sequence[QueryPart], decisions: Decisions, known: Mapping[str, _Columns] | None
+    query: exp.Expr,
+    parts: Sequence[QueryPart],
+    decisions: Decisions,
+    known: dict[str, _Columns],
+    outer: Mapping[str, _Columns],
 ) -> list[tuple[str, ColumnOrigin]]:
-    known = dict(known or {})
     clause = query.args.get("with_")
     for cte in clause.expressions if clause is not None else ():
-        known[cte.alias.lower()] = _with_ends(cte.this, follow(cte.this, parts, decisions, known))
+        known[cte.alias.lower()] = _with_ends(cte.this, follow(cte.this, parts, decisions, known, outer))
     if isinstance(query, exp.Subquery):
-        return follow(query.this, parts, decisions, known)
+        return follow(query.this, parts, decisions, known, outer)
     if isinstance(query, exp.SetOperation):
-        return _of_set(query, parts, decisions, known)
+        sides = (follow(each, parts, decisions, known, outer) for each in (query.this, query.expression))
+        return _of_set(query, decisions, *sides)
     assert isinstance(query, exp.Select)
-    return _Followed(query, parts, decisions, known).columns()
+    return _Followed(query, parts, decisions, known, outer).columns()
 
 
 def _of_set(
-    query: exp.SetOperation, parts: Sequence[QueryPart], decisions: Decisions, known: Mapping[str, _Columns]
+    query: exp.SetOperation,
+    decisions: Decisions,
+    left: list[tuple[str, ColumnOrigin]],
+    right: list[tuple[str, ColumnOrigin]],
 ) -> list[tuple[str, ColumnOrigin]]:
-    left = follow(query.this, parts, decisions, known)
-    right = follow(query.expression, parts, decisions, known)
     if len(left) != len(right):
         raise UnsupportedQuery(f"{unquoted(query)!r} puts {len(left)} and {len(right)} columns together.")
     every = frozenset().union(*(origin.parts for _, origin in (*left, *right)))
@@ -96,7 +105,7 @@ def _of_set(
         carried = all(each.ends is not None or not each.estimate for each in (one, two))
         estimate = one.estimate or two.estimate
         ends = (exp.Null(), exp.Null()) if carried and estimate else None
-        made.append((name, ColumnOrigin(one.parts | two.parts, estimate, ends)))
+        made.append((name, ColumnOrigin(one.parts | two.parts, estimate, ends, one.is_end and two.is_end)))
     return made
 
 
@@ -136,6 +145,7 @@ class _Followed:
     parts: Sequence[QueryPart]
     decisions: Decisions
     known: Mapping[str, _Columns]
+    outer: Mapping[str, _Columns]
     sources: dict[str, _Columns] = field(default_factory=dict)
 
     def columns(self) -> list[tuple[str, ColumnOrigin]]:  # noqa: C901 - one step per clause
@@ -189,8 +199,11 @@ class _Followed:
         return rows
 
     def _relation(self, relation: exp.Expr) -> _Columns:
-        if isinstance(relation, exp.Subquery):
-            return _with_ends(relation.this, follow(relation.this, self.parts, self.decisions, self.known))
+        if isinstance(relation, exp.Subquery | exp.Lateral):
+            is_lateral = isinstance(relation, exp.Lateral)
+            inner = relation.this.this if is_lateral else relation.this
+            outer = {**self.outer, **self.sources} if is_lateral else self.outer
+            return _with_ends(inner, follow(inner, self.parts, self.decisions, self.known, outer))
         name = relation.name.lower()
         if name in self.known:
             return self.known[name]
@@ -234,9 +247,15 @@ class _Followed:
         """Return what an expression depends on, with its ends where it is a monotone function of one estimate."""
         found = self._depends(node)
         if isinstance(node, exp.Column) and node.table:
-            origin = self.sources.get(node.table.lower(), {}).get(node.name.lower())
+            origin = self._source(node)
             found = replace(found, is_end=origin is not None and origin.is_end)
         return replace(found, ends=self._ends(node)) if found.estimate else found
+
+    def _source(self, column: exp.Column) -> ColumnOrigin | None:
+        """Return the origin of a column of FROM, or of a query around this one."""
+        table = column.table.lower()
+        columns = self.sources.get(table, self.outer.get(table, {})) if table else {}
+        return columns.get(column.name.lower())
 
     def _depends(self, node: exp.Expr) -> ColumnOrigin:
         parts, estimate = frozenset[str](), False
@@ -244,20 +263,19 @@ class _Followed:
         while stack:
             each = stack.pop()
             if isinstance(each, exp.Query):
-                inner = follow(each, self.parts, self.decisions, {**self.known})
+                around = {**self.outer, **self.sources}
+                inner = follow(each, self.parts, self.decisions, self.known, around)
                 parts |= frozenset().union(*(origin.parts for _, origin in inner))
                 is_test = isinstance(each.parent, exp.In | exp.Exists)
                 estimate |= bool(parts) and (is_test or any(origin.estimate for _, origin in inner))
                 continue
             if isinstance(each, exp.Column):
-                origin = (
-                    self.sources.get(each.table.lower(), {}).get(each.name.lower()) if each.table else None
-                )
+                origin = self._source(each)
                 if origin is not None:
                     parts |= origin.parts
                     estimate |= origin.estimate
                 continue
-            if isinstance(each, exp.AggFunc | exp.Window):
+            if isinstance(each, exp.AggFunc | exp.Window) and not isinstance(each, exp.Grouping):
                 estimate = True  # because the number and choice of rows are estimates
                 parts |= frozenset().union(
                     *(origin.parts for columns in self.sources.values() for origin in columns.values())

@@ -5,7 +5,7 @@ it does with them (other expressions, window functions, HAVING, ORDER BY, LIMIT,
 table with those columns. Supported formulas of aggregates stay in the part, where their intervals are narrower.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -25,6 +25,7 @@ from eddyline.sql.around.rows import (
 from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import (
+    ENDS,
     Aggregate,
     AnyQuery,
     Detail,
@@ -135,6 +136,8 @@ class Taken:
                     )
             elif isinstance(relation, exp.Subquery):
                 relation.set("this", self.query(relation.this, ctes))
+            elif isinstance(relation, exp.Lateral) and isinstance(relation.this, exp.Subquery):
+                relation.this.set("this", self.query(relation.this.this, ctes))
             else:
                 raise UnsupportedQuery(f"{unquoted(relation)!r} in FROM is not supported.")
         self.subqueries(select, ctes)
@@ -148,7 +151,7 @@ class Taken:
                 continue  # it is visited separately
             if (
                 not isinstance(inner, exp.Query)
-                or isinstance(node.parent, exp.From | exp.Join)
+                or isinstance(node.parent, exp.From | exp.Join | exp.Lateral)
                 or _is_inside(node, select)
             ):
                 continue
@@ -200,6 +203,7 @@ class _Peeled:
     def __init__(self, taken: Taken, select: exp.Select, ctes: Mapping[str, exp.CTE]) -> None:
         self.taken, self.select, self.ctes = taken, select, ctes
         self.groups: list[exp.Expr] = []
+        self.sets: list[tuple[int, ...]] | None = None
         self.measures: list[exp.Expr] = []
         self.table = "part"
 
@@ -228,8 +232,7 @@ class _Peeled:
         qualify = self._outer(qualified.this) if qualified is not None else None
         if not self.groups and not self.measures:
             raise UnsupportedQuery(rows_are_not_kept(unquoted(select)))
-        part = self._part()
-        made = exp.select(*items).from_(exp.to_table(part.name, dialect="spark"))
+        made = exp.select(*items)
         if select.args.get("distinct") is not None:
             made.set("distinct", select.args["distinct"].copy())
         if conditions:
@@ -242,9 +245,7 @@ class _Peeled:
         for clause in ("limit", "offset", "with_"):
             if select.args.get(clause) is not None:
                 made.set(clause, select.args[clause].copy())
-        for column in made.find_all(exp.Column):
-            if column.table == self.table:
-                column.set("table", exp.to_identifier(part.name))
+        self._set_source(made)
         self.taken.subqueries(made, self.ctes)
         return made
 
@@ -265,22 +266,25 @@ class _Peeled:
         if clause is not None and clause.args.get("all"):
             return _each_once([item for item in items if not item.find(exp.AggFunc)])
         if clause is not None:
-            several = [
-                each
-                for each in clause.expressions
-                if isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets)
-            ]
-            if several or any(
-                value for name, value in clause.args.items() if name not in ("expressions", "all")
-            ):
-                raise UnsupportedQuery(
-                    f"{unquoted(clause)!r} asks for several groupings at once: write one query for each, and UNION ALL."
-                )
+            if any(value for name, value in clause.args.items() if name not in ("expressions", "all")):
+                raise UnsupportedQuery(f"{unquoted(clause)!r} is not a list of columns to group by.")
+            if isinstance(clause.expressions[0], exp.GroupingSets):
+                return self._groups_of_sets(clause.expressions[0])
             return _each_once([self._plain_group(unparenthesised(each)) for each in clause.expressions])
         is_distinct = self.select.args.get("distinct") is not None
         if is_distinct and not any(item.find(exp.AggFunc, exp.Window) for item in items):
             return _each_once(items)
         return []
+
+    def _groups_of_sets(self, clause: exp.GroupingSets) -> list[exp.Expr]:
+        """Return the columns of all GROUPING SETS, and note which of them each set has."""
+        written = [[unparenthesised(each) for each in columns.expressions] for columns in clause.expressions]
+        plain = {each: self._plain_group(each) for columns in written for each in _each_once(columns)}
+        groups = _each_once(list(plain.values()))
+        self.sets = [
+            tuple(dict.fromkeys(groups.index(plain[each]) for each in columns)) for columns in written
+        ]
+        return groups
 
     def _plain_group(self, node: exp.Expr) -> exp.Expr:
         """Return a group column; for date_format(t, 'yyyy-MM') the truncated time, which is formatted later."""
@@ -391,11 +395,13 @@ class _Peeled:
         made.set("this", self._outer(alias if alias is not None else node))
         return made
 
-    def _outer(self, node: exp.Expr) -> exp.Expr:
+    def _outer(self, node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - one step per kind
         """Return an expression of the SELECT over the part's columns."""
         bare = unparenthesised(node)
         if bare in self.groups:
             return self._column(f"g{self.groups.index(bare)}")
+        if isinstance(bare, exp.Grouping):
+            return self._grouping(bare)
         if isinstance(bare, exp.Column):
             raise SqlError(
                 f"{unquoted(bare)!r} is neither grouped by nor inside an aggregate: add it to GROUP BY, or aggregate "
@@ -449,6 +455,20 @@ class _Peeled:
             f"{unquoted(node)!r}: only an aggregate over streams has an interval of its own."
         )
 
+    def _grouping(self, node: exp.Grouping) -> exp.Expr:
+        """Return GROUPING(...): a bit for each column, 1 where a row is not grouped by it."""
+        columns = [unparenthesised(each) for each in node.expressions]
+        unknown = next((each for each in columns if each not in self.groups), None)
+        if self.sets is None or unknown is not None:
+            raise SqlError(
+                f"{unquoted(node)!r} takes columns of ROLLUP, CUBE or GROUPING SETS of the same query."
+            )
+        made: exp.Expr = exp.Literal.number(0)
+        for each in columns:
+            twice = exp.Mul(this=exp.Paren(this=made), expression=exp.Literal.number(2))
+            made = exp.Add(this=twice, expression=self._column(f"f{self.groups.index(each)}"))
+        return exp.Paren(this=made)
+
     def _is_measure(self, node: exp.Expr) -> bool:
         """Return whether an aggregate, or a formula of aggregates, is supported as it is."""
         if isinstance(node, _AGGREGATES):
@@ -469,27 +489,61 @@ class _Peeled:
     def _column(self, name: str) -> exp.Column:
         return exp.column(name, table=self.table)
 
-    def _inner(self, measures: list[exp.Expr]) -> exp.Select:
-        """Return the supported query with these aggregates."""
+    def _inner(self, measures: list[exp.Expr], places: Sequence[int] | None = None) -> exp.Select:
+        """Return the supported query with these aggregates, grouped by all group columns or by those in `places`."""
         select = self.select
-        named = [exp.alias_(node.copy(), f"g{place}") for place, node in enumerate(self.groups)]
+        groups = [(p, self.groups[p]) for p in (range(len(self.groups)) if places is None else places)]
+        named = [exp.alias_(node.copy(), f"g{place}") for place, node in groups]
         named += [exp.alias_(node.copy(), f"a{place}") for place, node in enumerate(measures)]
         made = exp.Select(expressions=named)
         for clause in ("from_", "joins", "where"):
             value = select.args.get(clause)
             if value:
                 made.set(clause, [each.copy() for each in value] if isinstance(value, list) else value.copy())
-        if self.groups:
-            made.set("group", exp.Group(expressions=[node.copy() for node in self.groups]))
+        if groups:
+            made.set("group", exp.Group(expressions=[node.copy() for _, node in groups]))
         return made
 
-    def _part(self) -> QueryPart:
+    def _part(self, places: Sequence[int]) -> QueryPart:
+        """Return the part that is grouped by the columns in `places`."""
+        written = text(self._inner(self.measures, places))
+        parsed = parse_query(written, self.taken.scene.streams)
+        measures = [f"a{place}" for place in range(len(self.measures))]
+        return self.taken.add(written, parsed, [f"g{place}" for place in places], measures)
+
+    def _set_source(self, made: exp.Select) -> None:
+        """Let the outer query read the table of its part, or those of one part for each grouping set."""
         if not self.measures:
             self.measures.append(exp.Count(this=exp.Star(), big_int=True))
-        written = text(self._inner(self.measures))
-        parsed = parse_query(written, self.taken.scene.streams)
-        groups = [f"g{place}" for place in range(len(self.groups))]
-        return self.taken.add(written, parsed, groups, [f"a{place}" for place in range(len(self.measures))])
+        if self.sets is None:
+            part = self._part(range(len(self.groups)))
+            made.from_(exp.to_table(part.name, dialect="spark"), copy=False)
+            self.table, source = part.name, self.table
+            for column in made.find_all(exp.Column):
+                if column.table == source:
+                    column.set("table", exp.to_identifier(part.name))
+            return
+        parts = [self._part(places) for places in self.sets]
+        kinds = {column.name: column.type for part in parts for column in part.columns}
+        ends = {column.name for column in made.find_all(exp.Column) if column.name.endswith(ENDS)}
+        union: exp.Query | None = None
+        for part, places in zip(parts, self.sets, strict=True):
+            items: list[exp.Expr] = []
+            for place in range(len(self.groups)):
+                name = f"g{place}"
+                value = (
+                    exp.column(name)
+                    if place in places
+                    else exp.cast(exp.Null(), exp.DataType.build(str(kinds[name]), dialect="spark"))
+                )
+                items.append(exp.alias_(value, name))
+                items.append(exp.alias_(exp.Literal.number(int(place not in places)), f"f{place}"))
+            items += [exp.column(f"a{place}") for place in range(len(self.measures))]
+            items += [exp.column(name) for name in sorted(ends)]
+            branch = exp.select(*items).from_(exp.to_table(part.name, dialect="spark"))
+            union = branch if union is None else exp.union(union, branch, distinct=False)
+        assert union is not None
+        made.from_(union.subquery(self.table), copy=False)
 
 
 def _is_of_class(inner: exp.Query) -> bool:

@@ -7,6 +7,7 @@ only selects and filters rows of streams is merged into the query that reads it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 
 import sqlglot
 from sqlglot import exp
@@ -25,6 +26,9 @@ from eddyline.types import Column
 END_OF = {"_low": "eddyline_low", "_high": "eddyline_high"}
 """The functions that represent the ends of an aggregate's interval."""
 _OUTER = ("LEFT", "RIGHT", "FULL")
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_MOST_SETS = 64
+"""Most groupings of one GROUP BY: chosen; each is answered by a query of its own."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def resolved(query: exp.Query, text: str, scene: Scene) -> exp.Query:
         made = qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
     except SqlglotError as error:
         raise SqlError(f"{parser_reason(error)}.") from error
+    _list_groupings(made)
     return _merged(made, scene)
 
 
@@ -176,6 +181,67 @@ def _check_shadowed(query: exp.Query) -> None:
                 raise SqlError(
                     f"{fragment(column)!r} in HAVING may be the column or the alias of that name: give another alias."
                 )
+
+
+def _list_groupings(query: exp.Expr) -> None:
+    """Write every ROLLUP and CUBE as the GROUPING SETS that it stands for, and GROUPING_ID as GROUPING."""
+    for select in query.find_all(exp.Select):
+        clause = select.args.get("group")
+        if clause is None:
+            continue
+        parts = list(clause.expressions)
+        for name, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):
+            if clause.args.get(name):  # GROUP BY a, b WITH ROLLUP
+                parts = [kind(expressions=parts)]
+        if not any(isinstance(each, _SETS) for each in parts):
+            continue
+        sets: list[tuple[exp.Expr, ...]] = [()]
+        for part in parts:
+            sets = [(*one, *two) for one in sets for two in _sets_of(part, select)]
+            if len(sets) > _MOST_SETS:
+                raise UnsupportedQuery(
+                    f"{unquoted(clause)!r} asks for more than {_MOST_SETS} groupings at once: ask for fewer."
+                )
+        listed = [exp.Tuple(expressions=[each.copy() for each in dict.fromkeys(columns)]) for columns in sets]
+        select.set("group", exp.Group(expressions=[exp.GroupingSets(expressions=listed)]))
+        every = dict.fromkeys(each for columns in sets for each in columns)
+        for call in list(select.find_all(exp.GroupingId)):
+            if call.find_ancestor(exp.Select) is select:
+                columns = call.expressions or list(every)
+                call.replace(exp.Grouping(expressions=[each.copy() for each in columns]))
+
+
+def _sets_of(part: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, ...]]:
+    """Return the groupings that one part of GROUP BY stands for."""
+    if isinstance(part, exp.GroupingSets):
+        return [columns for each in part.expressions for columns in _sets_of(each, select)]
+    if isinstance(part, exp.Rollup | exp.Cube):
+        lists = [_sets_of(each, select)[0] for each in part.expressions]
+        number = len(lists)
+        if 2**number > _MOST_SETS if isinstance(part, exp.Cube) else number >= _MOST_SETS:
+            raise UnsupportedQuery(
+                f"{unquoted(part)!r} asks for more than {_MOST_SETS} groupings at once: ask for fewer."
+            )
+        kept: list[tuple[bool, ...]] = (
+            list(product((True, False), repeat=number))
+            if isinstance(part, exp.Cube)
+            else [tuple(place < many for place in range(number)) for many in range(number, -1, -1)]
+        )
+        return [tuple(e for own, keep in zip(lists, each, strict=True) if keep for e in own) for each in kept]
+    if isinstance(part, exp.Tuple):
+        return [tuple(_position(each, select) for each in part.expressions)]
+    return [(_position(part, select),)]
+
+
+def _position(node: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return a column of GROUP BY; a number is a position in the SELECT list."""
+    node = unparenthesised(node)
+    if not (isinstance(node, exp.Literal) and node.is_int):
+        return node
+    if not 1 <= int(node.name) <= len(select.expressions):
+        raise SqlError(f"position {node.name} is not in the SELECT list.")
+    found: exp.Expr = select.expressions[int(node.name) - 1].unalias()
+    return found
 
 
 def is_rows_only(node: exp.Expr) -> bool:
@@ -270,5 +336,6 @@ def unquoted(node: exp.Expr) -> str:
     tables = {table.alias_or_name for table in made.find_all(exp.Table)}
     if len(tables) <= 1:
         for column in made.find_all(exp.Column):
-            column.set("table", None)
+            if not tables or column.table in tables:
+                column.set("table", None)
     return fragment(made)

@@ -35,7 +35,8 @@ _SAME = (
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.PercentileCont, exp.PercentileDisc,
     exp.With, exp.CTE, exp.Window, exp.WindowSpec, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
     exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.TableSample,
-    exp.Offset, exp.Version, exp.LogicalAnd, exp.LogicalOr,
+    exp.Offset, exp.Version, exp.LogicalAnd, exp.LogicalOr, exp.Rollup, exp.Cube, exp.GroupingSets,
+    exp.Grouping,
 )  # fmt: skip
 """What has the same meaning in PostgreSQL and Spark."""
 _FIELDS = frozenset(("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE"))
@@ -422,6 +423,16 @@ def _quantile(node: exp.Expr) -> exp.Expr:
     return kind(this=order[0].this.copy(), quantile=share.copy())
 
 
+def _list(node: exp.Expr) -> exp.Expr:
+    raise _refused(node, "Spark's lists have no NULLs and no order. Write string_agg(x, ',' ORDER BY x).")
+
+
+def _lateral(node: exp.Expr) -> exp.Expr:
+    if not isinstance(node.this, exp.Subquery):
+        raise _refused(node, "LATERAL takes a subquery.")
+    return node
+
+
 # What is compared with dates and times.
 
 
@@ -489,4 +500,6 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.StrToDate: _read_moment,
     exp.StrToTime: _read_moment,
     exp.WithinGroup: _quantile,
+    exp.ArrayAgg: _list,
+    exp.Lateral: _lateral,
 }

@@ -63,11 +63,12 @@ def question_of(tree: exp.Expr, relations: Relations) -> StreamQuestion:
 
 _PARTS_AROUND = (
     exp.With, exp.Window, exp.Offset, exp.CurrentDate, exp.CurrentTimestamp, exp.Union, exp.Intersect, exp.Except,
+    exp.Rollup, exp.Cube, exp.GroupingSets, exp.Lateral,
 )  # fmt: skip
 
 
 def is_around(tree: exp.Expr) -> bool:
-    """Return whether a query has parts around aggregates: WITH, window functions, several SELECTs, the time."""
+    """Return whether a query has parts around aggregates: WITH, window functions, ROLLUP, several SELECTs, the time."""
     return tree.find(*_PARTS_AROUND) is not None or len(list(tree.find_all(exp.Select))) > 1
 
 
