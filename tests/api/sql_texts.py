@@ -166,6 +166,150 @@ SELECT t.region, x.y, z.w FROM (SELECT region, COUNT(*) AS n FROM orders GROUP B
 """.strip().splitlines()
 HAND = [text for text in HAND if "ALL_N" not in text]
 
+ADVERSARY = r"""
+SELECT COUNT(*) FROM orders WHERE region = NULL
+SELECT COUNT(*) AS n FROM orders WHERE NOT (region = 'north')
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (1, 2, NULL)
+SELECT COUNT(*) AS n FROM orders WHERE customer NOT IN (1, 2, NULL)
+SELECT COUNT(*) AS n FROM orders WHERE status BETWEEN 2 AND 1
+SELECT COUNT(*) AS n FROM orders WHERE amount BETWEEN SYMMETRIC 20 AND 10
+SELECT SUM(status) / COUNT(*) AS a, SUM(status) DIV COUNT(*) AS b, SUM(status) % 7 AS c, -7 % 3 AS d, 7 % -3 AS e, -7 DIV 2 AS f FROM orders
+SELECT COUNT(*) / 0 AS x FROM orders
+SELECT 0.1D + 0.2D AS x, COUNT(*) AS n FROM orders
+SELECT 1/3 AS x, COUNT(*) AS n FROM orders
+SELECT 5/2 AS a, 5 DIV 2 AS b, COUNT(*) AS n FROM orders
+SELECT SUM(price) AS s, AVG(price) AS a, SUM(price) * 1.1 AS m, SUM(price) / 3 AS d, SUM(price) - AVG(price) AS x FROM orders
+SELECT region, SUM(price) AS s FROM orders GROUP BY region HAVING SUM(price) > 1000.50 ORDER BY region
+SELECT region, SUM(price) AS s FROM orders GROUP BY region HAVING s BETWEEN 1000.5 AND 99999.99 ORDER BY region
+SELECT FLOOR(-COUNT(*) / 7) AS f, CEIL(-COUNT(*) / 7) AS c, ROUND(-COUNT(*) / 8) AS r FROM orders
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region NULLS LAST, n LIMIT 3
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region DESC NULLS FIRST LIMIT 2 OFFSET 1
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region ASC NULLS FIRST OFFSET 3
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region LIMIT 0
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY 2 DESC, 1 LIMIT 100 OFFSET 100
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC, region LIMIT 1 + 1
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY -status
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY CASE status WHEN 1 THEN 0 ELSE 1 END, status
+SELECT DISTINCT status FROM orders ORDER BY status DESC
+SELECT COUNT(DISTINCT region) AS d, COUNT(DISTINCT status) AS e, COUNT(region) AS f, COUNT(1) AS g, COUNT(NULL) AS h FROM orders
+SELECT COUNT(DISTINCT region, status) AS d FROM orders
+SELECT COUNT(*) FILTER (WHERE status = 1) AS a, SUM(amount) FILTER (WHERE region = 'north') AS b, COUNT(*) FILTER (WHERE FALSE) AS c, SUM(amount) FILTER (WHERE FALSE) AS d FROM orders
+SELECT region, COUNT(*) FILTER (WHERE amount > 50) * 100.0 / COUNT(*) AS pct FROM orders GROUP BY region ORDER BY region
+SELECT AVG(n) FILTER (WHERE region <> 'north') AS a, MAX(n) FILTER (WHERE region IS NULL) AS m FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region)
+SELECT a.*, b.n AS m FROM by_region a JOIN by_region b USING (region) ORDER BY a.region
+SELECT * FROM by_region a NATURAL JOIN by_region b ORDER BY region
+SELECT `region` AS `my region`, COUNT(*) AS `how many` FROM orders GROUP BY `region` ORDER BY `how many`, `my region`
+SELECT `my region`, `how many` * 2 AS `twice ` FROM (SELECT region AS `my region`, COUNT(*) AS `how many` FROM orders GROUP BY region) ORDER BY `my region`
+SELECT region AS `a``b`, COUNT(*) AS `c"d` FROM orders GROUP BY region ORDER BY 1
+SELECT Region AS R, Count(*) AS N FROM Orders GROUP BY REGION ORDER BY r
+SELECT o.Region, COUNT(*) AS n FROM ORDERS AS o GROUP BY O.region ORDER BY o.REGION
+SELECT region, COUNT(*) AS n FROM orders WHERE region = 'it''s' GROUP BY region
+SELECT COUNT(*) AS n FROM orders WHERE region LIKE 'n_rt%'
+SELECT COUNT(*) AS n FROM orders WHERE region LIKE '%'
+SELECT COUNT(*) AS n FROM orders WHERE region NOT LIKE 'n%'
+SELECT region, CASE WHEN region IS NULL THEN 'none' WHEN COUNT(*) > 80 THEN 'big' ELSE region END AS k FROM orders GROUP BY region ORDER BY region
+SELECT CASE WHEN amount > 50 THEN 'hi' WHEN amount <= 50 THEN 'lo' END AS k, COUNT(*) AS n, MIN(amount) AS lo FROM orders GROUP BY k ORDER BY k
+SELECT NVL(region, '?') AS r, COUNT(*) AS n FROM orders GROUP BY NVL(region, '?') ORDER BY 1
+SELECT COALESCE(region, CAST(status AS STRING)) AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1
+SELECT NULLIF(region, 'north') AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1, 2
+SELECT day + INTERVAL 1 DAY AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1 LIMIT 3
+SELECT day, day + INTERVAL 1 MONTH AS m, day - INTERVAL 1 YEAR AS y, COUNT(*) AS n FROM orders GROUP BY day ORDER BY day LIMIT 40
+SELECT day, day + INTERVAL '1' WEEK AS m, COUNT(*) AS n FROM orders GROUP BY day ORDER BY day LIMIT 4
+SELECT COUNT(*) AS n FROM orders WHERE at >= TIMESTAMP '2024-01-15 12:00:00' AND at < TIMESTAMP '2024-01-15 12:00:00' + INTERVAL 36 HOURS
+SELECT COUNT(*) AS n FROM orders WHERE CAST(at AS DATE) = DATE '2024-01-20'
+SELECT COUNT(*) AS n FROM orders WHERE at BETWEEN day AND day + INTERVAL 30 DAYS
+SELECT COUNT(*) AS n FROM orders WHERE at > TIMESTAMP '2024-01-15 12:00:00+02:00'
+SELECT COUNT(*) AS n FROM orders WHERE at > TIMESTAMP '2024-01-15T12:00:00Z'
+SELECT date_trunc('week', at) AS w, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1
+SELECT date_trunc('hour', at) AS w, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4
+SELECT date_trunc('quarter', day) AS w, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1
+SELECT to_date(at) AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1 LIMIT 4
+SELECT hour(at) AS h, COUNT(*) AS n FROM orders GROUP BY hour(at) HAVING COUNT(*) > 10 ORDER BY h
+SELECT extract(YEAR FROM day) AS y, extract(WEEK FROM at) AS w, COUNT(*) AS n FROM orders GROUP BY 1, 2 ORDER BY 1, 2
+SELECT MAX(at) AS a, MIN(at) AS b, MAX(day) AS c, datediff(MAX(day), MIN(day)) AS d FROM orders
+SELECT date_format(MAX(at), 'yyyy-MM-dd HH:mm:ss') AS f FROM orders
+SELECT upper(region) || lower(region) AS u, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region
+SELECT length(region) AS l, COUNT(*) AS n FROM orders GROUP BY length(region) ORDER BY l
+SELECT substr(region, 2) AS s, substring(region, -1) AS t, COUNT(*) AS n FROM orders GROUP BY 1, 2 ORDER BY 1, 2
+SELECT trim(BOTH 'n' FROM region) AS t, ltrim('n', region) AS l, rtrim(region) AS r, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region
+SELECT CAST(status AS STRING) AS s, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1
+SELECT CAST(COUNT(*) AS SMALLINT) AS s, CAST(COUNT(*) AS BOOLEAN) AS b FROM orders
+SELECT CAST(n AS STRING) || '!' AS s FROM by_region ORDER BY 1
+SELECT CAST('2024-01-05' AS DATE) AS d, COUNT(*) AS n FROM orders WHERE day < CAST('2024-01-05' AS DATE)
+SELECT ROW_NUMBER() OVER (ORDER BY n DESC, region) AS k, region FROM by_region ORDER BY k
+SELECT region, SUM(n) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS k FROM by_region ORDER BY n
+SELECT region, LAST_VALUE(n) OVER (ORDER BY n) AS k, LAST_VALUE(n) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS l FROM by_region ORDER BY n
+SELECT region, LAG(n, 2, -1) OVER (ORDER BY n) AS k, LEAD(region) OVER (ORDER BY n) AS l FROM by_region ORDER BY n
+SELECT region, n, SUM(n) OVER w AS s, AVG(n) OVER w AS a FROM by_region WINDOW w AS (ORDER BY region) ORDER BY region
+SELECT region, NTH_VALUE(n, 2) OVER (ORDER BY n) AS k FROM by_region ORDER BY n
+SELECT region, COUNT(*) OVER () AS k FROM orders GROUP BY region ORDER BY region
+SELECT region, SUM(SUM(amount)) OVER (PARTITION BY region IS NULL ORDER BY region) AS k FROM orders GROUP BY region ORDER BY region
+SELECT COUNT(*) AS n FROM orders HAVING COUNT(*) > 1
+SELECT COUNT(*) AS n FROM orders HAVING COUNT(*) > 1000
+SELECT region FROM orders GROUP BY region HAVING MIN(amount) IS NOT NULL AND region NOT IN ('north') ORDER BY 1
+SELECT region FROM orders GROUP BY region HAVING EXISTS (SELECT 1 FROM by_region b WHERE b.n > 80) ORDER BY 1
+SELECT region, n FROM by_region b WHERE n > (SELECT AVG(n) FROM by_region c WHERE c.region <> b.region) ORDER BY 1
+SELECT region, n, (SELECT COUNT(*) FROM by_region c WHERE c.n > b.n) AS above FROM by_region b ORDER BY above
+SELECT region FROM by_region b WHERE EXISTS (SELECT 1 FROM by_region c WHERE c.n = b.n AND c.region <> b.region)
+SELECT (SELECT n FROM by_region WHERE region = 'nowhere') AS r
+SELECT COUNT(*) AS n FROM orders WHERE amount > (SELECT AVG(amount) FROM orders WHERE status = 99)
+SELECT SUM(s) AS t FROM (SELECT SUM(amount) AS s FROM orders UNION ALL SELECT SUM(credit) FROM customers)
+SELECT region AS k, COUNT(*) AS n FROM orders GROUP BY region UNION ALL SELECT NULL, COUNT(*) FROM orders ORDER BY n, k
+SELECT status AS k FROM orders GROUP BY status UNION SELECT credit FROM customers WHERE credit < 5 GROUP BY credit ORDER BY k
+SELECT 'a' AS k, COUNT(*) AS n FROM orders UNION ALL SELECT 1, COUNT(*) FROM customers
+(SELECT COUNT(*) AS n FROM orders) UNION ALL (SELECT COUNT(*) FROM customers) ORDER BY n
+SELECT n FROM by_region INTERSECT ALL SELECT n FROM by_region
+SELECT region FROM by_region EXCEPT ALL SELECT 'north'
+WITH orders AS (SELECT 1 AS x) SELECT * FROM orders
+WITH t AS (SELECT region r, COUNT(*) n FROM orders GROUP BY region), u AS (SELECT r, n FROM t WHERE n > 50), v AS (SELECT COUNT(*) AS c FROM u) SELECT t.r, t.n, v.c FROM t, v ORDER BY t.n
+WITH t(a, b) AS (SELECT region, COUNT(*) FROM orders GROUP BY region) SELECT a, b FROM t ORDER BY b
+SELECT * FROM (SELECT region, COUNT(*) FROM orders GROUP BY region) AS t(a, b) ORDER BY b
+SELECT x.n + y.n AS s FROM (SELECT COUNT(*) AS n FROM orders) x, (SELECT COUNT(*) AS n FROM customers) y
+SELECT x.region, y.city FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) x FULL JOIN (SELECT city, COUNT(*) AS n FROM customers GROUP BY city) y ON x.region = y.city ORDER BY 1, 2
+SELECT x.region, y.city FROM (SELECT region FROM orders GROUP BY region) x LEFT JOIN (SELECT city FROM customers GROUP BY city) y ON x.region = y.city AND y.city <> 'north' ORDER BY 1, 2
+SELECT x.region FROM by_region x JOIN by_region y ON x.n < y.n GROUP BY x.region ORDER BY 1
+SELECT x.region, COUNT(*) AS c FROM by_region x CROSS JOIN by_region y GROUP BY x.region ORDER BY 1
+SELECT o.region, COUNT(*) AS n FROM orders o LEFT JOIN customers c ON o.customer = c.id AND c.city = 'Bonn' GROUP BY o.region ORDER BY 1
+SELECT c.city, COUNT(o.customer) AS n, COUNT(*) AS m FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.city ORDER BY 1
+SELECT COUNT(*) AS n FROM orders o JOIN orders p ON o.customer = p.customer
+SELECT APPROX_COUNT_DISTINCT(region) AS f FROM orders
+SELECT MIN(region) AS a, MAX(region) AS b FROM orders
+SELECT SUM(amount * price) AS a, SUM(amount + status) AS b, SUM(-amount) AS c, SUM(2) AS d, SUM(amount) * 2 AS e FROM orders
+SELECT AVG(status) AS a, AVG(price * 2) AS b, SUM(price * status) AS c, SUM(price * price) AS d FROM orders
+SELECT region, AVG(price) - (SELECT AVG(price) FROM orders) AS d FROM orders GROUP BY region ORDER BY region
+SELECT COUNT(*) AS n FROM orders WHERE price = 12.5 OR price = 12.50 OR price IN (1, 2.00)
+SELECT price, COUNT(*) AS n FROM orders GROUP BY price ORDER BY n DESC, price LIMIT 3
+SELECT price * 2 AS p, COUNT(*) AS n FROM orders GROUP BY price * 2 ORDER BY n DESC, p LIMIT 3
+SELECT COUNT(*) AS n FROM orders WHERE status / 2 = 0.5
+SELECT COUNT(*) AS n FROM orders WHERE amount = amount
+SELECT COUNT(*) AS n FROM orders WHERE TRUE
+SELECT COUNT(*) AS n FROM orders WHERE NULL
+SELECT COUNT(*) AS n FROM orders WHERE 1 = 1 AND NOT FALSE
+SELECT COUNT(*) AS n FROM orders -- a comment
+SELECT /* hint */ COUNT(*) AS n FROM orders /* end */
+SELECT COUNT(*) AS n FROM orders;
+SELECT COUNT(*)n FROM orders
+select count ( * ) as n from orders
+SELECT ALL region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY 1
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region, region ORDER BY 1
+SELECT 1 AS k, COUNT(*) AS n FROM orders GROUP BY 1
+SELECT 'x' AS k, COUNT(*) AS n FROM orders WHERE status = 99 GROUP BY 'x'
+SELECT region, COUNT(*) AS n FROM orders WHERE status = 99 GROUP BY region
+SELECT SUM(amount) AS s, COUNT(*) AS n, AVG(amount) AS a, MAX(amount) AS m FROM orders WHERE status = 99
+SELECT SUM(amount) + 1 AS s, COALESCE(SUM(amount), 0) AS c FROM orders WHERE status = 99
+SELECT region, COUNT(*) AS n, COUNT(*) + 1 AS n1, n1 * 2 AS n2 FROM orders GROUP BY region
+SELECT region, COUNT(*) AS n FROM (SELECT UPPER(region) AS region, amount FROM orders) WHERE amount > 10 GROUP BY region ORDER BY 1
+SELECT r, SUM(a) AS s FROM (SELECT region AS r, amount * status AS a FROM orders WHERE status > 0) t WHERE a > 5 GROUP BY r ORDER BY r
+SELECT n::string AS s FROM by_region ORDER BY 1
+SELECT COUNT(*) AS n FROM orders WHERE region > 'm'
+SELECT COUNT(*) AS n FROM orders WHERE amount > 1e400
+SELECT COUNT(*) AS n FROM orders WHERE customer > 9223372036854775808
+SELECT GREATEST(COUNT(*), NULL, 5) AS g, LEAST(NULL, COUNT(*)) AS l FROM orders
+SELECT NOT COUNT(*) > 5 AS x, COUNT(*) > 5 AND NULL AS y, COUNT(*) > 5 OR NULL AS z FROM orders
+SELECT SUM(amount) IS NULL AS x, SUM(amount) IS NOT NULL AS y, (COUNT(*) > 5) IS TRUE AS z FROM orders
+""".strip().splitlines()
+"""Texts that look for faults: NULLs, ties, quotes, empty results, names that are used twice, types, frames."""
+
 _GROUPS = ["region", "status", "day", "customer", "month(day)", "UPPER(region)", "amount > 50"]
 _MEASURES = [
     "COUNT(*)",

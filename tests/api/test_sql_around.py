@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import eddyline as el
 from eddyline.cli import app
-from tests.api.sql_texts import GENERATED, HAND
+from tests.api.sql_texts import ADVERSARY, GENERATED, HAND
 from tests.data.moving_store import MovingStore, orders
 
 NOT_THE_SAME = ("LEFT SEMI", "LEFT ANTI")
@@ -151,6 +151,19 @@ def test_sql_on_an_exact_state_is_that_of_duckdb(exact, oracle, part):
         got = exact.sql(text, intervals=False)
         compare(text, got, wanted)
         assert got.schema.metadata[b"eddyline.exact"] == b"true", text
+
+
+def test_texts_that_look_for_faults_are_answered_as_by_duckdb(exact, oracle):
+    assert len(set(ADVERSARY)) >= 130
+    for text in ADVERSARY:
+        wanted = oracle.execute(sqlglot.transpile(text, read="spark", write="duckdb")[0]).fetchall()
+        compare(text, exact.sql(text, intervals=False), wanted)
+
+
+def test_a_query_of_with_may_have_the_name_of_what_it_reads(exact):
+    text = "WITH {0} AS (SELECT region, 5 AS n FROM {0}) SELECT COUNT(*) AS n, SUM(n) AS s FROM {0}"
+    assert exact.sql(text.format("by_region")).to_pylist()[0]["s"] == 25
+    assert exact.sql(text.format("orders"), intervals=False).to_pylist() == [{"n": 300, "s": 1500}]
 
 
 def test_there_are_enough_texts():
@@ -330,6 +343,10 @@ def test_ends_can_be_selected_by_name(sampled):
 
 
 REFUSED = {
+    "SELECT region FROM by_region WHERE n >= ALL (SELECT n FROM by_region)": "MAX or MIN of the subquery",
+    "SELECT n FROM (SELECT COUNT(*) AS n, SUM(price) AS n FROM orders)": "two columns with the name 'n'",
+    "SELECT COUNT(*) AS n FROM orders UNION ALL SELECT 1, 2": "UNION of results with 1 and with 2 columns",
+    "SELECT bround(COUNT(*) / 8, 1) AS b FROM orders": "'BROUND\\(COUNT\\(\\*\\) / 8, 1\\)'",
     "SELECT * FROM orders": "selects rows, and rows are not kept",
     "SELECT region, amount FROM orders WHERE status = 1 OFFSET 5": "not supported|rows are not kept|OFFSET",
     "SELECT o.region, t.n FROM orders o JOIN by_region t ON o.region = t.region": "is a stream and is joined with a query",

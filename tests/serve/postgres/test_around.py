@@ -166,6 +166,35 @@ def test_the_last_days_are_those_before_the_answer(dsn, postgresql):
         assert any("are the time of this answer" in each for each in notices), notices
 
 
+ADVERSARY = (pathlib.Path(__file__).parent / "adversary.sql").read_text()
+"""Texts that look for faults: types, time zones, quotes, names, NULLs, ties, frames, empty results."""
+EQUAL, REFUSED_HERE = (part.splitlines()[1:] for part in ADVERSARY.split("-- ")[1:])
+
+
+def sorted_unless_ordered(text, rows):
+    return rows if "ORDER BY" in text.rpartition(")")[2] else sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_texts_that_look_for_faults_are_answered_as_by_postgresql(dsn, postgresql, part):
+    assert len(set(EQUAL)) >= 240
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for text in EQUAL[part::4]:
+            found, expected = connection.execute(text), postgresql.execute(text)
+            assert [column.name for column in found.description] == [c.name for c in expected.description], (
+                text
+            )
+            rows, wanted = (sorted_unless_ordered(text, each.fetchall()) for each in (found, expected))
+            assert are_same(rows, wanted), (text, rows, wanted)
+
+
+def test_texts_with_another_meaning_in_spark_are_refused(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for text in REFUSED_HERE:
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                connection.execute(text)
+
+
 REFUSED = {
     "SELECT day + n FROM (SELECT day, count(*) AS n FROM visits GROUP BY day) AS t(day, n)": "INTERVAL",
     "SELECT a / b FROM (SELECT count(*), (SELECT array_agg(3)) FROM orders) AS t(a, b)": "ARRAY_AGG",

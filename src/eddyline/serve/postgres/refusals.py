@@ -38,6 +38,10 @@ _HINT = re.compile(
 """Our messages say what is wrong, then a colon, then what to do."""
 
 
+_SENTENCE_END = re.compile(r"(?<!\.)\. ")
+"""The end of a sentence; three points are not one."""
+
+
 class Refusal(Exception):  # noqa: N818 - a refusal is not a failure
     """A statement or message that is answered with an error.
 
@@ -63,7 +67,7 @@ def refusal_of(error: EddylineError) -> Refusal:
     state = next((code for kind, code in _STATES if isinstance(error, kind)), "XX000")
     if isinstance(error, SqlError):
         state = next((code for said, code in _STATES_BY_SENTENCE if said.search(sentence)), state)
-    first, _, rest = sentence.partition(". ")
+    first, _, rest = _SENTENCE_END.sub("\n", sentence, count=1).partition("\n")
     if rest and first.count("'") % 2 == 0:  # the sentence did not end inside a quotation
         sentence, detail = first, rest
     else:

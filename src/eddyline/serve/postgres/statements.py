@@ -269,5 +269,18 @@ def tables_of(tree: exp.Expr) -> Iterator[exp.Table]:
     """Yield the tables that a query reads, without the names that WITH defines."""
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
-        if table.db or table.name.lower() not in named or not isinstance(table.this, exp.Identifier):
+        inside = table.find_ancestor(exp.CTE)
+        is_own = (
+            inside is not None and inside.alias.lower() == table.name.lower() and not _is_recursive(inside)
+        )
+        if (
+            table.db
+            or table.name.lower() not in named
+            or is_own
+            or not isinstance(table.this, exp.Identifier)
+        ):
             yield table
+
+
+def _is_recursive(cte: exp.CTE) -> bool:
+    return bool(cte.parent is not None and cte.parent.args.get("recursive"))

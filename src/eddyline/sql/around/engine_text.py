@@ -7,7 +7,8 @@ them with Spark. Nodes that are not on the list, or depend on an unknown type, a
 import re
 from collections.abc import Callable
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import UnsupportedError
 
 from eddyline.errors import UnsupportedQuery
 from eddyline.sql.around.patterns import is_test_anywhere
@@ -85,7 +86,10 @@ def engine_text(query: exp.Expr) -> str:
         if changed is not node:
             changed.type = node.type
             node.replace(changed)
-    text: str = made.sql(dialect="duckdb", comments=False)
+    try:
+        text: str = made.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise UnsupportedQuery(f"{error}.") from error
     return text
 
 

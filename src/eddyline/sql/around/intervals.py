@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from eddyline.errors import UnsupportedQuery
+from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.expressions.nodes import unparenthesised
 from eddyline.sql.around.parts import QueryPart
-from eddyline.sql.around.rows import relations_of_from, unquoted
+from eddyline.sql.around.rows import relations_of_from
 
 Interval = tuple[exp.Expr, exp.Expr]
 LOW, HIGH = " low", " high"
@@ -91,7 +91,8 @@ def _of_set(
     right: list[tuple[str, ColumnOrigin]],
 ) -> list[tuple[str, ColumnOrigin]]:
     if len(left) != len(right):
-        raise UnsupportedQuery(f"{unquoted(query)!r} puts {len(left)} and {len(right)} columns together.")
+        kind = type(query).__name__.upper()
+        raise UnsupportedQuery(f"{kind} of results with {len(left)} and with {len(right)} columns.")
     every = frozenset().union(*(origin.parts for _, origin in (*left, *right)))
     if not isinstance(query, exp.Union) or query.args.get("distinct"):
         estimated = any(origin.estimate for _, origin in (*left, *right))
@@ -133,7 +134,11 @@ def add_ends(query: exp.Expr, names: Sequence[str], origins: Sequence[ColumnOrig
 
 def _with_ends(query: exp.Expr, columns: list[tuple[str, ColumnOrigin]]) -> _Columns:
     """Return the columns of a derived table as other queries read them; its ends are separate columns."""
-    add_ends(query, [name for name, _ in columns], [origin for _, origin in columns])
+    names = [name for name, _ in columns]
+    twice = next((name for name in names if [each.lower() for each in names].count(name.lower()) > 1), None)
+    if twice is not None:
+        raise SqlError(f"a subquery has two columns with the name {twice!r}: give one of them another alias.")
+    add_ends(query, names, [origin for _, origin in columns])
     return dict(columns)
 
 

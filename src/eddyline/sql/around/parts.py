@@ -126,6 +126,10 @@ class Taken:
         whole = self._of_sets(select, ctes)
         if whole is not None:
             return whole
+        for compared in select.find_all(exp.Any, exp.All):
+            raise UnsupportedQuery(
+                f"{unquoted(compared)!r}: compare with MAX or MIN of the subquery instead."
+            )
         for relation in list(relations_of_from(select)):
             if isinstance(relation, exp.Table):
                 if relation.name.lower() not in ctes:
@@ -242,6 +246,8 @@ class _Peeled:
             made.set("qualify", exp.Qualify(this=qualify))
         if order:
             made.set("order", exp.Order(expressions=order))
+        if select.args.get("windows"):
+            made.set("windows", [self._outer(each) for each in select.args["windows"]])
         for clause in ("limit", "offset", "with_"):
             if select.args.get(clause) is not None:
                 made.set(clause, select.args[clause].copy())
@@ -399,7 +405,7 @@ class _Peeled:
         """Return an expression of the SELECT over the part's columns."""
         bare = unparenthesised(node)
         if bare in self.groups:
-            return self._column(f"g{self.groups.index(bare)}")
+            return self._column(f"g{self.groups.index(bare)}", bare)
         if isinstance(bare, exp.Grouping):
             return self._grouping(bare)
         if isinstance(bare, exp.Column):
@@ -450,7 +456,7 @@ class _Peeled:
         end = next(each for each, name in END_OF.items() if name == node.name.lower())
         outer = self._outer(node.expressions[0])
         if isinstance(outer, exp.Column) and outer.name.startswith("a"):
-            return self._column(f"{outer.name}{end}")
+            return self._column(f"{outer.name}{end}", node)
         raise UnsupportedQuery(
             f"{unquoted(node)!r}: only an aggregate over streams has an interval of its own."
         )
@@ -466,7 +472,7 @@ class _Peeled:
         made: exp.Expr = exp.Literal.number(0)
         for each in columns:
             twice = exp.Mul(this=exp.Paren(this=made), expression=exp.Literal.number(2))
-            made = exp.Add(this=twice, expression=self._column(f"f{self.groups.index(each)}"))
+            made = exp.Add(this=twice, expression=self._column(f"f{self.groups.index(each)}", node))
         return exp.Paren(this=made)
 
     def _is_measure(self, node: exp.Expr) -> bool:
@@ -484,10 +490,13 @@ class _Peeled:
     def _measure(self, node: exp.Expr) -> exp.Expr:
         if node not in self.measures:
             self.measures.append(node)
-        return self._column(f"a{self.measures.index(node)}")
+        return self._column(f"a{self.measures.index(node)}", node)
 
-    def _column(self, name: str) -> exp.Column:
-        return exp.column(name, table=self.table)
+    def _column(self, name: str, of: exp.Expr) -> exp.Column:
+        """Return a column of the part; of: what it stands for, which messages show."""
+        made = exp.column(name, table=self.table)
+        made.meta["of"] = of.copy()
+        return made
 
     def _inner(self, measures: list[exp.Expr], places: Sequence[int] | None = None) -> exp.Select:
         """Return the supported query with these aggregates, grouped by all group columns or by those in `places`."""

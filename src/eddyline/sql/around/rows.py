@@ -119,7 +119,10 @@ def _with_views(query: exp.Query, scene: Scene) -> exp.Query:
         name = table.name
         if table.db or table.catalog:
             raise SqlError(f"{fragment(table)!r}: name a stream or a planned query alone, without a schema.")
-        if name.lower() in known or scene.stream(name) is not None:
+        inside = table.find_ancestor(exp.CTE)
+        around = inside.parent if inside is not None and inside.alias.lower() == name.lower() else None
+        is_own = around is not None and not around.args.get("recursive")  # it means another relation
+        if (name.lower() in known and not is_own) or scene.stream(name) is not None:
             continue
         view = scene.view(name)
         if view is None and not name:
@@ -325,7 +328,7 @@ def _with_row_ctes_inlined(query: exp.Query, scene: Scene) -> exp.Query:
 
 def unquoted(node: exp.Expr) -> str:
     """Return a node without the quotes and aliases that name resolution added."""
-    made = node.copy()
+    made = node.transform(lambda each: each.meta["of"].copy() if "of" in each.meta else each)
     for identifier in made.find_all(exp.Identifier):
         identifier.set("quoted", not identifier.name.isidentifier())
     for alias in list(made.find_all(exp.Alias, exp.Table)):

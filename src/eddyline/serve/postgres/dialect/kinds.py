@@ -159,7 +159,7 @@ class _Names:
             if name in (renamed or [source.alias.lower()]):
                 kind = _common([inner.args.get("start"), inner.args.get("end")])
                 yield {"date": "timestamptz"}.get(str(kind), kind)
-        elif isinstance(source, exp.Table) and (query := self.queries.get(source.name.lower())) is not None:
+        elif isinstance(source, exp.Table) and (query := self._named_query(source)) is not None:
             columns = query.args["alias"].columns if query.args.get("alias") else []
             yield from self._of_query(query.this, name, renamed or [each.name.lower() for each in columns])
         elif isinstance(source, exp.Table) and not renamed:
@@ -168,6 +168,11 @@ class _Names:
                 yield relation[name]
         elif name in renamed:
             yield None
+
+    def _named_query(self, table: exp.Table) -> exp.CTE | None:
+        """Return the query of WITH that a table name means; inside of it, its own name means a relation."""
+        found = self.queries.get(table.name.lower())
+        return None if found is not None and found is table.find_ancestor(exp.CTE) else found
 
     def _of_query(self, query: exp.Expr, name: str, renamed: list[str]) -> Iterator[str | None]:
         items: list[exp.Expr] = getattr(query, "selects", [])

@@ -6,6 +6,7 @@ types of arguments are those of `kinds`.
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from sqlglot import exp
@@ -18,22 +19,22 @@ from eddyline.serve.postgres.dialect.kinds import (
     kind_of,
     with_kind,
 )
-from eddyline.serve.postgres.dialect.literals import by_format, moment
+from eddyline.serve.postgres.dialect.literals import boolean, by_format, moment, number
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.sql.around.patterns import is_test_anywhere
 
 _SAME = (
     exp.Select, exp.From, exp.Table, exp.TableAlias, exp.Identifier, exp.Column, exp.Alias, exp.Join, exp.Where,
-    exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
+    exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ,
     exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Like, exp.Is, exp.Null, exp.Boolean, exp.Literal,
     exp.Tuple, exp.Star, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop,
     exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept,
-    exp.RegrR2, exp.Distinct, exp.Filter, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
+    exp.RegrR2, exp.Filter, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
     exp.Mul, exp.Neg, exp.Mod, exp.Abs, exp.Sign, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Lower,
     exp.Upper, exp.Length, exp.Replace, exp.Reverse, exp.StartsWith, exp.ConcatWs, exp.StrPosition, exp.Interval,
     exp.Exists, exp.Subquery, exp.Union, exp.Intersect, exp.Except, exp.Var, exp.DataType, exp.DataTypeParam,
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.CurrentDate, exp.CurrentTimestamp, exp.PercentileCont, exp.PercentileDisc,
-    exp.With, exp.CTE, exp.Window, exp.WindowSpec, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
+    exp.With, exp.CTE, exp.Window, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank,
     exp.CumeDist, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.TableSample,
     exp.Offset, exp.Version, exp.LogicalAnd, exp.LogicalOr, exp.Rollup, exp.Cube, exp.GroupingSets,
     exp.Grouping,
@@ -51,6 +52,8 @@ _FORMATS = {
 _FORMAT = re.compile(r"(%uy|%[a-zA-Z]|Mon)|([^A-Za-z%'\"]+)")
 _SPAN = re.compile(r"\s*([+-]?\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
 _SPARK = {"date": "DATE", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP"}
+_WIDENED = {("date", "timestamp"), ("date", "timestamptz"), ("timestamp", "timestamptz")}
+"""A constant's kind, and that of what it is compared with, which PostgreSQL converts the constant to."""
 _MOST_DIGITS = 15
 """Digits of numbers that a DOUBLE holds, so that a quotient by a constant that it holds is floored right."""
 _JOINED = ("text", "date", *WHOLE)
@@ -73,7 +76,7 @@ def spark_form(tree: exp.Expr) -> exp.Expr:
                 tree = made
             else:
                 node.replace(made)
-    _type_moments(tree)
+    _type_constants(tree)
     return tree
 
 
@@ -151,7 +154,7 @@ def _rounded(node: exp.Expr) -> exp.Expr:
 def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - a case for each type
     given, wanted, inner = kind_of(node.this), kind_of(node), node.this
     if isinstance(inner, exp.Null) or (
-        given is not None and given == wanted and not node.args["to"].expressions
+        given is not None and given == wanted and not node.args["to"].expressions and wanted != "text"
     ):
         return _copy(inner)
     if isinstance(inner, exp.Literal) and (made := _literal(node, wanted)) is not None:
@@ -170,7 +173,7 @@ def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - a case for 
         return node
     if wanted in WHOLE and given == "numeric":
         return exp.Cast(this=exp.Round(this=inner.copy()), to=node.args["to"].copy())
-    if wanted == "text" and given in (*_JOINED, "boolean"):
+    if wanted == "text" and given in (*_JOINED, "boolean") and not _is_cut(node.args["to"]):
         return node if given != "text" else _copy(inner)
     if wanted in _SPARK and given in MOMENTS:
         return _cast(inner, _SPARK[str(wanted)])
@@ -179,18 +182,29 @@ def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - a case for 
     )
 
 
+def _is_cut(to: exp.DataType) -> bool:
+    """Return whether a type of text has a length, which PostgreSQL cuts longer values to; that of char is 1."""
+    return bool(to.expressions) or to.this in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
+
+
 def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
     """Return a constant that is cast: the constant itself where the cast does not change it."""
     text, to = node.this.name, node.args["to"]
     if not node.this.is_string:
         kinds = (*WHOLE, *FRACTIONS) if text.isdigit() else FRACTIONS
         return _copy(node.this) if wanted in kinds and not to.expressions else None
-    if wanted == "text" and not to.expressions:
+    if wanted == "text" and not _is_cut(to):
         return _copy(node.this)
     if wanted in _SPARK:
-        if _compared_with(node):
-            return _copy(node.this)  # it gets the type of the other operand
-        return _moment(text, wanted)
+        other, read = _compared_with(node), moment(text, str(wanted))
+        if wanted == "timestamptz" and other in (
+            "date",
+            "timestamp",
+        ):  # whose values are read as times in UTC
+            wanted, read = "timestamp", str(datetime.fromisoformat(read).astimezone(UTC).replace(tzinfo=None))
+        if other == wanted or (wanted, other) in _WIDENED or (other == "date" and read.endswith(" 00:00:00")):
+            return exp.Literal.string(read)  # it gets the type of the other operand
+        return _moment(read, str(wanted))
     if wanted == "interval" and (found := _SPAN.fullmatch(text)):
         return exp.Interval(this=exp.Literal.string(found[1]), unit=exp.var(found[2].upper()))
     return None
@@ -423,6 +437,25 @@ def _quantile(node: exp.Expr) -> exp.Expr:
     return kind(this=order[0].this.copy(), quantile=share.copy())
 
 
+def _framed(node: exp.Expr) -> exp.Expr:
+    if node.args.get("exclude"):
+        raise _refused(node, "Spark's windows have no EXCLUDE.")
+    return node
+
+
+def _distinct(node: exp.Expr) -> exp.Expr:
+    select = node.parent_select
+    if node.args.get("on") is not None and select is not None and select.args.get("order"):
+        raise _refused(select, "Number rows with row_number() instead of DISTINCT ON.")
+    return node
+
+
+def _grouped(node: exp.Expr) -> exp.Expr:
+    if node.args.get("all") is False:
+        raise _refused(node, "Leave out DISTINCT: list each grouping once.")
+    return node
+
+
 def _list(node: exp.Expr) -> exp.Expr:
     raise _refused(node, "Spark's lists have no NULLs and no order. Write string_agg(x, ',' ORDER BY x).")
 
@@ -462,17 +495,20 @@ def _read_moment(node: exp.Expr) -> exp.Expr:
     return _cast(exp.Literal.string(read), _SPARK[kind])
 
 
-def _type_moments(tree: exp.Expr) -> None:
-    """Give strings that are compared with dates and times the type of the other operand."""
+def _type_constants(tree: exp.Expr) -> None:
+    """Give strings that are compared with dates, times, numbers and booleans the type of the other operand."""
     for literal in list(tree.find_all(exp.Literal)):
         parent = literal.parent
         if not literal.is_string or not isinstance(parent, exp.Predicate) or isinstance(parent, exp.Like):
             continue
         kinds = {kind_of(each) for each in parent.iter_expressions() if each != literal}
-        kind = next((kind for kind in MOMENTS if kind in kinds), None)
-        if kind is None:
-            continue
-        literal.replace(_moment(literal.name, kind))
+        kind = next((each for each in (*MOMENTS, "boolean", *FRACTIONS, *WHOLE) if each in kinds), None)
+        if kind in MOMENTS:
+            literal.replace(_moment(literal.name, kind))
+        elif kind == "boolean":
+            literal.replace(exp.Boolean(this=boolean(literal.name)))
+        elif kind is not None:
+            literal.replace(exp.Literal.number(number(literal.name, is_whole=kind in WHOLE)))
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
@@ -500,6 +536,9 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.StrToDate: _read_moment,
     exp.StrToTime: _read_moment,
     exp.WithinGroup: _quantile,
+    exp.Distinct: _distinct,
+    exp.Group: _grouped,
     exp.ArrayAgg: _list,
+    exp.WindowSpec: _framed,
     exp.Lateral: _lateral,
 }

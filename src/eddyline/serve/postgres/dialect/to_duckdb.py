@@ -268,7 +268,7 @@ def column_name(node: exp.Expr) -> str:
     return _named(node)[1]
 
 
-def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for each kind of node
+def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: C901, PLR0911 - a case for each kind of node
     """Return the name of an expression, and its rank: 2 for a column or function, 1 for a cast, 0 for no name."""
     if isinstance(node, exp.Paren | exp.Filter | exp.WithinGroup | exp.Window | exp.Collate | exp.Bracket):
         return _named(node.this)
@@ -279,8 +279,10 @@ def _named(node: exp.Expr) -> tuple[int, str]:  # noqa: PLR0911 - a case for eac
         return found if found[0] > 1 else (1, _cast_name(node.to))
     if isinstance(node, exp.Dot):
         return _named(node.expression)
-    if isinstance(node, exp.Column | exp.Identifier):
-        return 2, str(node.name)
+    if isinstance(node, exp.Column):
+        return _named(node.this)
+    if isinstance(node, exp.Identifier):
+        return 2, str(node.name if node.args.get("quoted") else node.name.lower())
     if type(node) in _NILADIC:
         return 2, _NILADIC[type(node)]
     if isinstance(node, exp.Subquery | exp.Select):

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
+from sqlglot.errors import UnsupportedError
 
 from eddyline.serve.postgres.dialect.kinds import Relations, annotate
 from eddyline.serve.postgres.dialect.spark_forms import own_function, quoted, spark_form
@@ -58,7 +59,7 @@ def question_of(tree: exp.Expr, relations: Relations) -> StreamQuestion:
     outputs, items = _outputs(select)
     select.set("expressions", items)
     limit = _free_limit(select)
-    return StreamQuestion(select.sql(dialect="spark"), tuple(outputs), limit)
+    return StreamQuestion(_spark_text(select), tuple(outputs), limit)
 
 
 _PARTS_AROUND = (
@@ -93,7 +94,16 @@ def text_around(tree: exp.Expr, relations: Relations) -> tuple[str, dict[str, st
             is_named = item.is_star or (isinstance(item, exp.Alias | exp.Column) and select is not outer)
             items.append(item if is_named else exp.alias_(item.unalias(), unique, quoted=True))
         select.set("expressions", items)
-    return made.sql(dialect="spark"), shown_as
+    return _spark_text(made), shown_as
+
+
+def _spark_text(tree: exp.Expr) -> str:
+    """Return Spark's SQL, or raise Refusal for what the generator would leave out."""
+    try:
+        text: str = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise not_supported(str(error).rstrip(".")) from error
+    return text
 
 
 def _prepared(tree: exp.Expr, relations: Relations) -> exp.Expr:
