@@ -1,19 +1,17 @@
-"""One connection of a client: its first packets, its password, and its statements until it disconnects."""
+"""The messages of a connected client: statements are parsed, bound, run, and their rows sent."""
 
 import asyncio
-import re
 import ssl
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from eddyline.serve.postgres import messages, scram, values
+from eddyline.serve.postgres import messages, values
 from eddyline.serve.postgres.catalog.database import MOST_BYTES
+from eddyline.serve.postgres.connection import SECONDS_FOR_A_START, Connection
 from eddyline.serve.postgres.copying import copied, read_options
-from eddyline.serve.postgres.engine import Client, Result
+from eddyline.serve.postgres.engine import Result
 from eddyline.serve.postgres.messages import MessageReader
 from eddyline.serve.postgres.parameters import (
     Parameter,
@@ -23,13 +21,13 @@ from eddyline.serve.postgres.parameters import (
     read_parameters,
     with_values,
 )
+from eddyline.serve.postgres.portals import Portal, Portals, PreparedStatement
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.serve.postgres.settings import show_name, shown_name
 from eddyline.serve.postgres.statements import (
     Statement,
     copy_parts,
     cursor_name,
-    identifier,
     one_statement,
     statements_of,
 )
@@ -40,60 +38,15 @@ from eddyline.serve.turns import LONG_TEXT
 if TYPE_CHECKING:
     from eddyline.serve.postgres.server import WireServer
 
-_MOST_STATEMENTS, _MOST_PORTALS = 1_000, 100
-"""Prepared statements and open portals of a connection: chosen, far above what pools and drivers hold."""
-_MOST_HELD = 4 << 20
-"""Bytes of SQL and parameters that a connection may hold."""
 _MOST_RESULTS = 512 << 20
 """Bytes of results that cursors and portals of all connections may hold together: chosen, eight of the largest."""
 _ROWS = 1_000
 _FLUSHED = 1 << 16
-_SECONDS_FOR_A_START = 15.0
-_SECONDS_FOR_ROWS = 300.0
-"""Seconds that a client may take to read what was sent."""
-_FETCH = re.compile(
-    r"(?P<what>FETCH|MOVE)\s+(?:(?P<how>NEXT|FORWARD)\s+)?(?P<count>\d+|ALL)?\s*(?:(?:FROM|IN)\s+)?(?P<name>\"[^\"]+\"|\w+)$",
-    re.IGNORECASE,
-)
 T = TypeVar("T")
 
 
-@dataclass
-class PreparedStatement:
-    """A prepared statement: the types of its parameters, and its columns once they were described."""
-
-    statement: Statement
-    oids: list[int]
-    columns: tuple[WireColumn, ...] | None = None
-
-    @property
-    def size(self) -> int:
-        """Its bytes, which count toward the limit of a connection."""
-        return len(self.statement.text) + 200
-
-
-@dataclass
-class Portal:
-    """A statement with its parameters, its result once it was run, and how many of its rows were sent."""
-
-    prepared: PreparedStatement
-    given: list[Parameter] = field(default_factory=list)
-    formats: list[int] = field(default_factory=list)
-    result: Result | None = None
-    columns: tuple[WireColumn, ...] = ()
-    sent: int = 0
-    has_noticed: bool = False
-    size: int = 0
-
-    def format_of(self, place: int) -> int:
-        """Return the format of a column: 0 for text, 1 for binary."""
-        if len(self.formats) <= 1:
-            return self.formats[0] if self.formats else 0
-        return self.formats[place]
-
-
-class Session:
-    """A connection, from its first byte to its last."""
+class Session(Connection):
+    """A connection that answers messages until the client ends it."""
 
     def __init__(
         self,
@@ -103,23 +56,17 @@ class Session:
         process: int,
         secret: int,
     ) -> None:
-        self._server, self._reader, self._writer = server, reader, writer
-        self.process, self.secret = process, secret
-        self._client = Client(server.engine, process=process)
-        self._host = str((writer.get_extra_info("peername") or ("",))[0])
-        self._out: list[bytes] = []
-        self._out_bytes = 0
+        super().__init__(server, reader, writer, process, secret)
         self._status = b"I"
         self._is_skipping = False
-        self._statements: dict[str, PreparedStatement] = {}
-        self._portals: dict[str, Portal] = {}
+        self._held = Portals()
         self._running: asyncio.Task[object] | None = None
         self._is_cancelled = False
 
     async def serve(self) -> None:
         """Serve the connection until it ends."""
         try:
-            async with asyncio.timeout(_SECONDS_FOR_A_START):
+            async with asyncio.timeout(SECONDS_FOR_A_START):
                 started = await self._start()
             if started:
                 while await self._next():
@@ -132,144 +79,12 @@ class Session:
             self._client.interrupt()
             self._client.close()
 
-    async def _say_last(self, refusal: Refusal) -> None:
-        """Send an error that ends the connection."""
-        refusal.fatal = True
-        try:
-            self._send(messages.error(refusal))
-            await self._flush()
-        except (ConnectionError, TimeoutError, ssl.SSLError):
-            pass
-
     def cancel(self) -> None:
         """Stop the statement that runs now, if any."""
         if self._running is not None and not self._running.done():
             self._is_cancelled = True
             self._client.interrupt()
             self._running.cancel()
-
-    def end(self) -> None:
-        """Close the connection because the server ends."""
-        self._send(messages.error(Refusal("57P01", "the server is ending", fatal=True)))
-        self._writer.write(b"".join(self._out))
-        self._writer.close()
-
-    # the start
-
-    async def _start(self) -> bool:
-        """Return whether the client may send statements: it has sent its startup packet and the password."""
-        body = await self._first_packet()
-        if body is None:
-            return False
-        fields = MessageReader(body)
-        version = fields.int32()
-        if version >> 16 != 3:
-            raise Refusal(
-                "0A000", f"protocol {version >> 16}.{version & 0xFFFF} is not supported: 3.0 is", fatal=True
-            )
-        given = self._introduced(fields)
-        unknown = [name for name in given if name.startswith("_pq_.")]
-        if version & 0xFFFF or unknown:
-            self._send(messages.negotiate(unknown))
-        self._client.user = given.get("user", "")
-        self._client.database = given.get("database") or self._client.user
-        if not self._client.user:
-            raise Refusal("28000", "no user name was given", fatal=True)
-        if given.get("replication", "false").lower() not in ("false", "off", "no", "0"):
-            raise Refusal("0A000", "replication is not supported", fatal=True)
-        await self._authenticate()
-        self._take_settings(given)
-        self._send(messages.authentication(0))
-        for name, value in self._client.settings.reported():
-            self._send(messages.parameter_status(name, value))
-        self._send(messages.key_data(self.process, self.secret))
-        self._send(messages.ready(self._status))
-        await self._flush()
-        return True
-
-    async def _first_packet(self) -> bytes | None:
-        """Return the startup packet of the client, after TLS if it wants it; None after a cancel request."""
-        is_encrypted = False
-        for _ in range(3):  # one for GSS, one for TLS, then the startup packet
-            body = await messages.read_startup(self._reader)
-            (code,) = struct.unpack_from("!i", body)
-            if code == messages.CANCEL_REQUEST and len(body) == 12:
-                self._server.cancel(*struct.unpack_from("!iI", body, 4))
-                return None
-            if code == messages.GSS_REQUEST or (code == messages.SSL_REQUEST and self._server.tls is None):
-                self._writer.write(b"N")
-                await self._writer.drain()
-            elif code == messages.SSL_REQUEST and not is_encrypted:
-                await self._encrypt()
-                is_encrypted = True
-            else:
-                if (
-                    self._server.tls is not None
-                    and not is_encrypted
-                    and not self._server.is_local(self._writer)
-                ):
-                    raise Refusal(
-                        "28000", "this server requires TLS", hint="Set sslmode=require.", fatal=True
-                    )
-                return body
-        raise messages.malformed("the client sends no startup message")
-
-    async def _encrypt(self) -> None:
-        assert self._server.tls is not None
-        if self._reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001 - bytes sent before TLS could be anyone's
-            raise Refusal("08P01", "bytes arrived between the request for TLS and its start", fatal=True)
-        self._writer.write(b"S")
-        await self._writer.drain()
-        await self._writer.start_tls(self._server.tls, ssl_handshake_timeout=_SECONDS_FOR_A_START)
-
-    @staticmethod
-    def _introduced(fields: MessageReader) -> dict[str, str]:
-        given: dict[str, str] = {}
-        while name := fields.string():
-            given[name] = fields.string()
-        fields.end()
-        return given
-
-    def _take_settings(self, given: dict[str, str]) -> None:
-        """Apply the settings that the client sent, including those of `options=-c name=value`."""
-        named = {
-            k: v
-            for k, v in given.items()
-            if k not in ("user", "database", "options", "replication") and not k.startswith("_pq_.")
-        }
-        named |= dict(re.findall(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|\S)*)", given.get("options", "")))
-        named = {name.replace("-", "_"): value.replace("\\ ", " ") for name, value in named.items()}
-        try:
-            self._client.settings.started({"session_authorization": self._client.user, **named})
-        except Refusal as refusal:
-            refusal.fatal = True
-            raise
-
-    async def _authenticate(self) -> None:
-        secret = self._server.secret
-        if secret is None:
-            return
-        self._send(messages.authentication(10, messages.texts(scram.MECHANISM) + b"\0"))
-        await self._flush()
-        exchange = scram.Exchange(secret)
-        fields = MessageReader(await self._password())
-        if fields.string() != scram.MECHANISM:
-            raise Refusal("08P01", f"only {scram.MECHANISM} is supported", fatal=True)
-        first = fields.take(max(fields.int32(), 0))
-        self._send(messages.authentication(11, exchange.challenge(first)))
-        await self._flush()
-        try:
-            signature = exchange.final(await self._password())
-        except Refusal:
-            await asyncio.sleep(0.2)  # so that guesses take time
-            raise
-        self._send(messages.authentication(12, signature))
-
-    async def _password(self) -> bytes:
-        kind, body = await messages.read_message(self._reader)
-        if kind != b"p":
-            raise Refusal("08P01", "a password was expected", fatal=True)
-        return body
 
     # messages
 
@@ -323,18 +138,6 @@ class Session:
             self._send(messages.parameter_status(name, self._client.settings.get(name)))
         self._send(messages.ready(self._status))
 
-    def _send(self, data: bytes) -> None:
-        self._out.append(data)
-        self._out_bytes += len(data)
-
-    async def _flush(self) -> None:
-        if self._out:
-            self._writer.write(b"".join(self._out))
-            self._out.clear()
-            self._out_bytes = 0
-            async with asyncio.timeout(_SECONDS_FOR_ROWS):
-                await self._writer.drain()
-
     async def _simple(self, text: str) -> None:
         """Run all statements of a SQL string, one after the other, until one fails."""
         found = await self._read(lambda: statements_of(text), len(text))
@@ -355,8 +158,7 @@ class Session:
         name, text = fields.string(), fields.string()
         oids = [fields.int32() & 0xFFFFFFFF for _ in range(fields.count())]
         fields.end()
-        if name and name in self._statements:
-            raise Refusal("42P05", f'prepared statement "{name}" already exists')
+        self._held.check_statement_name(name)
 
         def read() -> tuple[Statement, int]:
             statement = one_statement(text)
@@ -372,26 +174,16 @@ class Session:
                 ),
                 len(text),
             )
-        self._statements.pop(name, None)
-        if len(self._statements) >= _MOST_STATEMENTS or self._held() + len(text) > _MOST_HELD:
-            raise Refusal(
-                "53400", "this connection holds too many prepared statements", hint="DEALLOCATE some."
-            )
-        self._statements[name] = PreparedStatement(statement, oids)
+        self._held.prepare(name, statement, oids)
         self._send(messages.PARSE_COMPLETE)
-
-    def _held(self) -> int:
-        return sum(each.size for each in self._statements.values()) + sum(
-            each.size for each in self._portals.values()
-        )
 
     @property
     def held_results(self) -> int:
         """The bytes of the results that cursors and portals hold."""
-        return sum(each.result.table.nbytes for each in self._portals.values() if each.result is not None)
+        return self._held.result_bytes
 
     async def _bind(self, fields: MessageReader) -> None:
-        name, prepared = fields.string(), self._statement(fields.string())
+        name, prepared = fields.string(), self._held.statement(fields.string())
         formats = [fields.int16() for _ in range(fields.count())]
         count = fields.count()
         given = []
@@ -407,21 +199,17 @@ class Session:
         if len(formats) not in (0, 1, count) or any(each not in (0, 1) for each in (*formats, *results)):
             raise Refusal("08P01", "the formats of parameters do not fit")
         how = formats * count if len(formats) == 1 else formats or [0] * count
-        if name and name in self._portals:
-            raise Refusal("42P03", f'cursor "{name}" already exists')
-        self._portals.pop(name, None)
         size = sum(len(each) for each in given if each is not None) + 200
-        if len(self._portals) >= _MOST_PORTALS or self._held() + size > _MOST_HELD:
-            raise Refusal("53400", "this connection holds too many portals", hint="Close some.")
+        self._held.make_room(name, size)
         read = await self._read(lambda: read_parameters(prepared.oids, given, how), size)
-        self._portals[name] = Portal(prepared, read, results, size=size)
+        self._held.open(name, Portal(prepared, read, results, size=size))
         self._send(messages.BIND_COMPLETE)
 
     async def _describe_message(self, fields: MessageReader) -> None:
         kind, name = fields.take(1), fields.string()
         fields.end()
         if kind == b"S":
-            prepared = self._statement(name)
+            prepared = self._held.statement(name)
             self._send(messages.parameter_description(prepared.oids))
             columns = await self._columns(prepared)
             described = [column.described for column in columns]
@@ -429,7 +217,7 @@ class Session:
                 messages.row_description(described, [0] * len(columns)) if columns else messages.NO_DATA
             )
         elif kind == b"P":
-            portal = self._portal(name)
+            portal = self._held.portal(name)
             await self._fill(portal, only_rows=True)
             if portal.result is None or portal.prepared.statement.kind == "copy":
                 self._send(messages.NO_DATA)
@@ -449,7 +237,7 @@ class Session:
         return prepared.columns
 
     async def _execute(self, fields: MessageReader) -> None:
-        portal, most = self._portal(fields.string()), fields.int32()
+        portal, most = self._held.portal(fields.string()), fields.int32()
         fields.end()
         if portal.prepared.statement.kind == "empty":
             self._send(messages.EMPTY_QUERY)
@@ -460,7 +248,7 @@ class Session:
     async def _close(self, fields: MessageReader) -> None:
         kind, name = fields.take(1), fields.string()
         fields.end()
-        (self._statements if kind == b"S" else self._portals).pop(name, None)
+        self._held.close(kind, name)
         self._send(messages.CLOSE_COMPLETE)
 
     async def _flush_message(self, _fields: MessageReader) -> None:
@@ -468,18 +256,6 @@ class Session:
 
     async def _call(self, _fields: MessageReader) -> None:
         raise not_supported("function calls are not supported", "Call the function in a SELECT.")
-
-    def _statement(self, name: str) -> PreparedStatement:
-        found = self._statements.get(name)
-        if found is None:
-            raise Refusal("26000", f'prepared statement "{name}" does not exist')
-        return found
-
-    def _portal(self, name: str) -> Portal:
-        found = self._portals.get(name)
-        if found is None:
-            raise Refusal("34000", f'portal "{name}" does not exist')
-        return found
 
     # statements
 
@@ -498,7 +274,7 @@ class Session:
             portal.result = self._shown(statement)
         elif statement.kind == "fetch":
             if not only_rows:
-                portal.result = self._fetched(statement)
+                portal.result = self._held.fetched(statement)
         else:
             text = statement.text if statement.kind == "query" else ""
             given = tuple((each.oid, each.value) for each in portal.given)
@@ -620,14 +396,13 @@ class Session:
         elif kind == "reset":
             settings.run_reset(statement.text)
         elif kind == "discard":
-            self._statements.clear()
-            self._portals.clear()
+            self._held.discard()
             settings.run_reset("RESET ALL")
             return "DISCARD ALL"
         elif kind == "deallocate":
-            return self._deallocate(statement.text)
+            return self._held.deallocate(statement.text)
         elif kind == "close":
-            self._close_cursor(statement.text)
+            self._held.close_cursor(statement.text)
             return "CLOSE CURSOR"
         elif kind == "declare":
             await self._declare(statement, portal)
@@ -653,52 +428,17 @@ class Session:
             )
             return "COMMIT" if committed else "ROLLBACK"
         self._status = b"I"
-        self._portals.clear()
+        self._held.close_portals()
         self._client.end(committed=committed)
         return "COMMIT" if committed else "ROLLBACK"
 
-    def _deallocate(self, text: str) -> str:
-        name = text.rsplit(maxsplit=1)[-1]
-        if name.upper() == "ALL":
-            self._statements.clear()
-            return "DEALLOCATE ALL"
-        if self._statements.pop(identifier(name), None) is None:
-            raise Refusal("26000", f'prepared statement "{identifier(name)}" does not exist')
-        return "DEALLOCATE"
-
     async def _declare(self, statement: Statement, portal: Portal) -> None:
         name = cursor_name(statement.text)
-        if name in self._portals:
-            raise Refusal("42P03", f'cursor "{name}" already exists')
-        if len(self._portals) >= _MOST_PORTALS:
-            raise Refusal("53400", "this connection holds too many portals", hint="Close some.")
+        self._held.make_room(name, portal.size, is_cursor=True)
         query = Statement("query", statement.query, statement.words)
         made = Portal(PreparedStatement(query, []), portal.given, size=portal.size)
         await self._fill(made)
-        self._portals[name] = made
-
-    def _close_cursor(self, text: str) -> None:
-        name = text.rsplit(maxsplit=1)[-1]
-        if name.upper() == "ALL":
-            self._portals.clear()
-        elif self._portals.pop(identifier(name), None) is None:
-            raise Refusal("34000", f'cursor "{identifier(name)}" does not exist')
-
-    def _fetched(self, statement: Statement) -> Result:
-        found = _FETCH.match(" ".join(statement.text.split()))
-        if found is None:
-            raise not_supported("only FETCH [FORWARD] n FROM cursor is supported")
-        cursor = self._portal(identifier(found["name"]))
-        assert cursor.result is not None
-        forward = (found["how"] or "").upper() == "FORWARD"
-        count = found["count"] or "1"
-        left = len(cursor.result.table) - cursor.sent
-        number = left if count.upper() == "ALL" else min(int(count), left)
-        part = cursor.result.table.slice(cursor.sent, number if number or not forward else 0)
-        cursor.sent += number
-        noticed, cursor.has_noticed = cursor.has_noticed, True
-        empty = found["what"].upper() == "MOVE"
-        return Result(part.slice(0, 0) if empty else part, () if noticed else cursor.result.notices)
+        self._held.open(name, made)
 
     def _shown(self, statement: Statement) -> Result:
         name = show_name(statement.text)
