@@ -18,7 +18,7 @@ import pytest
 from eddyline.errors import PipelineError
 from eddyline.serve.requests import Refused
 from eddyline.serve.security import is_loopback, read_token
-from eddyline.serve.turns import LONG_TEXT, AnswerThreads
+from eddyline.serve.turns import LONG_SQL, AnswerThreads
 from eddyline.serve.view import History, HistoryFile
 from tests.serve.conftest import serving
 from tests.serve.waiting import until
@@ -149,7 +149,7 @@ def test_long_texts_leave_a_thread_and_most_of_the_line_to_short_ones():
     async def ask():
         few = AnswerThreads(threads=2, waiting=32)
         release = threading.Event()
-        long = [asyncio.ensure_future(few.ask(release.wait, "proxy", LONG_TEXT)) for _ in range(50)]
+        long = [asyncio.ensure_future(few.ask(release.wait, "proxy", LONG_SQL)) for _ in range(50)]
         await asyncio.sleep(0)
         started = time.perf_counter()
         assert await few.ask(lambda: 7, "proxy") == 7

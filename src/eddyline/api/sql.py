@@ -34,13 +34,14 @@ from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout
 from eddyline.plan.size.specs import HIGHEST_CONFIDENCE
 from eddyline.sql.around.now import with_times
-from eddyline.sql.around.parts import BIGINT, PartColumn, QueryPart, Values
+from eddyline.sql.around.part_tables import BIGINT, PartColumn, QueryPart
+from eddyline.sql.around.parts import Values
 from eddyline.sql.around.reading import Around, ResultColumn, read_around
 from eddyline.sql.around.rows import Scene, parse_statement, reads_streams_alone
 from eddyline.sql.as_of import marked_query
 from eddyline.sql.clauses import rows_are_not_kept
 from eddyline.sql.query import ENDS
-from eddyline.sql.row_sample import WEIGHT, RowSample, asks_for_rows, read_row_sample
+from eddyline.sql.row_sample import WEIGHT_COLUMN, RowSample, asks_for_rows, read_row_sample
 
 Answerer = Callable[[str], Any]
 """Answers a query that we support directly: an Estimate or Groups."""
@@ -154,13 +155,13 @@ def _of_rows(found: WeightedRows, asked: RowSample, confidence: float) -> pa.Tab
     elif not found.exact:
         notes.append(
             f"{len(found.table):,} of {found.held:,} different rows that are held, which represent about "
-            f"{found.represented:,.0f} rows: `{WEIGHT}` says how many each represents."
+            f"{found.represented:,.0f} rows: `{WEIGHT_COLUMN}` says how many each represents."
         )
     if asked.left_out:
         notes.append(f"not held, and left out of the columns: {', '.join(asked.left_out)}.")
     fields = []
     for column in found.table.schema:
-        is_weight = column.name == WEIGHT
+        is_weight = column.name == WEIGHT_COLUMN
         about = {"eddyline.exact": _flag(found.exact), "eddyline.role": _VALUE if is_weight else _LABEL}
         if is_weight:
             about["eddyline.interval"] = "exact" if found.exact else "not carried"

@@ -49,7 +49,7 @@ from eddyline.plan.statistics import Statistics
 from eddyline.plan.windows import parse_window
 from eddyline.sample.packing import process_memory, return_freed
 from eddyline.sketch.keys import tuple_key
-from eddyline.sql.as_of import Moment, mark_moments, moment_of_part, split_moment
+from eddyline.sql.as_of import PastMoment, mark_moments, moment_of_part, split_moment
 from eddyline.sql.parse import contributors_text
 from eddyline.sql.query import Query
 from eddyline.types import SqlType
@@ -207,7 +207,7 @@ class State:
     def _between(
         self,
         text: str,
-        moments: Mapping[str, Moment],
+        moments: Mapping[str, PastMoment],
         confidence: float,
         simultaneous: bool,
         *,

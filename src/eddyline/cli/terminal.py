@@ -23,7 +23,8 @@ from eddyline.errors import PipelineError, SqlError, StoreError
 from eddyline.expressions.arrow_values import python_rows
 
 if TYPE_CHECKING:
-    from eddyline.serve.postgres.engine import Result
+    from eddyline.serve.postgres.engine import QueryResult
+
 
 _PROMPT, _MORE = "eddyline> ", "       -> "
 _HELP = "SQL ends with a semicolon.  \\d  streams and planned queries   \\d NAME  its columns   \\q  end"
@@ -132,7 +133,7 @@ class _Terminal:
                 yield written
                 written = ""
 
-    def _print(self, result: "Result") -> None:
+    def _print(self, result: "QueryResult") -> None:
         names, rows = result.table.column_names, python_rows(result.table)
         if self._form is Format.json:
             shown = {

@@ -33,7 +33,7 @@ MOST_SQL = 100_000
 """Characters of SQL: as on the PostgreSQL wire."""
 ROWS, MOST_ROWS = 100, 10_000
 """Rows of an answer if the client does not say how many, and the most: chosen, an agent reads every one of them."""
-SECONDS = 30.0
+QUESTION_SECONDS = 30.0
 """How long a question may take: chosen; agents give up after a minute or so, and most answers take milliseconds."""
 _MOST_RUNNING = 2
 """Questions that may run at a time; more than one only if an earlier one took too long. As over HTTP."""
@@ -113,7 +113,7 @@ class McpServer:
     seconds: how long a question may take.
     """
 
-    def __init__(self, store: str, seconds: float = SECONDS) -> None:
+    def __init__(self, store: str, seconds: float = QUESTION_SECONDS) -> None:
         self._follower = Follower(store)
         self._seconds, self._running = seconds, list[threading.Thread]()
         self._tools: dict[str, Callable[[Mapping[str, Any]], object]] = {

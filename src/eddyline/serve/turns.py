@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from eddyline.serve.requests import Refused
 
-T = TypeVar("T")
-LONG_TEXT = 2_000
+_T = TypeVar("_T")
+LONG_SQL = 2_000
 """Characters from which SQL counts as long. Measured: 900 conditions in 20,000 characters take about a second."""
 
 
@@ -49,20 +49,20 @@ class AnswerThreads:
         self._running: set[_Question] = set()
 
     async def ask(
-        self, question: Callable[[], T], client: str = "", length: int = 0, seconds: float | None = None
-    ) -> T:
+        self, question: Callable[[], _T], client: str = "", length: int = 0, seconds: float | None = None
+    ) -> _T:
         """Return the answer of a question, or raise Refused if there are too many questions or it takes too long.
 
         client: who asks; length: of the SQL, in characters; seconds: its own time limit.
         """
         seconds = self._seconds if seconds is None else seconds
-        asked = _Question(client, question, is_long=length >= LONG_TEXT)
+        asked = _Question(client, question, is_long=length >= LONG_SQL)
         start = perf_counter()
         self._lines.setdefault(client, deque()).append(asked)
         self._begin()
         self._shorten(asked)
         try:
-            answer: T = await asyncio.wait_for(asked.answer, seconds)
+            answer: _T = await asyncio.wait_for(asked.answer, seconds)
         except TimeoutError:
             sentence = f"there was no answer within {seconds:g} seconds: ask the store with `eddyline ask`."
             raise Refused(504, "TooSlow", sentence) from None

@@ -32,7 +32,7 @@ from eddyline.sql.query import Query
 
 MOST_POINTS = 480
 MOST_QUERIES = 1_000
-MOST_BYTES = 128 << 20
+MOST_CACHED_BYTES = 128 << 20
 """The most bytes of a history file: 1,000 queries of 480 points of at most 150 bytes are 72 MB, plus their SQL."""
 
 
@@ -107,7 +107,7 @@ class HistoryFile:
         """Return the history in the file; an empty one if the file is missing or cannot be read."""
         if self._path is not None:
             with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-                if self._path.is_file() and self._path.stat().st_size <= MOST_BYTES:
+                if self._path.is_file() and self._path.stat().st_size <= MOST_CACHED_BYTES:
                     return msgspec.json.decode(self._path.read_bytes(), type=History)
         return History()
 
@@ -147,7 +147,7 @@ SHOWN_GROUPS = 50
 _YEARS = re.compile(r"(YEAR|DATE_TRUNC|TRUNC)\(", re.IGNORECASE)
 _PARTS = re.compile(r"(QUARTER|MONTH|WEEK|WEEKOFYEAR|DAY|DAYOFMONTH|DAYOFYEAR|HOUR|MINUTE)\(", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d{2}(?!\d)")
-Answer = Estimate | Groups
+AnswerView = Estimate | Groups
 ExactAnswers = Callable[[Freshness], Mapping[str, float]]
 """A source of exact answers at a moment of the streams, as in the demo."""
 
@@ -160,7 +160,7 @@ class AnswersView:
     """
 
     sighting: Sighting
-    answers: Mapping[str, Answer | EddylineError] = field(default_factory=dict)
+    answers: Mapping[str, AnswerView | EddylineError] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     exact: Mapping[str, float] = field(default_factory=dict)
 
@@ -236,7 +236,7 @@ def query_texts(layout: Layout) -> dict[str, str]:
     }
 
 
-def content_of(answer: Answer, limit: int) -> dict[str, object]:
+def content_of(answer: AnswerView, limit: int) -> dict[str, object]:
     """Return an answer as plain values with its current freshness, with at most `limit` of its groups."""
     if answer.freshness is not None:
         answer = replace(answer, freshness=replace(answer.freshness, read_at=time()))
@@ -248,7 +248,7 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> AnswersVie
     state = sighting.state
     if state is None:
         return AnswersView(sighting)
-    answers: dict[str, Answer | EddylineError] = {}
+    answers: dict[str, AnswerView | EddylineError] = {}
     seconds: dict[str, float] = {}
     for name in state.snapshot.layout.query_names:
         start = perf_counter()
@@ -262,9 +262,9 @@ def view_of(sighting: Sighting, exact: ExactAnswers | None = None) -> AnswersVie
     )
 
 
-def answered(state: State, query: str, **settings: Any) -> Answer:
+def answered(state: State, query: str, **settings: Any) -> AnswerView:
     """Return the answer of a query or SQL; unordered groups of a planned query: the newest or largest first."""
-    answer: Answer = state.answer(query, **settings)
+    answer: AnswerView = state.answer(query, **settings)
     if not isinstance(answer, Groups) or not answer.group_columns or not answer.aggregates:
         return answer
     planned = _unordered(state.snapshot.layout).get(query)
@@ -300,7 +300,7 @@ def answer_or_table(
     return content_of(found, limit)
 
 
-def first_groups(state: State | None, query: str, answer: Answer | EddylineError) -> str:
+def first_groups(state: State | None, query: str, answer: AnswerView | EddylineError) -> str:
     """Return which groups of an answer come first: "newest", "largest", or "first" for those of its own order."""
     planned = _unordered(state.snapshot.layout).get(query) if state is not None else None
     if planned is None or not isinstance(answer, Groups):

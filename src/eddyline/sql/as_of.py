@@ -15,12 +15,12 @@ from eddyline.errors import UnsupportedQuery
 from eddyline.expressions.nodes import fragment
 from eddyline.sql.clauses import spelled_for_parser
 
-Moment = int | str
+PastMoment = int | str
 """The number of an epoch, or a time."""
 _AS_OF = re.compile(r"\bas\s+of\b", re.IGNORECASE)
 
 
-def split_moment(text: str) -> tuple[str, Moment | None]:
+def split_moment(text: str) -> tuple[str, PastMoment | None]:
     """Return SQL without AS OF, and the epoch or the time that it names; None for the current state.
 
     All tables must be read at one moment: a join of rows of two moments cannot be answered.
@@ -42,7 +42,7 @@ def split_moment(text: str) -> tuple[str, Moment | None]:
     return without_moments(tree).sql(dialect="spark"), moments.pop()
 
 
-def moments_of(tree: exp.Expr) -> set[Moment | None]:
+def moments_of(tree: exp.Expr) -> set[PastMoment | None]:
     """Return the moments at which a statement reads its tables; None for the current state."""
     versions = [each.args.get("version") for each in _tables_of(tree)]
     return {None if version is None else _moment(version) for version in versions}
@@ -62,7 +62,7 @@ def _tables_of(tree: exp.Expr) -> list[exp.Table]:
     return [each for each in tree.find_all(exp.Table) if each.name.lower() not in own]
 
 
-def mark_moments(text: str) -> tuple[str, dict[str, Moment]]:
+def mark_moments(text: str) -> tuple[str, dict[str, PastMoment]]:
     """Return SQL in which tables of earlier moments have names of their own, and the moment of each of their suffixes.
 
     No suffix if all tables are read at the same moment: `split_moment` has it then.
@@ -76,7 +76,7 @@ def mark_moments(text: str) -> tuple[str, dict[str, Moment]]:
     if len(moments_of(tree)) < 2:
         return text, {}
     found = [(each, each.args.get("version")) for each in _tables_of(tree)]
-    marked: dict[str, Moment] = {}
+    marked: dict[str, PastMoment] = {}
     names = {table.name for table, _ in found}
     for table, version in found:
         if version is None:
@@ -106,7 +106,7 @@ def marked_query(text: str, suffix: str) -> str:
     return tree.sql(dialect="spark")
 
 
-def moment_of_part(text: str, moments: Mapping[str, Moment]) -> tuple[str, Moment | None]:
+def moment_of_part(text: str, moments: Mapping[str, PastMoment]) -> tuple[str, PastMoment | None]:
     """Return a part of a marked statement with the tables' own names, and the moment of all of its tables."""
     read = {
         table.name
@@ -122,7 +122,7 @@ def moment_of_part(text: str, moments: Mapping[str, Moment]) -> tuple[str, Momen
     return (text, None) if mark is None else (text.replace(mark, ""), moments[mark])
 
 
-def _moment(version: exp.Version) -> Moment:
+def _moment(version: exp.Version) -> PastMoment:
     value = version.expression
     if version.args.get("kind") != "AS OF" or not isinstance(value, exp.Literal):
         raise UnsupportedQuery(

@@ -108,7 +108,7 @@ class Aggregate(msgspec.Struct, frozen=True):
         return moment_named(self.function)
 
 
-Kind = Literal["join", "ratio", "set", "pairs"]
+QueryKind = Literal["join", "ratio", "set", "pairs"]
 """How stream samples read a query: see `sample.spec.Shape`."""
 
 
@@ -173,7 +173,7 @@ class BaseQuery(msgspec.Struct, frozen=True):
         return ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> QueryKind:
         """How stream samples read it: see `sample.spec.Shape`."""
         raise NotImplementedError
 
@@ -250,7 +250,7 @@ class SetQuery(BaseQuery, frozen=True, tag="set"):
         return self.members
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> QueryKind:
         """How stream samples read it."""
         return "set"
 
@@ -276,7 +276,7 @@ class JoinDistinctQuery(BaseQuery, frozen=True, tag="join-distinct"):
         return (Link((Member(0, self.join.left_key), Member(1, self.join.right_key))),)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> QueryKind:
         """How stream samples read it."""
         return "pairs"
 
@@ -481,7 +481,7 @@ class Query(BaseQuery, frozen=True, tag="groups"):
         return only.aggregate
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> QueryKind:
         """How stream samples read it."""
         return "ratio" if self.is_scalar and not self.aggregate.moment.is_sum else "join"
 

@@ -19,7 +19,7 @@ from eddyline.sql.links import value_column
 from eddyline.sql.query import GroupColumn, Ordering, Query
 from eddyline.types import Column
 
-WEIGHT = "weight"
+WEIGHT_COLUMN = "weight"
 """The column with the number of rows that a row represents."""
 _CLAUSES = frozenset(("expressions", "from_", "joins", "where", "order", "limit", "sample", "kind", "hint"))
 
@@ -154,7 +154,7 @@ def _items(
                     found.append((column.name, value))
                 else:
                     left_out.append(column.name)
-    lower = [name.lower() for name, _ in found] + [WEIGHT]
+    lower = [name.lower() for name, _ in found] + [WEIGHT_COLUMN]
     twice = next((name for name in lower if lower.count(name) > 1), None)
     if twice is not None:
         raise SqlError(f"two columns of the result have the name {twice!r}: give one of them another alias.")
@@ -174,7 +174,7 @@ def _ordering(ordered: exp.Expr, names: list[str]) -> Ordering:
         name = next(
             (
                 each
-                for each in (*names, WEIGHT)
+                for each in (*names, WEIGHT_COLUMN)
                 if isinstance(node, exp.Column) and each.lower() == node.name.lower()
             ),
             "",

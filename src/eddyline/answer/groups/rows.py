@@ -17,7 +17,7 @@ from eddyline.plan.decide.ad_hoc import bind_ad_hoc, readable_columns
 from eddyline.plan.decide.facets import ROWS
 from eddyline.plan.layout import Layout
 from eddyline.sql.query import Ordering
-from eddyline.sql.row_sample import WEIGHT, RowSample
+from eddyline.sql.row_sample import WEIGHT_COLUMN, RowSample
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def weighted_rows(snapshot: Snapshot, asked: RowSample) -> WeightedRows:
                 column.name: values
                 for column, values in labels_of(grouped, asked.query, groups[kept]).items()
             },
-            WEIGHT: pa.array(weights[kept] * factor, pa.float64()),
+            WEIGHT_COLUMN: pa.array(weights[kept] * factor, pa.float64()),
         }
     )
     return WeightedRows(

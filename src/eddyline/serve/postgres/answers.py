@@ -18,16 +18,16 @@ from eddyline.api.state import State
 from eddyline.expressions.arrow_values import as_decimals, to_arrow
 from eddyline.plan.decide.coverage import declared
 from eddyline.plan.layout import Layout, PlannedQuery
-from eddyline.serve.postgres.dialect.to_spark import HIDDEN, Output, Part, StreamQuestion
+from eddyline.serve.postgres.dialect.to_spark import HIDDEN, Output, OutputPart, StreamQuestion
 from eddyline.serve.postgres.settings import SIMULTANEOUS, Settings
-from eddyline.sql.around.parts import measure_types, names_of_sums
+from eddyline.sql.around.part_tables import measure_types, names_of_sums
 from eddyline.sql.parse import parse_query
 from eddyline.sql.query import ENDS, AnyQuery
 from eddyline.types import Column
 
 LOW, HIGH = ENDS
 NOTE = "note"
-_ENDINGS: tuple[tuple[Part, str], ...] = (("low", LOW), ("high", HIGH))
+_ENDINGS: tuple[tuple[OutputPart, str], ...] = (("low", LOW), ("high", HIGH))
 _NUMBERS = pa.float64()
 """The type of interval ends of numbers: a float can be infinite, where an end has no bound."""
 

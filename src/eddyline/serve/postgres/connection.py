@@ -19,7 +19,7 @@ _SECONDS_FOR_ROWS = 300.0
 """Seconds that a client may take to read what was sent."""
 
 
-class Connection:
+class WireConnection:
     """A connection: its first packets, its password, and the bytes that wait to be sent."""
 
     def __init__(

@@ -26,7 +26,7 @@ from eddyline.serve.postgres import answers, values
 from eddyline.serve.postgres.answers import HIGH, LOW, NOTE, AnswerTable
 from eddyline.serve.postgres.catalog.database import Catalog
 from eddyline.serve.postgres.catalog.relations import UserRelation, column_types
-from eddyline.serve.postgres.dialect.kinds import Relations, kinds_of
+from eddyline.serve.postgres.dialect.kinds import RelationKinds, kinds_of
 from eddyline.serve.postgres.dialect.to_duckdb import asks_catalog, column_name, is_catalog, missing
 from eddyline.serve.postgres.dialect.to_spark import is_around, question_of, text_around
 from eddyline.serve.postgres.parameters import ParameterValue
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from eddyline.ingest.snapshot import Snapshot
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _ENTRY = 4_096
 """Bytes of a cached result besides its table and SQL: about what settings, schema and sentences take."""
 _COLUMN_BYTES = 2_000
@@ -60,7 +60,7 @@ _HIDDEN = "#"
 
 
 @dataclass(frozen=True)
-class Result:
+class QueryResult:
     """The rows of a query, and sentences about them."""
 
     table: pa.Table
@@ -76,7 +76,7 @@ class Schema:
     views: dict[str, PlannedQuery]
     names: dict[str, str] = field(default_factory=dict)
 
-    def kinds(self) -> Relations:
+    def kinds(self) -> RelationKinds:
         """Return the types of the columns of all streams and views."""
         return {name: kinds_of(relation.schema) for name, relation in self.catalog.relations.items()}
 
@@ -168,11 +168,11 @@ class Client:
             self._connection[1].close()
             self._connection = None
 
-    def statement(self, question: Callable[[], T]) -> Callable[[], T]:
+    def statement(self, question: Callable[[], _T]) -> Callable[[], _T]:
         """Return a question to run in another thread: it stops at the engine if it was abandoned before."""
         number = self._abandoned
 
-        def run() -> T:
+        def run() -> _T:
             self._own.number = number
             return question()
 
@@ -207,7 +207,7 @@ class Client:
 
     def run(
         self, tree: exp.Expr, text: str = "", given: tuple[tuple[int, ParameterValue], ...] = ()
-    ) -> Result:
+    ) -> QueryResult:
         """Return the result of a query, which the state's memo may know: dashboards repeat their queries.
 
         text, given: its SQL and its parameters' types and values, which identify it there.
@@ -220,7 +220,7 @@ class Client:
             key, lambda: self._run_newly(tree), lambda made: known + _size_of_result(made.table)
         )
 
-    def recalled(self, text: str, given: Hashable = ()) -> Result | None:
+    def recalled(self, text: str, given: Hashable = ()) -> QueryResult | None:
         """Return the result of a query if it is known for the state that the session sees; this reads no disk."""
         key = None if self.settings.values[AS_OF] else self._key(text, given)
         return None if key is None else self.state().snapshot.memo.known(key)
@@ -231,7 +231,7 @@ class Client:
             return None
         return ("wire", text, given, self.user, self.database, tuple(self.settings.values.values()))
 
-    def _run_newly(self, tree: exp.Expr) -> Result:
+    def _run_newly(self, tree: exp.Expr) -> QueryResult:
         try:
             return self._run(tree)
         except EddylineError as error:
@@ -239,7 +239,7 @@ class Client:
         except RecursionError as error:
             raise Refusal("54001", "the query is too deeply nested", hint="Use fewer levels.") from error
 
-    def _run(self, tree: exp.Expr) -> Result:
+    def _run(self, tree: exp.Expr) -> QueryResult:
         moments = moments_of(tree)
         if len(moments) > 1:  # `state.sql` answers each part from the state of its own moment
             return self._around(self.state(), self.schema(), tree)
@@ -249,7 +249,7 @@ class Client:
         state = self.state() if moment is None else self.engine.past(str(moment))
         return self._at(state, self.engine.schema(state), without_moments(tree))
 
-    def _at(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+    def _at(self, state: State, schema: Schema, tree: exp.Expr) -> QueryResult:
         """Return the result of a query of which all tables are read from one state."""
         streams, views, catalog = set[str](), set[str](), False
         for table in tables_of(tree):
@@ -265,7 +265,7 @@ class Client:
                 raise missing(table, [*schema.streams, *schema.views])
         if streams and _has_no_rows(tree):
             empty = {name: schema.catalog.relations[name].schema.empty_table() for name in streams}
-            return Result(self._evaluated(schema, tree, empty))
+            return QueryResult(self._evaluated(schema, tree, empty))
         if streams and catalog:
             raise not_supported(
                 f"a query over streams ({', '.join(sorted(streams))}) and the catalog at once is not supported",
@@ -277,9 +277,9 @@ class Client:
             return self._over_streams(state, schema, tree)
         if views or not (catalog or asks_catalog(tree)):
             return self._over_views(state, schema, tree, sorted(views))
-        return Result(self._evaluated(schema, tree, {}))
+        return QueryResult(self._evaluated(schema, tree, {}))
 
-    def _over_streams(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+    def _over_streams(self, state: State, schema: Schema, tree: exp.Expr) -> QueryResult:
         """Return the answer of one SELECT over streams, or of the SQL around several."""
         if asks_for_rows(tree):
             return self._around(state, schema, tree)
@@ -293,7 +293,7 @@ class Client:
                     raise
                 raise refused from None  # a query with one SELECT is refused by the name of its own part
 
-    def _around(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+    def _around(self, state: State, schema: Schema, tree: exp.Expr) -> QueryResult:
         """Return a result of `state.sql`, with sentences about intervals of columns that are shown without them."""
         text, shown_as = text_around(tree, schema.kinds())
         found = state.sql(
@@ -315,26 +315,26 @@ class Client:
         shown = [place for place, column in enumerate(found.schema) if column.name not in hidden]
         table = found.select(shown).replace_schema_metadata(None)
         table = table.rename_columns([shown_as.get(name, name) for name in table.column_names])
-        return Result(table, (*sentences, *notes_of(found)))
+        return QueryResult(table, (*sentences, *notes_of(found)))
 
-    def _aggregated(self, state: State, schema: Schema, tree: exp.Expr) -> Result:
+    def _aggregated(self, state: State, schema: Schema, tree: exp.Expr) -> QueryResult:
         question = question_of(tree, schema.kinds())
         answered = answers.answer_as_table(state, question.text, self.settings)
         table, outputs = answers.shaped(answered, question, intervals=self.settings.is_on(INTERVALS))
-        return Result(table, tuple(answers.notices(answered, table, outputs)))
+        return QueryResult(table, tuple(answers.notices(answered, table, outputs)))
 
-    def _over_views(self, state: State, schema: Schema, tree: exp.Expr, names: list[str]) -> Result:
+    def _over_views(self, state: State, schema: Schema, tree: exp.Expr, names: list[str]) -> QueryResult:
         read = {name: self._view(state, schema, name) for name in names}
         tables = {name: table for name, (_, table) in read.items()}
         if not any(not answered.is_exact for answered, _ in read.values()):
-            return Result(self._with_intervals(schema, tree, tables), _notes(read.values()))
+            return QueryResult(self._with_intervals(schema, tree, tables), _notes(read.values()))
         aggregates = {of for answered, table in read.values() for of in _aggregates(table)}
         if len(names) == 1 and _is_plain(tree):
             assert isinstance(tree, exp.Select)
             return self._plain(schema, tree, tables, read[names[0]][0], aggregates)
         carried = f"computed from estimates of {', '.join(names)}: intervals are not carried into this result"
         unseen = [each for answered, _ in read.values() for each in answered.unseen]
-        return Result(
+        return QueryResult(
             self._evaluated(schema, tree, tables, checked=True), (carried, *unseen, *_notes(read.values()))
         )
 
@@ -359,7 +359,7 @@ class Client:
         tables: dict[str, pa.Table],
         answered: AnswerTable,
         aggregates: set[str],
-    ) -> Result:
+    ) -> QueryResult:
         """Return rows of one view, with sentences about the intervals of columns that are shown without them."""
         if self.settings.is_on(INTERVALS):
             tree = _showing_ends(tree, aggregates)
@@ -404,7 +404,7 @@ class Client:
                 f"rows were chosen by estimates of {', '.join(sorted(chosen))}: rows near the limit may be wrong"
             )
         notes = (*sentences, *answered.unseen, *answered.notes)
-        return Result(found.select(range(width)), notes)
+        return QueryResult(found.select(range(width)), notes)
 
     def _evaluated(
         self, schema: Schema, tree: exp.Expr, tables: dict[str, pa.Table], *, checked: bool = False
@@ -419,14 +419,14 @@ class Client:
             connection = self._connection[1]
         return catalog.run(connection, tree, self.settings, tables, checked=checked)
 
-    def explained(self, tree: exp.Expr) -> Result:
+    def explained(self, tree: exp.Expr) -> QueryResult:
         """Return how a query is answered, one step per line."""
         found = self.run(tree)
         fresh = self.state().origin
         lines = [f"{found.table.num_rows} rows, {found.table.num_columns} columns"]
         lines += found.notices
         lines += [f"as of {fresh.freshness}"] if fresh is not None else []
-        return Result(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
+        return QueryResult(pa.table({"QUERY PLAN": pa.array(lines, pa.string())}))
 
 
 def _size_of_result(table: pa.Table) -> int:

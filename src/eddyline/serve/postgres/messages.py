@@ -55,7 +55,7 @@ class MessageReader:
         if end < 0:
             raise malformed("a string in a message is not terminated")
         found, self._at = self._body[self._at : end], end + 1
-        return text_of(found)
+        return utf8_text(found)
 
     def rest(self) -> bytes:
         """Return all remaining bytes."""
@@ -72,7 +72,7 @@ def malformed(what: str) -> Refusal:
     return Refusal("08P01", what)
 
 
-def text_of(given: bytes) -> str:
+def utf8_text(given: bytes) -> str:
     """Return UTF-8 as a string."""
     try:
         return given.decode()

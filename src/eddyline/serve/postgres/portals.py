@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from eddyline.serve.postgres.engine import Result
+from eddyline.serve.postgres.engine import QueryResult
 from eddyline.serve.postgres.parameters import Parameter
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.serve.postgres.statements import Statement, identifier
@@ -40,7 +40,7 @@ class Portal:
     prepared: PreparedStatement
     given: list[Parameter] = field(default_factory=list)
     formats: list[int] = field(default_factory=list)
-    result: Result | None = None
+    result: QueryResult | None = None
     columns: tuple[WireColumn, ...] = ()
     sent: int = 0
     has_noticed: bool = False
@@ -144,7 +144,7 @@ class Portals:
         elif self._portals.pop(identifier(name), None) is None:
             raise Refusal("34000", f'cursor "{identifier(name)}" does not exist')
 
-    def fetched(self, statement: Statement) -> Result:
+    def fetched(self, statement: Statement) -> QueryResult:
         """Return the rows that FETCH or MOVE reads from a cursor."""
         found = _FETCH.match(" ".join(statement.text.split()))
         if found is None:
@@ -159,4 +159,4 @@ class Portals:
         cursor.sent += number
         noticed, cursor.has_noticed = cursor.has_noticed, True
         empty = found["what"].upper() == "MOVE"
-        return Result(part.slice(0, 0) if empty else part, () if noticed else cursor.result.notices)
+        return QueryResult(part.slice(0, 0) if empty else part, () if noticed else cursor.result.notices)

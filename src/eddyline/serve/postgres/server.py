@@ -20,11 +20,11 @@ from eddyline.serve.security import is_loopback
 from eddyline.serve.turns import AnswerThreads
 
 _LOG = logging.getLogger("eddyline.serve")
-PORT = 8322
+WIRE_PORT = 8322
 """The default port: next to that of HTTP, and not that of a PostgreSQL on the same machine."""
-MOST_CONNECTIONS = 100
+MOST_SESSIONS = 100
 """The most connections at a time: PostgreSQL's default."""
-SECONDS = 10.0
+STATEMENT_SECONDS = 10.0
 """Seconds that a statement may take, as over HTTP: answers take milliseconds."""
 _THREADS = 4
 """Statements that are answered at a time; the others wait for their client's turn."""
@@ -41,8 +41,8 @@ class WireServer:
         *,
         password: str | None = None,
         tls: ssl.SSLContext | None = None,
-        connections: int = MOST_CONNECTIONS,
-        seconds: float = SECONDS,
+        connections: int = MOST_SESSIONS,
+        seconds: float = STATEMENT_SECONDS,
     ) -> None:
         self.engine = Engine(newest)
         self.tls, self.seconds = tls, seconds

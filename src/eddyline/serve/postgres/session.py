@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from eddyline.serve.postgres import messages, values
-from eddyline.serve.postgres.catalog.database import MOST_BYTES
-from eddyline.serve.postgres.connection import SECONDS_FOR_A_START, Connection
+from eddyline.serve.postgres.catalog.database import MOST_RESULT_BYTES
+from eddyline.serve.postgres.connection import SECONDS_FOR_A_START, WireConnection
 from eddyline.serve.postgres.copying import copied, read_options
-from eddyline.serve.postgres.engine import Result
+from eddyline.serve.postgres.engine import QueryResult
 from eddyline.serve.postgres.messages import MessageReader
 from eddyline.serve.postgres.parameters import (
     Parameter,
@@ -33,7 +33,7 @@ from eddyline.serve.postgres.statements import (
 )
 from eddyline.serve.postgres.values import WireColumn
 from eddyline.serve.requests import Refused
-from eddyline.serve.turns import LONG_TEXT
+from eddyline.serve.turns import LONG_SQL
 
 if TYPE_CHECKING:
     from eddyline.serve.postgres.server import WireServer
@@ -42,10 +42,10 @@ _MOST_RESULTS = 512 << 20
 """Bytes of results that cursors and portals of all connections may hold together: chosen, eight of the largest."""
 _ROWS = 1_000
 _FLUSHED = 1 << 16
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Session(Connection):
+class Session(WireConnection):
     """A connection that answers messages until the client ends it."""
 
     def __init__(
@@ -289,8 +289,10 @@ class Session(Connection):
             portal.columns = known if known and [c.name for c in known] == [c.name for c in found] else found
 
     def _check_result(self, nbytes: int) -> None:
-        if nbytes > MOST_BYTES:
-            raise Refusal("54000", f"the result has more than {MOST_BYTES >> 20} MB", hint="Add a LIMIT.")
+        if nbytes > MOST_RESULT_BYTES:
+            raise Refusal(
+                "54000", f"the result has more than {MOST_RESULT_BYTES >> 20} MB", hint="Add a LIMIT."
+            )
         if nbytes + self._server.held_results > _MOST_RESULTS:
             sentence = f"cursors hold results of more than {_MOST_RESULTS >> 20} MB"
             raise Refusal("53200", sentence, hint="Close some, or ask for fewer rows.")
@@ -301,15 +303,15 @@ class Session(Connection):
         given: list[Parameter],
         text: str,
         key: tuple[tuple[int, ParameterValue], ...],
-    ) -> Result:
+    ) -> QueryResult:
         tree = with_values(statement.tree(), given)
         if statement.kind == "explain":
             return self._client.explained(tree)
         return self._client.run(tree, text, key)
 
-    async def _read(self, question: Callable[[], T], length: int) -> T:
+    async def _read(self, question: Callable[[], _T], length: int) -> _T:
         """Return what is parsed: here if it is short, else in turn in a thread, as 5,000 terms take half a second."""
-        return question() if length < LONG_TEXT else await self._off_loop(question, length)
+        return question() if length < LONG_SQL else await self._off_loop(question, length)
 
     def _describe(self, portal: Portal) -> None:
         if len(portal.formats) > 1 and len(portal.formats) != len(portal.columns):
@@ -440,12 +442,12 @@ class Session(Connection):
         await self._fill(made)
         self._held.open(name, made)
 
-    def _shown(self, statement: Statement) -> Result:
+    def _shown(self, statement: Statement) -> QueryResult:
         name = show_name(statement.text)
         settings = self._client.settings
         if name.upper() == "ALL":
             names = sorted(settings.values)
-            return Result(
+            return QueryResult(
                 pa.table(
                     {
                         "name": names,
@@ -455,9 +457,9 @@ class Session(Connection):
                 )
             )
         value = settings.get(name)
-        return Result(pa.table({shown_name(name): pa.array([value], pa.string())}))
+        return QueryResult(pa.table({shown_name(name): pa.array([value], pa.string())}))
 
-    async def _off_loop(self, question: Callable[[], T], length: int = 0) -> T:
+    async def _off_loop(self, question: Callable[[], _T], length: int = 0) -> _T:
         """Return the result of a question, run in a thread in the client's turn, within the time of a statement.
 
         length: of its SQL and parameters: long ones leave a thread to short ones.

@@ -15,11 +15,11 @@ from eddyline.expressions.nodes import MOST_PARSED, remembers_texts
 from eddyline.serve.postgres.refusals import Refusal, not_supported, read_only
 from eddyline.sql.parse import MAX_LENGTH, MAX_NODES
 
-Kind = Literal[
+StatementKind = Literal[
     "query", "empty", "begin", "commit", "rollback", "savepoint", "set", "show", "reset", "discard", "deallocate",
     "copy", "declare", "fetch", "close", "explain", "nothing",
 ]  # fmt: skip
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, StatementKind] = {
     "SELECT": "query", "WITH": "query", "VALUES": "query", "TABLE": "query", "(": "query", "BEGIN": "begin",
     "START": "begin", "COMMIT": "commit", "END": "commit", "ROLLBACK": "rollback", "ABORT": "rollback",
     "SAVEPOINT": "savepoint", "RELEASE": "savepoint", "SET": "set", "SHOW": "show", "RESET": "reset",
@@ -69,7 +69,7 @@ class Statement:
     Connections hold many statements, so none holds its syntax tree, which takes a hundred times as much memory.
     """
 
-    kind: Kind
+    kind: StatementKind
     text: str
     words: tuple[str, ...] = ()
 
@@ -170,7 +170,7 @@ _EXPLAIN = re.compile(
 )
 
 
-def _asked(kind: Kind, text: str) -> str:
+def _asked(kind: StatementKind, text: str) -> str:
     """Return the query inside a statement."""
     if kind == "query":
         return text

@@ -40,7 +40,7 @@ _DAYS = 10_957  # from 1970-01-01 to 2000-01-01, where PostgreSQL's dates begin
 _MICROSECONDS = 946_684_800_000_000  # the same for timestamps
 _DAY = 86_400_000_000  # microseconds
 _DIGITS = 10_000  # the base of a binary NUMERIC
-Cells = list[bytes | None]
+WireCells = list[bytes | None]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _modifier(kind: pa.DataType) -> int:
     return (kind.precision << 16 | kind.scale) + 4 if pa.types.is_decimal(kind) else -1
 
 
-def cells_of(column: pa.ChunkedArray, oid: int, *, binary: bool) -> Cells:
+def cells_of(column: pa.ChunkedArray, oid: int, *, binary: bool) -> WireCells:
     """Return the cells of a column, encoded as one PostgreSQL type."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -171,10 +171,10 @@ def _clock(column: pa.ChunkedArray) -> list[int | None]:
 
 def _writer(
     read: Callable[[pa.ChunkedArray], Sequence[object]], write: Callable[..., bytes]
-) -> Callable[..., Cells]:
+) -> Callable[..., WireCells]:
     """Return the function that encodes a column, given functions that read its values and encode one of them."""
 
-    def cells(column: pa.ChunkedArray) -> Cells:
+    def cells(column: pa.ChunkedArray) -> WireCells:
         return [None if value is None else write(value) for value in read(column)]
 
     return cells
@@ -302,7 +302,7 @@ def read_decimal(given: bytes) -> Decimal:
     )
 
 
-_TEXT: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
+_TEXT: dict[int, Callable[[pa.ChunkedArray], WireCells]] = {
     BOOL: _writer(_truths, lambda value: b"t" if value else b"f"),
     BYTEA: _writer(lambda column: column.to_pylist(), lambda value: b"\\x" + value.hex().encode()),
     **dict.fromkeys((INT2, INT4, INT8, OID), _writer(_ints, lambda value: b"%d" % value)),
@@ -316,7 +316,7 @@ _TEXT: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
     TIMESTAMPTZ: _writer(_moments, lambda value: _moment_text(value, b"+00")),
     INTERVAL: _writer(_intervals, _interval_text),
 }
-_BINARY: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
+_BINARY: dict[int, Callable[[pa.ChunkedArray], WireCells]] = {
     BOOL: _writer(_truths, lambda value: b"\1" if value else b"\0"),
     BYTEA: _writer(lambda column: column.to_pylist(), bytes),
     INT2: _writer(_ints, struct.Struct("!h").pack),
@@ -336,7 +336,7 @@ _BINARY: dict[int, Callable[[pa.ChunkedArray], Cells]] = {
 }
 
 
-def _array_cells(column: pa.ChunkedArray, element: int, *, binary: bool) -> Cells:
+def _array_cells(column: pa.ChunkedArray, element: int, *, binary: bool) -> WireCells:
     """Return the cells of a column of lists."""
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         return [None if v is None else str(v).encode() for v in column.to_pylist()]
@@ -356,7 +356,7 @@ def _array_cells(column: pa.ChunkedArray, element: int, *, binary: bool) -> Cell
     ]
 
 
-def _array_text(items: Cells, _element: int) -> bytes:
+def _array_text(items: WireCells, _element: int) -> bytes:
     return b"{" + b",".join(b"NULL" if item is None else _quoted(item) for item in items) + b"}"
 
 
@@ -366,7 +366,7 @@ def _quoted(item: bytes) -> bytes:
     return item if plain else b'"' + item.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
-def _array_binary(items: Cells, element: int) -> bytes:
+def _array_binary(items: WireCells, element: int) -> bytes:
     nulls = any(item is None for item in items)
     head = struct.pack("!iii", 1 if items else 0, nulls, element)
     if not items:

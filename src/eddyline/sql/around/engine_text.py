@@ -4,14 +4,13 @@ All supported kinds of nodes are on a list. Those whose meaning differs between 
 them with Spark. Nodes that are not on the list, or depend on an unknown type, are refused by name.
 """
 
-import re
 from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
 from eddyline.errors import UnsupportedQuery
-from eddyline.sql.around.patterns import is_test_anywhere
+from eddyline.sql.around.patterns import is_test_anywhere, java_pattern, strftime_pattern
 from eddyline.sql.around.rows import unquoted
 
 _T = exp.DataType.Type
@@ -51,11 +50,6 @@ _SAME: frozenset[type[exp.Expr]] = frozenset(
         exp.TsOrDsToDate,
     }
 )  # fmt: skip
-_PATTERN = {
-    "yyyy": "%Y", "y": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d", "d": "%-d",
-    "EEEE": "%A", "EEE": "%a", "E": "%a", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M",
-    "ss": "%S", "s": "%-S", "a": "%p", "SSS": "%g", "DDD": "%j",
-}  # fmt: skip
 _UNITS = {
     "YEAR",
     "YYYY",
@@ -352,43 +346,14 @@ def _formatted(node: exp.TimeToStr) -> exp.Expr:
     argument = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
     if _known(argument, node) not in _TIMES:
         raise UnsupportedQuery(_not_translated(node, "its first argument is not a date or a time"))
-    pattern = _java_pattern(node)
+    pattern = java_pattern(node)
     if pattern is None:
         raise UnsupportedQuery(_not_translated(node, "the format is not a text"))
-    return _function(
-        "strftime", _cast(node.this.copy(), "TIMESTAMP"), exp.Literal.string(_format(pattern, node))
-    )
-
-
-def _java_pattern(node: exp.Expr) -> str | None:
-    """Return the format of date_format as it is written."""
-    found = re.search(r",\s*'((?:[^'\\]|\\.)*)'\)$", node.sql(dialect="spark"))
-    return None if found is None else found[1]
-
-
-def truncation_of(node: exp.Expr) -> str | None:
-    """Return the unit to which a date_format truncates a time: the format has the year and all units down to it."""
-    letters = set(re.sub(r"'[^']*'", "", _java_pattern(node) or "")) & set("yMdHms")
-    for place, unit in enumerate(("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"), 1):
-        if letters == set("yMdHms"[:place]):
-            return unit
-    return None
-
-
-def _format(pattern: str, node: exp.Expr) -> str:
-    """Return a Java pattern as a strftime pattern."""
-    made = ""
-    for letters, quoted, other in re.findall(r"([A-Za-z]+)|\\?'((?:[^'\\])*)\\?'|([^A-Za-z'\\])", pattern):
-        if letters:
-            for match in re.finditer(r"(.)\1*", letters):
-                if match[0] not in _PATTERN:
-                    raise UnsupportedQuery(
-                        _not_translated(node, f"{match[0]!r} in its format is not translated")
-                    )
-                made += _PATTERN[match[0]]
-        else:
-            made += (quoted or other).replace("%", "%%")
-    return made
+    try:
+        written = strftime_pattern(pattern)
+    except KeyError as error:
+        raise UnsupportedQuery(_not_translated(node, f"{error} in its format is not translated")) from None
+    return _function("strftime", _cast(node.this.copy(), "TIMESTAMP"), exp.Literal.string(written))
 
 
 def _days_later(sign: int) -> Callable[[exp.Expr], exp.Expr]:

@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from eddyline.errors import SqlError, UnsupportedQuery
 from eddyline.expressions.nodes import unparenthesised
-from eddyline.sql.around.parts import QueryPart
+from eddyline.sql.around.part_tables import QueryPart
 from eddyline.sql.around.rows import relations_of_from
 
-Interval = tuple[exp.Expr, exp.Expr]
+ColumnEnds = tuple[exp.Expr, exp.Expr]
 LOW, HIGH = " low", " high"
 """Suffixes of a column's name for its ends inside the rest of a query: no user's name ends like this."""
 
@@ -28,7 +28,7 @@ class ColumnOrigin:
 
     parts: frozenset[str] = frozenset()
     estimate: bool = False
-    ends: Interval | None = None
+    ends: ColumnEnds | None = None
     is_end: bool = False
 
 
@@ -118,7 +118,7 @@ def add_ends(query: exp.Expr, names: Sequence[str], origins: Sequence[ColumnOrig
         add_ends(query.this, names, origins)
         add_ends(query.expression, names, origins)
     else:
-        own: list[Interval | None] = query.meta["ends"]
+        own: list[ColumnEnds | None] = query.meta["ends"]
         if query.meta.get("has ends"):
             return
         query.meta["has ends"] = True
@@ -288,7 +288,7 @@ class _Followed:
             stack += list(each.iter_expressions())
         return ColumnOrigin(parts, estimate)
 
-    def _ends(self, node: exp.Expr) -> Interval | None:  # noqa: PLR0911 - one line per kind
+    def _ends(self, node: exp.Expr) -> ColumnEnds | None:  # noqa: PLR0911 - one line per kind
         """Return the ends of an expression; None where it is not a monotone function of one estimate."""
         node = unparenthesised(node)
         if isinstance(node, exp.Column):
@@ -323,7 +323,7 @@ class _Followed:
     def _is_certain(self, node: exp.Expr) -> bool:
         return not self._depends(node).estimate
 
-    def _column_ends(self, column: exp.Column) -> Interval | None:
+    def _column_ends(self, column: exp.Column) -> ColumnEnds | None:
         name = column.name.lower()
         origin = self.sources.get(column.table.lower(), {}).get(name)
         if origin is None or origin.ends is None:
@@ -341,7 +341,7 @@ class _Followed:
                 return None if name in self.known else next(each for each in self.parts if each.name == name)
         return None
 
-    def _subquery_ends(self, node: exp.Subquery) -> Interval | None:
+    def _subquery_ends(self, node: exp.Subquery) -> ColumnEnds | None:
         """Return the ends of a scalar subquery, where it does not read the outer query."""
         made = node.copy()
         if not isinstance(made.this, exp.Select) or not made.this.args.get("from_"):
@@ -356,7 +356,7 @@ class _Followed:
             found.append(exp.Subquery(this=inner))
         return found[0], found[1]
 
-    def _of_two(self, node: exp.Binary) -> Interval | None:  # noqa: PLR0911 - one line per case
+    def _of_two(self, node: exp.Binary) -> ColumnEnds | None:  # noqa: PLR0911 - one line per case
         """Return the ends of a sum, difference, product or quotient of an estimate and a certain value.
 
         Sums and differences of two estimates have ends only if the intervals of all parts hold together.
@@ -388,7 +388,7 @@ class _Followed:
         of_zero = exp.Null() if isinstance(node, exp.Div) else exp.Literal.number(0)
         return _by_sign(other, one, two, of_zero), _by_sign(other, two, one, of_zero)
 
-    def _of_two_estimates(self, node: exp.Binary) -> Interval | None:
+    def _of_two_estimates(self, node: exp.Binary) -> ColumnEnds | None:
         one, other = self._ends(node.left), self._ends(node.right)
         if one is None or other is None or not isinstance(node, exp.Add | exp.Sub):
             return None
@@ -444,7 +444,7 @@ def _by_sign(other: exp.Expr, positive: exp.Expr, negative: exp.Expr, of_zero: e
     )
 
 
-def _coalesced(node: exp.Coalesce, inner: Interval) -> Interval:
+def _coalesced(node: exp.Coalesce, inner: ColumnEnds) -> ColumnEnds:
     """Return the ends of COALESCE(x, number): they are infinite where x is not known."""
     made = []
     for end, sign in zip(inner, ("-", ""), strict=True):

@@ -15,16 +15,15 @@ from eddyline.expressions.schema import sql_type
 from eddyline.sql.around.engine_text import engine_text
 from eddyline.sql.around.intervals import HIGH, LOW, Decisions, add_ends, follow
 from eddyline.sql.around.now import reads_now
-from eddyline.sql.around.parts import (
+from eddyline.sql.around.part_tables import (
     BIGINT,
     DOUBLE,
     PartColumn,
     QueryPart,
-    Resolve,
-    Taken,
     measure_types,
     names_of_sums,
 )
+from eddyline.sql.around.parts import Resolve, Taken
 from eddyline.sql.around.rows import Scene, output_names, parse_statement, resolved
 from eddyline.sql.parse import parse_query, parser_reason
 from eddyline.sql.query import ENDS

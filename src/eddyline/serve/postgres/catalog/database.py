@@ -23,7 +23,7 @@ from eddyline.serve.postgres.settings import Settings
 
 _MEMORY = "256MB"
 """Memory of DuckDB, for all sessions together: a store's answers are small."""
-MOST_BYTES = 64 << 20
+MOST_RESULT_BYTES = 64 << 20
 """Bytes of one result: chosen. A million rows of a few columns fit."""
 _BATCH = 10_000
 _STATES = (
@@ -122,8 +122,10 @@ def _fetched(result: duckdb.DuckDBPyRelation) -> pa.Table:
     batches, size = [], 0
     for batch in reader:
         size += batch.nbytes
-        if size > MOST_BYTES:
-            raise Refusal("54000", f"the result has more than {MOST_BYTES >> 20} MB", hint="Add a LIMIT.")
+        if size > MOST_RESULT_BYTES:
+            raise Refusal(
+                "54000", f"the result has more than {MOST_RESULT_BYTES >> 20} MB", hint="Add a LIMIT."
+            )
         batches.append(batch)
     return pa.Table.from_batches(batches, reader.schema)
 

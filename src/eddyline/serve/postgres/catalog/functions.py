@@ -117,11 +117,11 @@ def _of_function(column: str) -> str:
     return f'(a) AS (SELECT "#{column}" FROM cat."#functions" WHERE "#oid" = CAST(a AS BIGINT))'
 
 
-VERSION = f"PostgreSQL {SERVER_VERSION} (eddyline {eddyline.__version__})"
+POSTGRES_VERSION = f"PostgreSQL {SERVER_VERSION} (eddyline {eddyline.__version__})"
 
 _MACROS = {
     "pg_table_is_visible": "(a) AS a < 13000 OR a >= 16384",
-    "version": f"() AS '{VERSION}'",
+    "version": f"() AS '{POSTGRES_VERSION}'",
     "current_database": "() AS getvariable('database')",
     "current_catalog": "() AS getvariable('database')",
     "current_user": "() AS getvariable('user')",
@@ -261,7 +261,7 @@ def function_names() -> frozenset[str]:
     return frozenset((*_MACROS, *plain))
 
 
-FUNCTIONS = function_names()
+CATALOG_FUNCTIONS = function_names()
 
 
 def create_functions(database: duckdb.DuckDBPyConnection) -> None:

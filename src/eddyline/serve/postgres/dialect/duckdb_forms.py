@@ -29,7 +29,7 @@ from eddyline.serve.postgres.dialect.duckdb_parts import (
     unknown,
     whole_number,
 )
-from eddyline.serve.postgres.dialect.kinds import FLOATS, FRACTIONS, MOMENTS, WHOLE, kind_of, with_kind
+from eddyline.serve.postgres.dialect.kinds import FLOATS, FRACTIONS, TIME_KINDS, WHOLE, kind_of, with_kind
 from eddyline.serve.postgres.dialect.spark_forms import quoted
 from eddyline.serve.postgres.refusals import Refusal
 from eddyline.sql.around.patterns import is_one_match, is_test
@@ -117,7 +117,9 @@ def _compare(node: exp.Expr, operands: Iterable[exp.Expr]) -> None:
     if len({class_of(kind) for kind in known}) > 1:
         types = " and ".join(_NAMES.get(kind, kind) for kind in known)
         raise unknown(node, f"operator does not exist: {{}} compares {types}", "Cast one of the two.")
-    kind = next((kind for kind in (*MOMENTS, *reversed(FRACTIONS), *WHOLE, "boolean") if kind in known), None)
+    kind = next(
+        (kind for kind in (*TIME_KINDS, *reversed(FRACTIONS), *WHOLE, "boolean") if kind in known), None
+    )
     if kind is None:
         return
     for each in operands:
@@ -128,10 +130,10 @@ def _compare(node: exp.Expr, operands: Iterable[exp.Expr]) -> None:
 def _typed(literal: exp.Expr, kind: str) -> exp.Expr:
     """Return a string as a constant of a kind."""
     text = literal.name.strip()
-    if kind in MOMENTS:
-        return cast(exp.Literal.string(literals.moment(text, kind)), _DUCKDB[kind])
+    if kind in TIME_KINDS:
+        return cast(exp.Literal.string(literals.read_moment(text, kind)), _DUCKDB[kind])
     if kind == "boolean":
-        return exp.Boolean(this=literals.boolean(text))
+        return exp.Boolean(this=literals.read_boolean(text))
     return _number(literals.number(text, is_whole=kind in WHOLE), kind)
 
 
@@ -235,7 +237,7 @@ def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911, PLR0912 - a 
         return node
     if wanted == "boolean" and given in (*WHOLE, "boolean"):
         return node
-    if wanted in MOMENTS and given in MOMENTS:
+    if wanted in TIME_KINDS and given in TIME_KINDS:
         return node
     raise refused(node, f"A {given or 'value'} is not converted to {wanted} here.")
 
@@ -377,21 +379,21 @@ def _strings(node: exp.Expr) -> exp.Expr:
 
 
 def _truncated(node: exp.Expr) -> exp.Expr:
-    if str(node.text("unit")).upper() not in _UNITS or kind_of(node.this) not in MOMENTS:
+    if str(node.text("unit")).upper() not in _UNITS or kind_of(node.this) not in TIME_KINDS:
         raise refused(node, f"Truncate a date or a time to one of {', '.join(sorted(_UNITS))}.")
     return cast(node, _DUCKDB[str(kind_of(node))])
 
 
 def _extracted(node: exp.Expr) -> exp.Expr:
     field, kind = str(node.this.name).upper(), kind_of(node.expression)
-    if kind not in MOMENTS or field not in (*_FIELDS, "EPOCH"):
+    if kind not in TIME_KINDS or field not in (*_FIELDS, "EPOCH"):
         raise refused(node, f"Extract one of EPOCH, {', '.join(sorted(_FIELDS))} of a date or a time.")
     return exact(call("epoch", node.expression)) if field == "EPOCH" else node
 
 
 def _formatted(node: exp.Expr) -> exp.Expr:
     text = literals.in_letters(text_of(node.args["format"]) or "", _FORMATS)
-    if kind_of(node.this) not in MOMENTS or text is None:
+    if kind_of(node.this) not in TIME_KINDS or text is None:
         raise refused(node, literals.LETTERS.replace("SS", "SS, US"))
     return call("strftime", node.this, exp.Literal.string(text))
 
@@ -401,7 +403,7 @@ def _read_moment(node: exp.Expr) -> exp.Expr:
     read = literals.by_format(text_of(node.this), text_of(node.args["format"]))
     if read is None:
         raise refused(node, "Read a written text by YYYY, MM, DD, HH24, MI, SS and US.")
-    return cast(exp.Literal.string(literals.moment(read, kind)), _DUCKDB[kind])
+    return cast(exp.Literal.string(literals.read_moment(read, kind)), _DUCKDB[kind])
 
 
 def _seconds(node: exp.Expr) -> exp.Expr:

@@ -17,7 +17,7 @@ from eddyline.serve.postgres.dialect.duckdb_parts import (
     unknown,
     whole_number,
 )
-from eddyline.serve.postgres.dialect.kinds import FLOATS, MOMENTS, WHOLE, kind_of
+from eddyline.serve.postgres.dialect.kinds import FLOATS, TIME_KINDS, WHOLE, kind_of
 
 _MOST_DIGITS = 18
 """The largest power of ten of a constant that is written with one."""
@@ -36,9 +36,9 @@ def _arithmetic(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Add | exp.Sub):
         if left == "date" and right in ("smallint", "int"):
             return node
-        if left in MOMENTS and (right == "interval" or (right == left and isinstance(node, exp.Sub))):
+        if left in TIME_KINDS and (right == "interval" or (right == left and isinstance(node, exp.Sub))):
             return node
-        if isinstance(node, exp.Sub) and left in MOMENTS and right in MOMENTS:
+        if isinstance(node, exp.Sub) and left in TIME_KINDS and right in TIME_KINDS:
             return exp.Sub(
                 this=cast(node.this, "TIMESTAMPTZ"), expression=cast(node.expression, "TIMESTAMPTZ")
             )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from eddyline.serve.postgres.dialect.kinds import FRACTIONS, MOMENTS, WHOLE, kind_of
+from eddyline.serve.postgres.dialect.kinds import FRACTIONS, TIME_KINDS, WHOLE, kind_of
 from eddyline.serve.postgres.dialect.to_duckdb import CHECKED
 
 Rule = Callable[[exp.Expr], exp.Expr]
@@ -95,4 +95,4 @@ def class_of(kind: str | None) -> str | None:
     """Return what a kind is compared with: numbers with numbers, times with times."""
     if kind in WHOLE or kind in FRACTIONS:
         return "number"
-    return "moment" if kind in MOMENTS else kind
+    return "moment" if kind in TIME_KINDS else kind

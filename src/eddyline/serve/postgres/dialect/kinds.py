@@ -14,7 +14,7 @@ from eddyline.serve.postgres.dialect.to_duckdb import column_name
 WHOLE = ("smallint", "int", "bigint")
 FLOATS = ("real", "double")
 FRACTIONS = ("numeric", *FLOATS)
-MOMENTS = ("date", "timestamp", "timestamptz")
+TIME_KINDS = ("date", "timestamp", "timestamptz")
 _ORDER = (*WHOLE, *FRACTIONS)
 """Of two numbers, the later kind is that of their sum."""
 _KEY = "kind"
@@ -58,7 +58,7 @@ def with_kind(node: exp.Expr, kind: str | None) -> exp.Expr:
     return node
 
 
-Relations = Mapping[str, Mapping[str, str | None]]
+RelationKinds = Mapping[str, Mapping[str, str | None]]
 """The kinds of the columns of streams and views, by the names of both."""
 
 
@@ -89,7 +89,7 @@ class Numeric(str):
         return made
 
 
-def annotate(tree: exp.Expr, relations: Relations) -> None:
+def annotate(tree: exp.Expr, relations: RelationKinds) -> None:
     """Note the kind of every part of a query.
 
     A column without a table has a kind only if all that its name may stand for agree: columns of all relations that
@@ -108,7 +108,7 @@ def annotate(tree: exp.Expr, relations: Relations) -> None:
 class _Names:
     """What the names in a query stand for."""
 
-    def __init__(self, tree: exp.Expr, relations: Relations) -> None:
+    def __init__(self, tree: exp.Expr, relations: RelationKinds) -> None:
         self.relations = relations
         self.queries = {each.alias.lower(): each for each in tree.find_all(exp.CTE)}
 
@@ -248,7 +248,7 @@ def _of_arithmetic(node: exp.Binary) -> str | None:
     left, right = kind_of(node.left), kind_of(node.right)
     if left in _ORDER and right in _ORDER:
         return _ORDER[max(_ORDER.index(left), _ORDER.index(right))]
-    if isinstance(node, exp.Add | exp.Sub) and left in MOMENTS:
+    if isinstance(node, exp.Add | exp.Sub) and left in TIME_KINDS:
         if right == "interval":
             return "timestamp" if left == "date" else left
         if right in WHOLE and left == "date":

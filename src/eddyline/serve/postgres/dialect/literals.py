@@ -37,7 +37,7 @@ def number(text: str, *, is_whole: bool) -> str:
     return text
 
 
-def boolean(text: str) -> bool:
+def read_boolean(text: str) -> bool:
     """Return the value of a string that is a boolean."""
     found = _BOOLEANS.get(text.lower())
     if found is None:
@@ -45,7 +45,7 @@ def boolean(text: str) -> bool:
     return found
 
 
-def moment(text: str, kind: str) -> str:
+def read_moment(text: str, kind: str) -> str:
     """Return a date or a time of a kind in full; PostgreSQL ignores the zone where the type has none."""
     found = _MOMENT.fullmatch(text.strip())
     if found is None:

@@ -14,12 +14,12 @@ from sqlglot import exp
 from eddyline.serve.postgres.dialect.kinds import (
     FLOATS,
     FRACTIONS,
-    MOMENTS,
+    TIME_KINDS,
     WHOLE,
     kind_of,
     with_kind,
 )
-from eddyline.serve.postgres.dialect.literals import boolean, by_format, moment, number
+from eddyline.serve.postgres.dialect.literals import by_format, number, read_boolean, read_moment
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.sql.around.patterns import is_test_anywhere
 
@@ -175,7 +175,7 @@ def _converted(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0911 - a case for 
         return exp.Cast(this=exp.Round(this=inner.copy()), to=node.args["to"].copy())
     if wanted == "text" and given in (*_JOINED, "boolean") and not _is_cut(node.args["to"]):
         return node if given != "text" else _copy(inner)
-    if wanted in _SPARK and given in MOMENTS:
+    if wanted in _SPARK and given in TIME_KINDS:
         return _cast(inner, _SPARK[str(wanted)])
     raise _refused(
         node, "PostgreSQL and Spark may convert the value differently. Compare the column as it is."
@@ -196,7 +196,7 @@ def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
     if wanted == "text" and not _is_cut(to):
         return _copy(node.this)
     if wanted in _SPARK:
-        other, read = _compared_with(node), moment(text, str(wanted))
+        other, read = _compared_with(node), read_moment(text, str(wanted))
         if wanted == "timestamptz" and other in (
             "date",
             "timestamp",
@@ -326,15 +326,15 @@ def _trimmed(node: exp.Expr) -> exp.Expr:
 def _sum_of_moments(node: exp.Expr) -> exp.Expr:
     """Return a sum or difference; days and intervals are added to dates in other words."""
     left, right, minus = kind_of(node.this), kind_of(node.expression), isinstance(node, exp.Sub)
-    if not {left, right} & {*MOMENTS, "interval"}:
+    if not {left, right} & {*TIME_KINDS, "interval"}:
         return node
     if left == "date" and right in ("smallint", "int"):
         return _call("DATE_SUB" if minus else "DATE_ADD", node.this, node.expression)
     if minus and left == right == "date":
         return _call("DATEDIFF", node.this, node.expression)
-    if minus and left == right and left in MOMENTS:
+    if minus and left == right and left in TIME_KINDS:
         return node
-    if left in MOMENTS and isinstance(node.expression, exp.Interval):
+    if left in TIME_KINDS and isinstance(node.expression, exp.Interval):
         made = _with_interval(node)
         compared = isinstance(node.parent, exp.Predicate)
         return made if left != "date" or compared else _cast(exp.Paren(this=made), "TIMESTAMP_NTZ")
@@ -363,7 +363,7 @@ def _extracted(node: exp.Expr) -> exp.Expr:
         return node
     if field == "EPOCH":
         return _seconds(node)
-    if field in _DAYS_OF_WEEK and kind_of(node.expression) in MOMENTS:
+    if field in _DAYS_OF_WEEK and kind_of(node.expression) in TIME_KINDS:
         name, more = _DAYS_OF_WEEK[field]
         kind: type[exp.Expr] = exp.Add if more > 0 else exp.Sub
         call = _call(name, node.expression)
@@ -383,7 +383,7 @@ def _seconds(node: exp.Expr) -> exp.Expr:
     )
     if kind == "date":
         return exp.Paren(this=days)
-    if kind not in MOMENTS or not _is_floored(node):
+    if kind not in TIME_KINDS or not _is_floored(node):
         raise _refused(
             node, "Write floor(extract(epoch FROM t) / 300) * 300, with a whole number of seconds."
         )
@@ -415,7 +415,7 @@ def _formatted(node: exp.Expr) -> exp.Expr:
     given = _text_of(node.args["format"]) or ""
     parts = _FORMAT.findall(given)
     known = all(not letters or letters in _FORMATS for letters, _ in parts)
-    if kind_of(node.this) not in MOMENTS or not known or "".join(map("".join, parts)) != given:
+    if kind_of(node.this) not in TIME_KINDS or not known or "".join(map("".join, parts)) != given:
         hint = "to_char takes a date or a time, and YYYY, YY, MM, Mon, DD, Dy, HH24, HH12, MI and SS."
         raise _refused(node, hint)
     text = "".join(_FORMATS[letters] if letters else other for letters, other in parts)
@@ -472,7 +472,7 @@ def _lateral(node: exp.Expr) -> exp.Expr:
 def _moment(text: str, kind: str) -> exp.Expr:
     """Return a constant of a kind; PostgreSQL ignores a zone in a text whose type has none."""
     if kind != "timestamptz":
-        text = moment(text, kind)
+        text = read_moment(text, kind)
     return _cast(exp.Literal.string(text), _SPARK[kind])
 
 
@@ -481,7 +481,7 @@ def _compared_with(node: exp.Expr) -> str | None:
     if not isinstance(node.parent, exp.Predicate):
         return None
     kinds = {kind_of(each) for each in node.parent.iter_expressions() if each is not node}
-    return next((kind for kind in MOMENTS if kind in kinds), None)
+    return next((kind for kind in TIME_KINDS if kind in kinds), None)
 
 
 def _read_moment(node: exp.Expr) -> exp.Expr:
@@ -502,11 +502,11 @@ def _type_constants(tree: exp.Expr) -> None:
         if not literal.is_string or not isinstance(parent, exp.Predicate) or isinstance(parent, exp.Like):
             continue
         kinds = {kind_of(each) for each in parent.iter_expressions() if each != literal}
-        kind = next((each for each in (*MOMENTS, "boolean", *FRACTIONS, *WHOLE) if each in kinds), None)
-        if kind in MOMENTS:
+        kind = next((each for each in (*TIME_KINDS, "boolean", *FRACTIONS, *WHOLE) if each in kinds), None)
+        if kind in TIME_KINDS:
             literal.replace(_moment(literal.name, kind))
         elif kind == "boolean":
-            literal.replace(exp.Boolean(this=boolean(literal.name)))
+            literal.replace(exp.Boolean(this=read_boolean(literal.name)))
         elif kind is not None:
             literal.replace(exp.Literal.number(number(literal.name, is_whole=kind in WHOLE)))
 

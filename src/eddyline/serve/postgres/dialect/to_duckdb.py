@@ -13,7 +13,7 @@ import sqlglot.dialects.spark  # noqa: F401
 from sqlglot import exp
 
 from eddyline.serve.postgres.catalog import relations
-from eddyline.serve.postgres.catalog.functions import FUNCTIONS, TABLE_FUNCTIONS
+from eddyline.serve.postgres.catalog.functions import CATALOG_FUNCTIONS, TABLE_FUNCTIONS
 from eddyline.serve.postgres.parameters import Parameter, read_parameter
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.serve.postgres.settings import Settings
@@ -115,7 +115,7 @@ def asks_catalog(tree: exp.Expr) -> bool:
         if not isinstance(node, exp.Func):
             return True
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-        if (name in FUNCTIONS and name != "age") or name in ("current_setting", "set_config"):
+        if (name in CATALOG_FUNCTIONS and name != "age") or name in ("current_setting", "set_config"):
             return True
     return False
 
@@ -224,7 +224,7 @@ def _rewriter(settings: Settings) -> Callable[[exp.Expr], exp.Expr]:  # noqa: C9
         if (
             isinstance(node, exp.Func)
             and not isinstance(node, exp.Anonymous)
-            and node.sql_name().lower() in FUNCTIONS
+            and node.sql_name().lower() in CATALOG_FUNCTIONS
         ):
             return _call(node.sql_name().lower(), *node.iter_expressions())
         if isinstance(node, exp.Collate):
@@ -380,7 +380,7 @@ def _function(node: exp.Anonymous, settings: Settings) -> exp.Expr:  # noqa: PLR
         return _call_engine("json_object", *node.expressions)
     if name == "pg_typeof":
         return _call_engine("typeof", *node.expressions)
-    if name in FUNCTIONS:
+    if name in CATALOG_FUNCTIONS:
         return _call(name, *node.expressions)
     return node
 

@@ -11,14 +11,14 @@ from typing import Literal
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import UnsupportedError
 
-from eddyline.serve.postgres.dialect.kinds import Relations, annotate
+from eddyline.serve.postgres.dialect.kinds import RelationKinds, annotate
 from eddyline.serve.postgres.dialect.spark_forms import own_function, quoted, spark_form
 from eddyline.serve.postgres.dialect.to_duckdb import column_name, rewritten
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 
-Part = Literal["group", "value", "low", "high", "exact", "note"]
-_ENDS: dict[str, Part] = {"_low": "low", "_high": "high"}
-_OWN: dict[str, Part] = {"low": "low", "high": "high", "exact": "exact", "note": "note"}
+OutputPart = Literal["group", "value", "low", "high", "exact", "note"]
+_ENDS: dict[str, OutputPart] = {"_low": "low", "_high": "high"}
+_OWN: dict[str, OutputPart] = {"low": "low", "high": "high", "exact": "exact", "note": "note"}
 HIDDEN = "eddyline_rows"
 """The name of a COUNT(*) that is added to groups without an aggregate, and not shown."""
 
@@ -28,7 +28,7 @@ class Output:
     """A column of the result: the name that the client sees, and which column of the answer it is."""
 
     name: str
-    part: Part
+    part: OutputPart
     of: str = ""
     counted: bool = False
 
@@ -45,7 +45,7 @@ class StreamQuestion:
     limit: int | None = None
 
 
-def question_of(tree: exp.Expr, relations: Relations) -> StreamQuestion:
+def question_of(tree: exp.Expr, relations: RelationKinds) -> StreamQuestion:
     """Return the question that a query asks, or raise Refusal if its meaning in Spark's SQL is not certain.
 
     relations: the types of the columns of streams and views.
@@ -73,7 +73,7 @@ def is_around(tree: exp.Expr) -> bool:
     return tree.find(*_PARTS_AROUND) is not None or len(list(tree.find_all(exp.Select))) > 1
 
 
-def text_around(tree: exp.Expr, relations: Relations) -> tuple[str, dict[str, str]]:
+def text_around(tree: exp.Expr, relations: RelationKinds) -> tuple[str, dict[str, str]]:
     """Return Spark's SQL of a query with parts around aggregates, or raise Refusal if its meaning is unclear.
 
     Also returns the names of columns that the result has under other names, because two of them have the same.
@@ -106,7 +106,7 @@ def _spark_text(tree: exp.Expr) -> str:
     return text
 
 
-def _prepared(tree: exp.Expr, relations: Relations) -> exp.Expr:
+def _prepared(tree: exp.Expr, relations: RelationKinds) -> exp.Expr:
     """Return a copy of a query in Spark's form."""
     copied = tree.copy()
     _without_schemas(copied)
@@ -155,7 +155,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
 def _outputs(select: exp.Select) -> tuple[list[Output], list[exp.Expr]]:
     """Return the columns of the result, and those to ask of the streams, each with its own name."""
     aggregates: dict[str, str] = {}
-    outputs: list[Output | tuple[str, Part, str]] = []
+    outputs: list[Output | tuple[str, OutputPart, str]] = []
     items: list[exp.Expr] = []
     taken: set[str] = set()
     grouped = {c.name.lower() for g in [select.args.get("group")] if g for c in g.find_all(exp.Column)}
@@ -193,7 +193,7 @@ def _name_of(item: exp.Expr) -> str:
     return str(column_name(item))
 
 
-def _interval_item(item: exp.Expr, grouped: set[str]) -> tuple[str, Part, str] | None:
+def _interval_item(item: exp.Expr, grouped: set[str]) -> tuple[str, OutputPart, str] | None:
     """Return the column of an interval that an item of SELECT asks for, with the aggregate that it belongs to."""
     inner = item.unalias()
     if isinstance(inner, exp.Dot) and own_function(inner):
@@ -212,7 +212,7 @@ def _interval_item(item: exp.Expr, grouped: set[str]) -> tuple[str, Part, str] |
     return None
 
 
-def _end(asked: tuple[str, Part, str], aggregates: Mapping[str, str]) -> Output:
+def _end(asked: tuple[str, OutputPart, str], aggregates: Mapping[str, str]) -> Output:
     name, part, of = asked
     if part in ("exact", "note"):
         return Output(name, part)
