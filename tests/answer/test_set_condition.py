@@ -43,6 +43,6 @@ def test_members_and_names(expression):
     assert streams_of(moved) == tuple(j + 10 for j in streams_of(expression))
 
 
-def test_plain_unions_are_recognised():
+def test_plain_unions_are_recognized():
     assert only_unions(Union(StreamLeaf(0), Union(StreamLeaf(1), StreamLeaf(0))))
     assert not only_unions(Union(StreamLeaf(0), Except(StreamLeaf(1), StreamLeaf(0))))

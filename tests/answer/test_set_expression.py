@@ -122,7 +122,7 @@ def test_a_tiny_stream_against_a_large_one(common):
 
 @pytest.mark.parametrize("most", [32, 10**6])
 def test_counts_of_any_size_are_answered(most):
-    # 8% expected at this size without, 7% with elements recognised next to others; 40% is far outside
+    # 8% expected at this size without, 7% with elements recognized next to others; 40% is far outside
     spec = DistinctSpec.sized(512, 2**24, 8)
     rng = np.random.default_rng(8)
     keys = rng.integers(0, 2**62, 40_000)

@@ -63,7 +63,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_forms_are_recognised_from_the_text(text):
+def test_forms_are_recognized_from_the_text(text):
     query = read(text)
     assert (query.form, str(query.left), str(query.right)) == FORMS[text]
 

@@ -40,7 +40,7 @@ class AnswerThreads:
         seconds: float = 10.0,
         name: str = "eddyline-asking",
     ) -> None:
-        """observe: called with the seconds of each question; threads, waiting: questions at a time, and in line."""
+        """observe: gets the seconds of each question; threads: questions at a time; waiting: how many may wait."""
         self._observe = observe
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._threads, self._waiting, self._seconds = threads, waiting, seconds

@@ -127,7 +127,7 @@ def conditioned(expression: Expression, conditions: tuple[str, ...]) -> Expressi
 
 
 PRESENT = Expression("1", SqlType("int"))
-"""The factor of a relation of which an aggregate reads only conditions."""
+"""The factor of a relation that an aggregate reads in conditions only."""
 
 
 # The function of an aggregate, and its measure split into a factor per relation.
@@ -187,8 +187,8 @@ def _filtered(aggregate: Aggregate, conditions: list[exp.Expr], sources: tuple[S
 def _count_of(argument: exp.Expr, sources: tuple[Source, ...]) -> Aggregate:
     """Return COUNT(x): rows whose x is not NULL; the measure is 1 there and NULL elsewhere.
 
-    An x of several relations is not NULL where none of its parts is, if only operators that return NULL for a NULL
-    connect the parts.
+    An x over several relations is NULL exactly where one of its parts is, if all operators between the parts return
+    NULL for NULL.
     """
     infer(argument, sources)
     if _is_never_null(argument):
@@ -377,5 +377,5 @@ def _divided(left: Formula, right: Formula, is_average: Callable[[str, str], boo
 
 
 def _is_aggregate(formula: Formula) -> TypeGuard[FormulaPart]:
-    """Return whether a formula is one aggregate; an average is two."""
+    """Return whether a formula is one aggregate; an average counts as two."""
     return isinstance(formula, FormulaPart) and formula.over is None

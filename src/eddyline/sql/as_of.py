@@ -1,7 +1,7 @@
 """The moments that SQL asks about: `FROM orders VERSION AS OF 12`, `FROM orders TIMESTAMP AS OF '2026-01-31 12:00'`.
 
-A query of which every table is read at one moment is asked of that state. In any other, each table of an earlier moment
-gets a name of its own, `orders__at_12`, so that aggregates of several moments can stand in one statement.
+If a query reads all its tables at one moment, that state answers it. In any other query, each table of an earlier
+moment gets a name of its own, `orders__at_12`, so that aggregates of several moments can stand in one statement.
 """
 
 import re
@@ -63,9 +63,9 @@ def _tables_of(tree: exp.Expr) -> list[exp.Table]:
 
 
 def mark_moments(text: str) -> tuple[str, dict[str, PastMoment]]:
-    """Return SQL in which tables of earlier moments have names of their own, and the moment of each of their suffixes.
+    """Return SQL in which the names of tables of earlier moments have suffixes, and the moment of each suffix.
 
-    No suffix if all tables are read at the same moment: `split_moment` has it then.
+    There is no suffix if all tables are read at the same moment: `split_moment` returns that moment.
     """
     if not isinstance(text, str) or _AS_OF.search(text) is None:
         return text, {}
@@ -92,7 +92,7 @@ def mark_moments(text: str) -> tuple[str, dict[str, PastMoment]]:
 
 
 def _rename(table: exp.Table, suffix: str) -> None:
-    """Give a table another name, and its own one as an alias, which its columns are read by."""
+    """Rename a table, and keep its old name as the alias that its columns use."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
     table.set("this", exp.to_identifier(f"{table.name}{suffix}"))

@@ -157,7 +157,7 @@ _ORDERS = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def check_precedence(tree: exp.Expr) -> None:
-    """Raise UnsupportedQuery where the parser groups otherwise than Spark, which reads comparisons from left to right.
+    """Raise UnsupportedQuery where the parser groups comparisons differently from Spark, which goes from left to right.
 
     `a = b LIKE c` is `(a = b) LIKE c` in Spark, `a = (b LIKE c)` for the parser; IN, BETWEEN and `a = b < c` likewise.
     """

@@ -1,4 +1,4 @@
-"""Cross conditions and values: what reads several relations and is no equality of the join tree.
+"""Cross conditions and values: they read several relations, and are not the equalities of the join tree.
 
 Examples in WHERE and ON: `o.day < s.day`, `o.a <> s.b`, a disjunction over two relations, or the equality that
 would close a cycle of joins. What they read is held with the elements like group columns, in parts of one relation
@@ -154,7 +154,7 @@ def _check_compared(written: str, node: exp.Expr, columns: tuple[Column, ...]) -
         }
         if "STRING" in kinds and len(kinds) > 1:
             raise SqlError(
-                f"{written!r} compares {' with '.join(sorted(kinds))}: equal values cannot be recognised across these "
+                f"{written!r} compares {' with '.join(sorted(kinds))}: equal values cannot be recognized across these "
                 "types; CAST one side."
             )
 

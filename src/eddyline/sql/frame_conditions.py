@@ -56,7 +56,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
 
 
 def read_type(written: str) -> SqlType | None:
-    """Return the type in a string such as `DECIMAL(12,2)`; None where it is more than a type that we support.
+    """Return the type in a string such as `DECIMAL(12,2)`; None where we do not support it.
 
     >>> read_type("STRING"), read_type("STRING COLLATE UTF8_LCASE")
     (SqlType(kind='string', precision=0, scale=0), None)

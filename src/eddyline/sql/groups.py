@@ -388,7 +388,7 @@ def _read_groups(select: exp.Select, items: _Items, sources: tuple[Source, ...])
     many = [part for part in clause.expressions if isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets)]
     if extra or many:
         raise UnsupportedQuery(
-            f"{fragment(clause)!r} asks for several groupings at once: write one query for each of them."
+            f"{fragment(clause)!r} asks for several groupings at once: ask state.sql, or write one query for each."
         )
     if clause.args.get("all"):
         nodes = [node for _, node in items.named if not node.find(exp.AggFunc)]

@@ -45,7 +45,7 @@ def find_links(aliases: Sequence[str], equalities: Sequence[tuple[LinkEnd, LinkE
     _check_connected(aliases, tree)
     if any([*_closing(columns, tree)] for columns in classes):  # a cycle
         tree = _spanning_tree(len(aliases), classes, [(a[0], b[0]) for a, b in equalities])
-    links = [_link(classes, label, members) for label, members in _joined_neighbours(classes, tree)]
+    links = [_link(classes, label, members) for label, members in _joined_neighbors(classes, tree)]
     closing = [pair for columns in classes for pair in _closing(columns, tree)]
     ordered = sorted(links, key=lambda link: [member.relation for member in link.members])
     return FoundLinks(tuple(ordered), predicates, closing)
@@ -125,7 +125,7 @@ def _check_connected(aliases: Sequence[str], tree: list[tuple[int, int]]) -> Non
         )
 
 
-def _joined_neighbours(
+def _joined_neighbors(
     classes: list[dict[int, Expression]], tree: list[tuple[int, int]]
 ) -> Iterator[tuple[tuple[int, ...], set[int]]]:
     """Yield (classes, relations) of each link: edges of the tree that touch and share the same classes."""
@@ -179,7 +179,7 @@ def check_meet(left: Expression, left_owner: str, right: Expression, right_owner
     if left.type.key_class != right.type.key_class:
         raise SqlError(
             f"{left_owner}.{left.text} is {left.type} and {right_owner}.{right.text} is {right.type}: equal values "
-            "cannot be recognised across these types; CAST one side."
+            "cannot be recognized across these types; CAST one side."
         )
 
 

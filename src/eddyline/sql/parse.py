@@ -190,7 +190,7 @@ def _read(text: str, streams: Mapping[str, tuple[Column, ...]]) -> AnyQuery:
 def parse_by_values(text: str, streams: Mapping[str, tuple[Column, ...]]) -> Query | None:
     """Return COUNT(DISTINCT ...) as an aggregate of the single values of one group, None for other queries.
 
-    So it is read where a sample holds the values and nothing follows them.
+    This form is for samples that hold the values without following them.
     """
     select = with_derived_columns(_parse_select(text), streams)
     if len(select.expressions) != 1 or not counts_distinct(select.expressions[0]):

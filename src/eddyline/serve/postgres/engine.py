@@ -250,7 +250,7 @@ class Client:
         return self._at(state, self.engine.schema(state), without_moments(tree))
 
     def _at(self, state: State, schema: Schema, tree: exp.Expr) -> QueryResult:
-        """Return the result of a query of which all tables are read from one state."""
+        """Return the result of a query whose tables are all read from one state."""
         streams, views, catalog = set[str](), set[str](), False
         for table in tables_of(tree):
             name = table.name.lower()

@@ -118,7 +118,7 @@ def _shown(value: object) -> str:
 
 
 def _ints(column: pa.ChunkedArray) -> list[int | None]:
-    """Return integers, or raise Refusal if a number has a fraction: the column was described otherwise."""
+    """Return integers, or raise Refusal if a number has a fraction: the column was described as integers."""
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         found = column.to_pylist()

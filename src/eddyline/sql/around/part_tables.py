@@ -15,8 +15,8 @@ _MOST_DIGITS = 38
 class PartColumn:
     """A column of a part's table.
 
-    estimate: it is an aggregate, which comes with the ends of its interval. sum: they are floats, as they may be
-    infinite, and it may be a DECIMAL.
+    estimate: it is an aggregate, which comes with the ends of its interval. sum: it is a SUM, which may be a DECIMAL;
+    its ends are floats, as they may be infinite.
     """
 
     name: str

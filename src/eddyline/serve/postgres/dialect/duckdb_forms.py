@@ -101,7 +101,7 @@ def _comparison(node: exp.Expr) -> exp.Expr:
 
 
 def _compared(node: exp.Expr) -> exp.Expr:
-    """Return what an operand is compared by: the values of ANY, the columns of a subquery."""
+    """Return the expressions of an operand that are compared: the values of ANY, the columns of a subquery."""
     if isinstance(node, exp.Any | exp.All | exp.Paren) and not isinstance(node.this, exp.Literal):
         return _compared(node.this)
     if isinstance(node, exp.Array):

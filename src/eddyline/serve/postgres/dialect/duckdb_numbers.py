@@ -103,7 +103,7 @@ def _logarithm(node: exp.Expr) -> exp.Expr:
 
 
 def _power(node: exp.Expr) -> exp.Expr:
-    """Return a power whose exponent is written out: of others the sign of the base decides."""
+    """Return a power with a constant exponent; with others, the meaning depends on the sign of the base."""
     exponent = whole_number(node.expression)
     if class_of(kind_of(node.this)) != "number" or exponent is None or not 0 <= exponent <= 10:
         raise refused(node, "Write out a whole exponent from 0 to 10, or exp(y * ln(x)).")
@@ -141,7 +141,7 @@ def _summed(node: exp.Expr) -> exp.Expr:
 
 
 def _mean(node: exp.Expr) -> exp.Expr:
-    """Return a mean with its FILTER and OVER as a numeric where PostgreSQL's is one."""
+    """Return a mean with its FILTER and OVER, as a numeric where PostgreSQL returns one."""
     outer = isinstance(node.parent, exp.Filter | exp.Window) and node.arg_key == "this"
     inner = node
     while isinstance(inner, exp.Filter | exp.Window):

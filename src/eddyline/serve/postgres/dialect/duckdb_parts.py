@@ -67,7 +67,7 @@ def is_wide(node: exp.Expr) -> bool:
 
 
 def error_if(condition: exp.Expr, message: str, otherwise: exp.Expr) -> exp.Expr:
-    """Return an expression that is an error under a condition, as PostgreSQL's."""
+    """Return an expression that raises an error where a condition holds, as in PostgreSQL."""
     raised = call("error", exp.Literal.string(message))
     return exp.Case(ifs=[exp.If(this=condition, true=raised)], default=otherwise)
 

@@ -211,7 +211,7 @@ def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
 
 
 def _floored(node: exp.Expr) -> exp.Expr:
-    """Return FLOOR; of an exact number by a constant, as in bins, without a quotient that is rounded."""
+    """Return FLOOR; an exact number divided by a constant, as in bins, is floored without rounding first."""
     divided = _bare(node.this)
     by = _bare(divided.expression) if isinstance(divided, exp.Div | exp.IntDiv) else None
     if not isinstance(by, exp.Literal) or by.is_string or kind_of(node.this) != "numeric":
@@ -324,7 +324,7 @@ def _trimmed(node: exp.Expr) -> exp.Expr:
 
 
 def _sum_of_moments(node: exp.Expr) -> exp.Expr:
-    """Return a sum or difference; days and intervals are added to dates in other words."""
+    """Return a sum or difference; Spark has other functions that add days and intervals to dates."""
     left, right, minus = kind_of(node.this), kind_of(node.expression), isinstance(node, exp.Sub)
     if not {left, right} & {*TIME_KINDS, "interval"}:
         return node
@@ -423,7 +423,7 @@ def _formatted(node: exp.Expr) -> exp.Expr:
 
 
 def _quantile(node: exp.Expr) -> exp.Expr:
-    """Return PERCENTILE_CONT or PERCENTILE_DISC in a form of which the generator makes no other percentile."""
+    """Return PERCENTILE_CONT or PERCENTILE_DISC in a form that the generator writes as the same function."""
     function, order = node.this, node.expression.expressions
     share = function.this
     if (
