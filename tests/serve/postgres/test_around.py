@@ -1,5 +1,6 @@
 """SQL around aggregates, from a client's connection: held to DuckDB on the same rows, which reads PostgreSQL's SQL."""
 
+import datetime as dt
 import decimal
 import math
 import pathlib
@@ -8,9 +9,11 @@ from types import SimpleNamespace
 
 import duckdb
 import psycopg
+import pyarrow as pa
 import pytest
 import sqlglot
 
+import eddyline as el
 from eddyline.cli.serving import _wire_for
 from eddyline.serve.postgres.dialect.kinds import annotate, kind_of
 from eddyline.serve.postgres.engine import Client
@@ -186,6 +189,31 @@ def test_texts_that_look_for_faults_are_answered_as_by_postgresql(dsn, postgresq
             )
             rows, wanted = (sorted_unless_ordered(text, each.fetchall()) for each in (found, expected))
             assert are_same(rows, wanted), (text, rows, wanted)
+
+
+def test_times_with_a_zone_are_instants_and_others_are_in_the_plans_zone():
+    w = (
+        el.Workload(budget="1 MB", timezone="Europe/Berlin")
+        .stream("events", "at TIMESTAMP")
+        .explore("events")
+    )
+    times = [dt.datetime(2024, 3, 31, hour, tzinfo=dt.UTC) for hour in range(24)]
+    kept = w.plan().empty().update("events", pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))}))
+    after = {
+        "'2024-03-31 12:00+02'": 14,
+        "'2024-03-31 12:00+0230'": 14,
+        "timestamptz '2024-03-31 12:00Z'": 12,
+        "timestamptz '2024-03-31 12:00-03:30'": 8,
+        "'2024-03-31 12:00'": 14,  # summer time began that day: it is two hours before UTC
+        "timestamp '2024-03-31 12:00'": 14,
+        "date '2024-04-01'": 2,
+    }
+    with shop.serving(kept) as server:
+        dsn = f"host=127.0.0.1 port={server.address[1]} user=me dbname=shop"
+        for constant, count in after.items():
+            assert asked(dsn, f"SELECT count(*) FROM events WHERE at >= {constant}")[1] == [(count,)], (
+                constant
+            )
 
 
 def test_texts_with_another_meaning_in_spark_are_refused(dsn):

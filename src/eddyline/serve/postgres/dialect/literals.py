@@ -45,6 +45,12 @@ def read_boolean(text: str) -> bool:
     return found
 
 
+def has_zone(text: str) -> bool:
+    """Return whether a time names its zone."""
+    found = _MOMENT.fullmatch(text.strip())
+    return found is not None and found["zone"] is not None
+
+
 def read_moment(text: str, kind: str) -> str:
     """Return a date or a time of a kind in full; PostgreSQL ignores the zone where the type has none."""
     found = _MOMENT.fullmatch(text.strip())
@@ -54,8 +60,8 @@ def read_moment(text: str, kind: str) -> str:
         )
     if kind == "date":
         return found["day"]
-    zone = found["zone"] or ""
-    zone = {"": "+00", "Z": "+00"}.get(zone, zone) if kind == "timestamptz" else ""
+    zone = (found["zone"] or "").replace(":", "").replace("Z", "")
+    zone = f"{zone[:3] or '+00'}:{zone[3:] or '00'}" if kind == "timestamptz" else ""
     return f"{found['day']} {found['time'] or '00:00:00'}{zone}"
 
 

@@ -19,7 +19,7 @@ from eddyline.serve.postgres.dialect.kinds import (
     kind_of,
     with_kind,
 )
-from eddyline.serve.postgres.dialect.literals import by_format, number, read_boolean, read_moment
+from eddyline.serve.postgres.dialect.literals import by_format, has_zone, number, read_boolean, read_moment
 from eddyline.serve.postgres.refusals import Refusal, not_supported
 from eddyline.sql.around.patterns import is_test_anywhere
 
@@ -187,7 +187,7 @@ def _is_cut(to: exp.DataType) -> bool:
     return bool(to.expressions) or to.this in (exp.DataType.Type.CHAR, exp.DataType.Type.NCHAR)
 
 
-def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
+def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:  # noqa: PLR0911 - a case for each type
     """Return a constant that is cast: the constant itself where the cast does not change it."""
     text, to = node.this.name, node.args["to"]
     if not node.this.is_string:
@@ -202,6 +202,8 @@ def _literal(node: exp.Expr, wanted: str | None) -> exp.Expr | None:
             "timestamp",
         ):  # whose values are read as times in UTC
             wanted, read = "timestamp", str(datetime.fromisoformat(read).astimezone(UTC).replace(tzinfo=None))
+        if other == wanted == "timestamptz":
+            return _copy(node.this)
         if other == wanted or (wanted, other) in _WIDENED or (other == "date" and read.endswith(" 00:00:00")):
             return exp.Literal.string(read)  # it gets the type of the other operand
         return _moment(read, str(wanted))
@@ -470,8 +472,8 @@ def _lateral(node: exp.Expr) -> exp.Expr:
 
 
 def _moment(text: str, kind: str) -> exp.Expr:
-    """Return a constant of a kind; PostgreSQL ignores a zone in a text whose type has none."""
-    if kind != "timestamptz":
+    """Return a constant of a kind; a TIMESTAMP that does not name its zone is in the plan's, as days and hours are."""
+    if kind != "timestamptz" or has_zone(text):
         text = read_moment(text, kind)
     return _cast(exp.Literal.string(text), _SPARK[kind])
 
