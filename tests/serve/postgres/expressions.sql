@@ -376,3 +376,4 @@ SELECT covar_pop(n, n) AS a FROM by_region
 SELECT bit_and(n) AS a FROM by_region
 SELECT pg_sleep(1)
 SELECT money::text AS s, sum(money)::text AS t FROM by_region GROUP BY money ORDER BY 1
+SELECT r FROM by_region r

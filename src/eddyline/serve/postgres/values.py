@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.expressions.arrow_values import python_values
-from eddyline.serve.postgres.refusals import Refusal
+from eddyline.serve.postgres.refusals import Refusal, not_supported
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID = 16, 17, 18, 19, 20, 21, 23, 25, 26
 FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR, DATE, TIME = 700, 701, 705, 1042, 1043, 1082, 1083
@@ -82,6 +82,8 @@ def oid_of(kind: pa.DataType) -> int:  # noqa: PLR0911 - a case for each kind of
         return oid_of(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return ARRAYS.get(oid_of(kind.value_type), ARRAYS[TEXT])
+    if pa.types.is_struct(kind):
+        raise not_supported("a row as one value is not supported", "Name its columns.")
     return TEXT
 
 
