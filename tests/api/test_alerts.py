@@ -21,7 +21,7 @@ from eddyline.api.durable import from_epoch, stamp
 from eddyline.api.jobs import HowToRun, prepare_run
 from eddyline.api.pipeline import load_pipeline, parse_pipeline
 from eddyline.cli import app
-from eddyline.errors import PipelineError, PlanError
+from eddyline.errors import CorruptState, PipelineError, PlanError
 from eddyline.ingest.sections import to_sections
 from eddyline.store import Options, Store, verify
 
@@ -294,11 +294,24 @@ def test_a_length_of_time_is_checked():
         parse_condition("a", "< 1 * value some time ago")
 
 
-def test_a_damaged_file_of_alerts_is_written_again(feed, receiver, tmp_path):
-    (tmp_path / "state" / ALERTS).write_bytes(b"{")
+@pytest.mark.parametrize("damage", [b"{", b"", b'{"many": {"epoch": 1}}', b"\xff", b" " * (9 << 20), None])
+def test_what_was_sent_must_be_readable(feed, receiver, tmp_path, damage):
+    """A guess would send a message twice, or lose one that waits."""
+    alert = {"many": Alert(query="rows", when="> 1", webhook=receiver.address)}
     feed.set(5)
-    look(Alerts(feed.where, {"many": Alert(query="rows", when="> 1", webhook=receiver.address)}))
-    assert len(receiver.received) == 1
+    look(Alerts(feed.where, alert))
+    path = tmp_path / "state" / ALERTS
+    if damage is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(damage)
+    with pytest.raises(CorruptState, match=r"not known which alerts were sent\. Remove it and start again"):
+        Alerts(feed.where, alert)
+    Alerts(feed.where, {})  # a run without alerts does not need it
+    path.rmdir() if damage is None else path.unlink()
+    look(Alerts(feed.where, alert))
+    assert len(receiver.received) == 2
 
 
 def test_pipeline_files_have_alerts(tmp_path):
@@ -369,6 +382,26 @@ def test_an_alert_that_no_plan_answers_is_refused_before_the_run_starts(tmp_path
     )
     with pytest.raises(PipelineError, match=message):
         prepare_run(load_pipeline(path), HowToRun())
+
+
+def test_a_run_does_not_start_where_it_is_not_known_what_was_sent(tmp_path):
+    (tmp_path / "rows").mkdir()
+    path = tmp_path / "pipeline.toml"
+    path.write_text(
+        '[workload]\nbudget = "64 KB"\nstore = "state"\n[streams.s]\nschema = "k BIGINT"\nformat = "parquet"\n'
+        'path = "rows"\n[queries]\nrows = "SELECT COUNT(*) FROM s"\n[alerts.many]\nquery = "rows"\nwhen = "> 1"\n'
+        "log = true\n"
+    )
+    pipeline = load_pipeline(path)
+    prepare_run(pipeline, HowToRun())
+    plan = pipeline.plan()
+    Store.create(
+        pipeline.workload.store, stamp(plan.layout), "run", to_sections(plan.empty().snapshot)
+    ).close()
+    prepare_run(pipeline, HowToRun())
+    (tmp_path / "state" / ALERTS).write_bytes(b"{")
+    with pytest.raises(CorruptState, match="not known which alerts were sent"):
+        prepare_run(pipeline, HowToRun())
 
 
 def test_an_alert_about_groups_does_not_end_a_run(tmp_path, caplog):

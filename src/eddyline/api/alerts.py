@@ -186,7 +186,7 @@ class Alerts:
         check_alerts(alerts)
         self._alerts = {name: (alert, parse_condition(name, alert.when)) for name, alert in alerts.items()}
         self._reader = Reader(store)
-        self._fired = self._load()
+        self._fired = self._load() if alerts else {}
         self._seen: tuple[int, str] | None = None
         self._earlier: dict[int, State] = {}
         self._turn = threading.Lock()
@@ -279,12 +279,18 @@ class Alerts:
             _LOG.warning("%s was not written, so a restart may send a message again: %s", ALERTS, error)
 
     def _load(self) -> dict[str, Fired]:
+        """Return what was found and sent before, or raise CorruptState: guessing would repeat or lose messages."""
         try:
-            return msgspec.json.decode(
-                self._reader.files.read(ALERTS, at_most(_LONGEST)), type=dict[str, Fired]
-            )
-        except (OSError, CorruptState, msgspec.DecodeError):
+            written = self._reader.files.read(ALERTS, at_most(_LONGEST))
+            return msgspec.json.decode(written, type=dict[str, Fired])
+        except FileNotFoundError:
             return {}
+        except (OSError, CorruptState, msgspec.DecodeError) as error:
+            raise CorruptState(
+                f"the file {ALERTS} of the store {self._reader.where} cannot be read ({str(error).rstrip('.')}), so it "
+                "is not known which alerts were sent. Remove it and start again: messages that waited in it are lost, "
+                "and each alert whose condition holds is sent once more."
+            ) from error
 
 
 def _message(name: str, alert: Alert, epoch: int, answer: Estimate) -> str:

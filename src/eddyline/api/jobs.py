@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from eddyline.answer.explain import gain_of_rebuild
-from eddyline.api.alerts import check_kept, check_queries
+from eddyline.api.alerts import Alerts, check_kept, check_queries
 from eddyline.api.durable import BATCH_QUERY, BATCH_RUN, from_epoch, origin_of, stamp
 from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.api.plan import Plan
@@ -436,6 +436,7 @@ def prepare_run(pipeline: Pipeline, how: HowToRun) -> PreparedRun:
     check_kept(pipeline.alerts, pipeline.run.keep)
     check_queries(pipeline.alerts, plan.empty())
     prepared = checked_run(pipeline, plan, store, settings)
+    Alerts(store, pipeline.alerts)  # raises if it is not known what was sent
     return prepared if state is None else replace(prepared, note=_note_of_growth(state, plan.layout))
 
 
