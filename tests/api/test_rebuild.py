@@ -161,6 +161,9 @@ def test_what_cannot_be_rebuilt_is_refused(project, tmp_path):
     project.file.write_text(text.replace('format = "parquet"\npath = "r"', 'format = "rate"'))
     with pytest.raises(PipelineError, match="'rate' does not give its rows a second time"):
         prepare_rebuild(project.pipeline)
+    project.file.write_text(text.replace('format = "parquet"\npath = "r"', 'format = "eddyline-postgres"'))
+    with pytest.raises(PipelineError, match=r"replication slot away from the run\. .*--full-refresh QUERY"):
+        prepare_rebuild(project.pipeline)
 
 
 def test_the_command_swaps_what_is_ready_without_spark_and_waits_for_the_lock(project):

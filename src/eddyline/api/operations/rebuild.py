@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from eddyline.api.durable import BATCH_RUN
 from eddyline.api.jobs import FORGETFUL, PreparedRun, begins_with_a_copy, checked_run, state_of
-from eddyline.api.pipeline import Pipeline, StreamSource
+from eddyline.api.pipeline import POSTGRES, Pipeline, StreamSource
 from eddyline.api.run import StartOptions, checkpoint_folder, checkpoint_location
 from eddyline.errors import CorruptState, PipelineError
 from eddyline.ingest.files import local_path
@@ -132,6 +132,12 @@ def prepare_rebuild(pipeline: Pipeline, *, fewer_rows: bool = False) -> Rebuild:
             "again."
         )
     for name, source in pipeline.streams.items():
+        if source.format == POSTGRES:
+            raise PipelineError(
+                f"stream {name!r} cannot be rebuilt: a second reader of its table would take changes of the "
+                "replication slot away from the run. `eddyline run --full-refresh QUERY` copies the table again; the "
+                "old answers stay until its first batch is committed."
+            )
         if source.format in FORGETFUL:
             raise PipelineError(
                 f"stream {name!r} cannot be rebuilt: a source of format {source.format!r} does not give its rows a "
