@@ -12,8 +12,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from eddyline.api.jobs import HowToRun
+from eddyline.api.operations.rebuild import prepare_rebuild
+from eddyline.errors import CorruptState
 from eddyline.store import Reader
-from tests.fuzz.lifecycle import REVERTS, FaultError, Life, live, pq, reverted, write_as_before
+from tests.fuzz.lifecycle import QUERIES, REVERTS, FaultError, Life, live, pq, reverted, write_as_before
 from tests.fuzz.pairs import COMMANDS, NO, OPERATIONS, YES, documented, outcomes
 
 GOLDEN = Path(__file__).parents[1] / "store" / "golden"
@@ -38,6 +41,22 @@ def test_a_rebuild_that_was_killed_begins_again_where_its_files_were_moved(tmp_p
     life.move()
     life.rebuild()
     life.run()
+
+
+def test_a_store_of_which_nothing_can_be_read_is_removed_and_read_again(tmp_path):
+    """As the message says. A rebuild or a full refresh over it is refused."""
+    life = Life(tmp_path, 0)
+    life.run()
+    for epoch in Path(life.state).glob("epoch-*"):
+        epoch.unlink()
+    for try_again in (
+        lambda: life._run(0, 0, HowToRun(once=True, full_refresh=tuple(QUERIES))),
+        lambda: prepare_rebuild(life.pipeline()),
+    ):
+        with pytest.raises(CorruptState, match=r"remove the store's folder.*eddyline run.*--full-refresh"):
+            try_again()
+    shutil.rmtree(life.state)
+    life.run(full_refresh=tuple(QUERIES))
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_leftovers_are_found_and_told_from_damage(where, files):
 def test_nothing_left_to_read(where, files):
     for number in (1, 2, 3):
         files.replace(epoch_name(number), b"EDDY")
-    with pytest.raises(CorruptState, match="no other epoch can be read: rebuild the store"):
+    with pytest.raises(CorruptState, match="no epoch can be read: remove the store's folder"):
         Reader(where).latest()
 
 

@@ -29,6 +29,7 @@ from eddyline.cli.console import (
 )
 from eddyline.errors import CorruptState, EddylineError, Locked, StoreError
 from eddyline.store import Epoch, Reader, Store, verify, without_secrets
+from eddyline.store.reader import NOTHING_LEFT
 
 _LOOK = 10.0
 """Seconds between two looks of a run for a rebuilt state: a listing of a folder, which object stores charge for."""
@@ -219,6 +220,6 @@ def restore(
     """
     wanted = Reader(store).newest_readable() if epoch is None else epoch
     if wanted is None:
-        raise CorruptState(f"no epoch of {without_secrets(store)} can be read: rebuild the store.")
+        raise CorruptState(f"{without_secrets(store)}: {NOTHING_LEFT}")
     restored = Store.restore(store, wanted, "restore")
     out.print(f"epoch {wanted} is current again, as epoch {restored.number}", highlight=False)

@@ -142,7 +142,7 @@ def _refuse_gap(source: str, batch_id: int, expected: int) -> None:
         raise WrongRun(
             f"batch {batch_id} of stream {source} arrived, and batch {expected} is next: the store lacks the batches "
             "between. It is older than the checkpoint, or does not belong to it: restore copies that belong "
-            "together, or rebuild the store with a new checkpoint."
+            "together, or read the stream again from its start (eddyline run --full-refresh QUERY)."
         )
 
 

@@ -39,6 +39,13 @@ def _check_epoch(file: Unread) -> None:
     codec.check_length(file.size, file.first, file.blocks)
 
 
+NOTHING_LEFT = (
+    "no epoch can be read: remove the store's folder, and read the sources again with `eddyline run` and a "
+    "--full-refresh QUERY for each query, or with `eddyline ask` if one pass made the store."
+)
+"""What to do where `restore` cannot help."""
+
+
 class Reader:
     """A store as its readers see it."""
 
@@ -182,7 +189,7 @@ class Reader:
     def _offer(self, damaged: int | None) -> str:
         number = self.newest_readable(damaged)
         if number is None:
-            return "no other epoch can be read: rebuild the store."
+            return NOTHING_LEFT
         return f"epoch {number} can be read: go back to it with `eddyline restore {self.where} --epoch {number}`."
 
     def newest_readable(self, below: int | None = None) -> int | None:
