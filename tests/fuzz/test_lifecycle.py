@@ -60,9 +60,9 @@ def test_a_store_of_which_nothing_can_be_read_is_removed_and_read_again(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(30))
 def test_thousands_of_random_orders(part):
-    size = SEQUENCES // 10
+    size = SEQUENCES // 30
     assert lives(size, part * size)
 
 

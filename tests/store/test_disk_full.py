@@ -5,7 +5,8 @@ import subprocess
 import pytest
 
 from eddyline.errors import StoreError
-from eddyline.store import COMMIT_STEPS, Reader, verify
+from eddyline.store import COMMIT_STEPS, Reader, Store, verify
+from eddyline.store.filesystem import Disk
 from tests.store.runs import ARROW_STEPS, deliver, new_store, open_store, run_child
 
 LARGE = 40_000  # words: an epoch of 320 kB
@@ -21,8 +22,10 @@ def check_failing_step(where, step):
 
     with new_store(where, batches=2, fault=fault) as store:
         full.append(True)
-        with pytest.raises(StoreError, match="the disk is full"):
+        with pytest.raises(StoreError, match="the disk is full") as caught:
             deliver(store, 2)
+        is_renamed = "is current, and a loss of power may still undo it" in str(caught.value)
+        assert is_renamed == (step in {"pointer-named", "pointer-listed"})
         assert Reader(where).at(2).number == 2
         visible = Reader(where).latest().number
         full.clear()
@@ -43,6 +46,28 @@ def test_a_disk_that_fills_up_at_any_step_leaves_the_old_epoch(tmp_path, step):
 def test_an_object_store_that_fails_at_any_step_leaves_the_old_epoch(s3, step):
     visible = check_failing_step(s3, step)
     assert visible == (3 if step.startswith("pointer") else 2)
+
+
+@pytest.mark.parametrize(("failing", "is_restored"), [(1, False), (2, True)], ids=["epoch", "pointer"])
+def test_a_restore_that_was_not_synced_does_not_say_that_nothing_happened(
+    tmp_path, monkeypatch, failing, is_restored
+):
+    """It said that the store stays as it was, and the older epoch was current."""
+    new_store(tmp_path, batches=2).close()
+    calls = []
+
+    def sync(disk, path, _sync=Disk.sync_directory):
+        calls.append(path)
+        if len(calls) == failing:
+            raise OSError(errno.EIO, "Input/output error")
+        _sync(disk, path)
+
+    monkeypatch.setattr(Disk, "sync_directory", sync)
+    before = Reader(tmp_path).current()
+    with pytest.raises(StoreError) as caught:
+        Store.restore(tmp_path, before - 1, "restore")
+    assert (Reader(tmp_path).current() > before) == is_restored
+    assert ("is current, and a loss of power may still undo it" in str(caught.value)) == is_restored
 
 
 def test_the_sentence_of_a_full_disk(tmp_path):

@@ -7,7 +7,7 @@ delivered again.
 
 import contextlib
 import errno
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -56,14 +56,15 @@ class Options:
 
 
 @contextlib.contextmanager
-def sentence(where: str, consequence: str) -> Iterator[None]:
+def sentence(where: str, consequence: str | Callable[[], str]) -> Iterator[None]:
     """Turn an error of the filesystem into one clear sentence."""
     try:
         yield
     except OSError as error:
         full = _FULL.get(error.errno or 0)
         reason = f"{full} at {where}; free some space and run again" if full else f"{error} ({where})"
-        raise StoreError(f"{consequence}: {reason}.") from error
+        begin = consequence if isinstance(consequence, str) else consequence()
+        raise StoreError(f"{begin}: {reason}.") from error
 
 
 class EpochWriter:
@@ -119,8 +120,8 @@ class EpochWriter:
     def publish(self, epoch: Epoch, consequence: str, *, keep_all: bool = False) -> Epoch:
         """Make an epoch the current one and return it as it was written.
 
-        On an error the old epoch stays, and the error begins with `consequence`. keep_all: keep all epochs that its
-        parent had.
+        On an error the old epoch stays, and the error begins with `consequence`; only if the last fsync fails, the new
+        epoch may be current, and the error says so. keep_all: keep all epochs that its parent had.
         """
         if self._closed:
             raise StoreError(f"the store {self.reader.where} was closed: open it again to write.")
@@ -129,13 +130,20 @@ class EpochWriter:
         data = encode(epoch)
         epoch = replace(epoch, digest=digest_of(data))
         self._epoch = None
-        with sentence(self.reader.where, consequence):
+        pointer = encode_pointer(epoch.number, epoch.digest)
+
+        def renamed(step: str) -> None:
+            nonlocal consequence
+            if step == "named":
+                consequence = f"epoch {epoch.number} is current, and a loss of power may still undo it"
+            fault(f"pointer-{step}")
+
+        with sentence(self.reader.where, lambda: consequence):
             fault("begun")
             self._lock.check()
             self._create(epoch, data)
             self._lock.check()
-            pointer = encode_pointer(epoch.number, epoch.digest)
-            self._files.replace(CURRENT, pointer, lambda step: fault(f"pointer-{step}"))
+            self._files.replace(CURRENT, pointer, renamed)
         self._epoch = epoch
         with contextlib.suppress(OSError):
             self._files.note(NEWEST, pointer)
