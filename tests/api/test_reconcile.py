@@ -9,8 +9,13 @@ from pyarrow import orc
 from typer.testing import CliRunner
 
 from eddyline.api.jobs import build_without_spark
-from eddyline.api.operations.reconcile import RECONCILED, Reconciled, last_comparison, reconcile
-from eddyline.api.operations.source_rows import count_rows
+from eddyline.api.operations.reconcile import (
+    RECONCILED,
+    Reconciled,
+    count_rows,
+    last_reconciliation,
+    reconcile,
+)
 from eddyline.api.pipeline import StreamSource, load_pipeline
 from eddyline.cli import app
 from eddyline.errors import PipelineError
@@ -63,7 +68,7 @@ def test_a_store_that_has_all_rows_agrees(pipeline):
     assert code == 0, output
     assert "orders: the source has 100 rows and the store counted 100: they agree" in output
     assert "visits: the source has 3 rows and the store counted 3: they agree" in output
-    assert last_comparison(Reader(pipeline.parent / "state")).missing == {"orders": 0, "visits": 0}
+    assert last_reconciliation(Reader(pipeline.parent / "state")).missing == {"orders": 0, "visits": 0}
     assert verify(pipeline.parent / "state") == []
 
 
@@ -73,9 +78,9 @@ def test_rows_that_the_store_lacks_are_counted(pipeline):
     assert code == 1
     assert "11 too few: the run is behind, or rows were lost" in output
     reader = Reader(pipeline.parent / "state")
-    assert last_comparison(reader).missing == {"orders": 11, "visits": 0}
+    assert last_reconciliation(reader).missing == {"orders": 11, "visits": 0}
     reader.files.replace(RECONCILED, b"{")
-    assert last_comparison(reader) is None
+    assert last_reconciliation(reader) is None
 
 
 def test_a_store_that_cannot_be_written_is_compared_all_the_same(pipeline, monkeypatch):

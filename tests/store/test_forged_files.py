@@ -22,7 +22,7 @@ import pytest
 import eddyline as el
 from eddyline.api.alerts import ALERTS, Alert, Alerts
 from eddyline.api.durable import from_epoch
-from eddyline.api.operations.reconcile import RECONCILED, Reconciled, last_comparison, record
+from eddyline.api.operations.reconcile import RECONCILED, Reconciled, last_reconciliation, record
 from eddyline.api.store_tables import Follower
 from eddyline.api.store_tables import history as make_history
 from eddyline.errors import EddylineError
@@ -171,7 +171,7 @@ def uses(folder):
         "history": lambda: make_history(str(folder)),
         "verify": lambda: [str(each) for each in verify(str(folder))],
         "alerts": alerted,
-        "compared": lambda: last_comparison(Reader(folder)),
+        "compared": lambda: last_reconciliation(Reader(folder)),
         "status": lambda: (Reader(folder).newest_readable(), Reader(folder).writer(), Reader(folder).stamp()),
         "claim": lambda: written(ArrowFiles(pyarrow.fs.LocalFileSystem(), str(folder), str(folder))),
         "write": lambda: written(str(folder)),
@@ -229,7 +229,7 @@ def stored(tmp_path_factory):
     moving.close()
     (folder / LOCK).write_bytes(holder)
     (folder / CLAIMED).write_bytes(holder)
-    assert math.isfinite(last_comparison(Reader(folder)).time)
+    assert math.isfinite(last_reconciliation(Reader(folder)).time)
     return folder
 
 

@@ -66,7 +66,7 @@ class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Condition:
+class Threshold:
     """A limit, or a part of an earlier answer; ago: seconds back, None for a fixed limit."""
 
     above: bool
@@ -101,7 +101,7 @@ def _ends(answer: Estimate | None, factor: float = 1.0) -> tuple[float, float, f
     return (low, value, high) if factor >= 0 else (high, value, low)
 
 
-def parse_condition(name: str, when: str) -> Condition:
+def parse_condition(name: str, when: str) -> Threshold:
     """Return the condition that a string describes, or raise PipelineError."""
     match = _WHEN.fullmatch(when)
     if match is None:
@@ -110,7 +110,7 @@ def parse_condition(name: str, when: str) -> Condition:
             'ago".'
         )
     ago = None if match[3] is None else parse_duration(match[3]) / 1e6
-    return Condition(match[1][0] == ">", len(match[1]) == 2, float(match[2]), ago)
+    return Threshold(match[1][0] == ">", len(match[1]) == 2, float(match[2]), ago)
 
 
 def check_alerts(alerts: Mapping[str, Alert]) -> None:

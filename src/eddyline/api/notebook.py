@@ -28,12 +28,12 @@ from eddyline.ingest.snapshot import Snapshot
 from eddyline.plan.layout import Layout, PlannedQuery
 from eddyline.plan.show.explain import Share, memory_of, sureness_of
 
-Answers = Mapping[str, Estimate | Groups | EddylineError]
+AnswersByName = Mapping[str, Estimate | Groups | EddylineError]
 _SHARES, _SMALL = 8, 0.01
 """The most shares of memory that are listed one by one, and the smallest part of the whole that is listed."""
 
 
-def state_html(snapshot: Snapshot, answers: Answers, freshness: Freshness | None) -> Markup:
+def state_html(snapshot: Snapshot, answers: AnswersByName, freshness: Freshness | None) -> Markup:
     """Return a state as HTML: a line for each query, its interval drawn relative to its value, all on one axis."""
     rows = ", ".join(f"{name} {tally.rows:,} rows" for name, tally in snapshot.tallies.items())
     spans = {name: span_of(answer) for name, answer in answers.items()}
@@ -79,7 +79,7 @@ def _answer_line(
     )
 
 
-def _notes(answers: Answers) -> Markup:
+def _notes(answers: AnswersByName) -> Markup:
     """Return what a careful reader should know about all answers, shown at a click."""
     shown = [
         f"{name}: {note}"

@@ -281,7 +281,7 @@ class Run:
 
 
 CHECKPOINTS = "checkpoints"
-Check = Callable[[Mapping[str, SourcePosition]], None]
+PositionCheck = Callable[[Mapping[str, SourcePosition]], None]
 
 
 @dataclass(frozen=True)
@@ -389,7 +389,7 @@ def open_store(
     return store
 
 
-def _opened(layout: Layout, where: str, settings: StartOptions, check: Check) -> Store:
+def _opened(layout: Layout, where: str, settings: StartOptions, check: PositionCheck) -> Store:
     """Return the store, created, opened or changed as settings say, after a check of its streams' positions."""
     run_id = f"run-{secrets.token_hex(4)}"
     options = Options(keep=settings.keep, adopt=settings.adopt, break_lock=settings.break_lock)
@@ -436,7 +436,7 @@ def _anew(
     layout: Layout,
     where: str,
     run_id: str,
-    check: Check,
+    check: PositionCheck,
     options: Options,
 ) -> Store:
     """Return the store of one pass over the sources, emptied: a run reads the same rows again, from the start."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Answers of a store as tables: what a Spark frame of format "eddyline" asks, and what it gets.
 
 
-Form = Literal["answers", "groups"]
+TableForm = Literal["answers", "groups"]
 _OPTIONS = ("path", "query", "confidence", "form")
 
 
@@ -44,7 +44,7 @@ class StoreQuestion:
     path: str
     query: str | None = None
     confidence: float | None = None
-    form: Form = "answers"
+    form: TableForm = "answers"
 
     def __post_init__(self) -> None:
         if self.form not in ("answers", "groups"):
@@ -64,7 +64,7 @@ class StoreQuestion:
             )
         if not options.get("path"):
             raise PipelineError('format eddyline needs the path of a store: give it with .load("state/").')
-        form = cast("Form", options.get("form", "answers"))
+        form = cast("TableForm", options.get("form", "answers"))
         return cls(options["path"], options.get("query"), _confidence(options.get("confidence")), form)
 
     def schema(self) -> pa.Schema:
@@ -239,14 +239,14 @@ class Follower:
         return str(holder) if holder else None
 
 
-Moment = int | str | datetime
+EpochOrTime = int | str | datetime
 
 
 def history(
     store: str | os.PathLike[str],
     *queries: str,
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: EpochOrTime | None = None,
+    until: EpochOrTime | None = None,
     confidence: float | None = None,
 ) -> pa.Table:
     """Return the answers of all epochs that a store keeps, the oldest first: the rows of `state.answers()` of each.
@@ -260,8 +260,8 @@ def history(
 def history_of(
     reader: Reader,
     queries: tuple[str, ...] = (),
-    since: Moment | None = None,
-    until: Moment | None = None,
+    since: EpochOrTime | None = None,
+    until: EpochOrTime | None = None,
     confidence: float | None = None,
     most: int | None = None,
 ) -> pa.Table:
@@ -295,7 +295,9 @@ def history_of(
     return pa.concat_tables(tables)
 
 
-def _chosen(reader: Reader, newest: Commit, since: Moment | None, until: Moment | None) -> Iterator[int]:
+def _chosen(
+    reader: Reader, newest: Commit, since: EpochOrTime | None, until: EpochOrTime | None
+) -> Iterator[int]:
     """Yield the numbers of the kept epochs between two moments."""
     times = {each.number: each.time for each in newest.kept} | {newest.epoch: newest.time}
     first, last = (None if each is None else _place(each) for each in (since, until))
@@ -308,7 +310,7 @@ def _chosen(reader: Reader, newest: Commit, since: Moment | None, until: Moment 
             yield number
 
 
-def _place(moment: Moment) -> tuple[bool, float]:
+def _place(moment: EpochOrTime) -> tuple[bool, float]:
     """Return whether a moment is the number of an epoch, and that number or the time in seconds."""
     return (True, int(moment)) if is_number(moment) else (False, seconds_of(moment))
 

@@ -30,8 +30,7 @@ from eddyline.api.pipeline import Pipeline, load_pipeline
 from eddyline.api.sql import notes_of, result_to_dict
 from eddyline.api.state import State
 from eddyline.api.store_tables import as_csv as csv_of_history
-from eddyline.api.store_tables import as_parquet
-from eddyline.api.store_tables import history as make_history
+from eddyline.api.store_tables import as_parquet, history
 from eddyline.cli import console
 from eddyline.cli.console import StorePath, app, err, out, print_error, reports_errors, working
 from eddyline.errors import EddylineError, PipelineError
@@ -41,7 +40,7 @@ from eddyline.store import Store
 # Answers on paper: as a table for people, as JSON and as CSV for programs.
 
 
-Answer = Estimate | Groups
+_Answer = Estimate | Groups
 _MOST_ROWS = 50
 """Rows of a result that are printed: chosen, about a screen."""
 _COLUMNS = (
@@ -75,21 +74,21 @@ def answer_table(estimates: Iterable[Estimate], exact: Mapping[str, float] | Non
     return table
 
 
-def show_notes(answer: Answer) -> None:
+def show_notes(answer: _Answer) -> None:
     """Print what a careful reader should know of an answer: a table in a file has its notes, too."""
     for note in answer.notes:
         out.print(f"[yellow]{answer.query}[/yellow]: ", end="")
         out.print(note, markup=False, highlight=False)
 
 
-def answers_json(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+def answers_json(answers: Iterable[_Answer], refused: Mapping[str, str]) -> str:
     """Return answers as a JSON list of objects with all digits; a question that was refused has the reason."""
     shown: list[dict[str, object]] = [answer.to_dict() for answer in answers]
     shown += [{"query": query, "refused": reason} for query, reason in refused.items()]
     return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 
-def answers_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
+def answers_csv(answers: Iterable[_Answer], refused: Mapping[str, str]) -> str:
     """Return answers as CSV with all digits: a line for each estimate, and for each aggregate of each group.
 
     A group is a JSON object of its columns. A question that was refused has the reason among its notes.
@@ -104,7 +103,7 @@ def answers_csv(answers: Iterable[Answer], refused: Mapping[str, str]) -> str:
     return written.getvalue()
 
 
-def _lines(answer: Answer) -> Iterator[list[object]]:
+def _lines(answer: _Answer) -> Iterator[list[object]]:
     about = [answer.confidence, answer.method, " ".join(answer.notes)]
     if isinstance(answer, Estimate):
         yield [answer.query, "", "", *_numbers(answer), "", *about]
@@ -217,7 +216,7 @@ def ask(
     """
     asked, names = _asked(pipeline, as_of, since, refresh=refresh)
     then = open_state(pipeline, _moment(since)) if since else None
-    answers: list[Answer] = []
+    answers: list[_Answer] = []
     refused: dict[str, EddylineError] = {}
     if sql:
         _print_results({each: asked.state.sql(each, confidence=confidence) for each in sql}, form)
@@ -254,9 +253,9 @@ class HistoryFormat(StrEnum):
     csv = "csv"
 
 
-@app.command()
+@app.command("history")
 @reports_errors
-def history(
+def print_history(
     store: StorePath,
     query: Annotated[
         list[str] | None, typer.Option(help="A query's name, or SQL text; all queries by default.")
@@ -272,7 +271,7 @@ def history(
     ] = None,
 ) -> None:
     """Write the answers of all epochs that a store keeps, groups among them, as CSV or Parquet. Needs no Spark."""
-    table = make_history(store, *(query or ()), since=since, until=until, confidence=confidence)
+    table = history(store, *(query or ()), since=since, until=until, confidence=confidence)
     named = HistoryFormat.parquet if to is not None and to.suffix == ".parquet" else HistoryFormat.csv
     data = as_parquet(table) if (form or named) is HistoryFormat.parquet else csv_of_history(table)
     if to is None:
@@ -316,7 +315,7 @@ def _moment(given: str | None) -> str | int | None:
     return int(given) if given is not None and given.isdigit() else given
 
 
-def _print_table(state: State, answers: list[Answer]) -> None:
+def _print_table(state: State, answers: list[_Answer]) -> None:
     estimates = [each for each in answers if isinstance(each, Estimate)]
     if estimates:
         out.print(answer_table(estimates))

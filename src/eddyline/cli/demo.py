@@ -15,7 +15,7 @@ from eddyline.api.workload import Workload
 from eddyline.cli import console
 from eddyline.cli.asking import answer_table, show_notes
 from eddyline.cli.console import app, err, out, reports_errors, until_stopped, working
-from eddyline.cli.serving import PORT, server_for
+from eddyline.cli.serving import HTTP_PORT, server_for
 from eddyline.spark.demo import LIVE_QUERIES, ORDERS, QUERIES, VISITS, LiveStreams
 
 _BUDGET, _LIVE_BUDGET = "256 KB", "96 KB"
@@ -31,7 +31,7 @@ def demo(
     live: Annotated[
         bool, typer.Option("--live", help="As a continuous run, shown in a browser until Ctrl-C.")
     ] = False,
-    port: Annotated[int, typer.Option(help="The port of the live page.", min=0, max=65535)] = PORT,
+    port: Annotated[int, typer.Option(help="The port of the live page.", min=0, max=65535)] = HTTP_PORT,
 ) -> None:
     """Generate two skewed change streams and show estimates next to the exact answers."""
     with tempfile.TemporaryDirectory() as folder:

@@ -140,7 +140,7 @@ def _write(output: Path, text: str) -> None:
 # `size`: what to expect of queries at several budgets, measured on a part of the rows.
 
 
-class Form(StrEnum):
+class SizeFormat(StrEnum):
     """How the table is printed."""
 
     table = "table"
@@ -163,8 +163,8 @@ def size(
     budget: Annotated[list[str] | None, typer.Option(help="A budget to measure; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(help="Measurements of each budget.", min=1)] = SEEDS,
     form: Annotated[
-        Form, typer.Option("--format", help="A table for people; JSON for programs.")
-    ] = Form.table,
+        SizeFormat, typer.Option("--format", help="A table for people; JSON for programs.")
+    ] = SizeFormat.table,
 ) -> None:
     """Measure what each query's error would be at 1, 4, 16 and 64 MB, and from which budget on all is exact.
 
@@ -188,7 +188,7 @@ def size(
         found = workload.size(
             tables, rows=whole, budgets=budget or BUDGETS, seeds=seeds, statistics=pipeline.statistics()
         )
-    if form is Form.json:
+    if form is SizeFormat.json:
         out.print(
             json.dumps(found.to_dict(), indent=2, ensure_ascii=False),
             markup=False,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from eddyline.serve.view import ExactAnswers
     from eddyline.serve.watcher import Watcher
 
-PORT = 8321
+HTTP_PORT = 8321
 PG_ADDRESS = "127.0.0.1:8322"
 """Where `--pg` listens if it names no address: next to the port of HTTP."""
 _SECONDS_FOR_STATE = 8.0
@@ -69,7 +69,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(help="The port to listen on, 0 for any that is free.", min=0, max=65535)
-    ] = PORT,
+    ] = HTTP_PORT,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token that clients must send.")
     ] = None,
@@ -176,7 +176,7 @@ def store_of(where: str) -> str:
 def server_for(
     store: str,
     host: str = "127.0.0.1",
-    port: int = PORT,
+    port: int = HTTP_PORT,
     token_file: Path | None = None,
     history: Path | None = None,
     exact: "ExactAnswers | None" = None,

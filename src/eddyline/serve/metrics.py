@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from eddyline.answer.estimate import Estimate
 from eddyline.answer.freshness import finite, plain
 from eddyline.answer.groups.table import Groups
-from eddyline.api.operations.reconcile import Comparison
+from eddyline.api.operations.reconcile import Reconciliation
 from eddyline.errors import EddylineError
 from eddyline.expressions.arrow_values import python_rows
 from eddyline.sample.packing import process_memory
@@ -128,7 +128,7 @@ def _freshness(view: AnswersView) -> Iterator[Metric]:
         yield family
 
 
-def _comparison(found: Comparison | None) -> Iterator[Metric]:
+def _comparison(found: Reconciliation | None) -> Iterator[Metric]:
     """Yield what `eddyline verify --source` found last."""
     if found is None:
         return

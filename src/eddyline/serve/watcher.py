@@ -14,7 +14,7 @@ import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from eddyline.api.operations.reconcile import Comparison, last_comparison
+from eddyline.api.operations.reconcile import Reconciliation, last_reconciliation
 from eddyline.api.operations.sites import SitesFollower
 from eddyline.api.store_tables import Follower, Sighting, history_of
 from eddyline.errors import StoreError
@@ -90,9 +90,9 @@ class Watcher:
         except StoreError as error:
             raise Refused(422, "StoreError", self._follower.without_path(str(error))) from error
 
-    def comparison(self) -> Comparison | None:
+    def comparison(self) -> Reconciliation | None:
         """Return the last comparison of the store with its sources, None if there is none."""
-        return last_comparison(self._follower.reader) if isinstance(self._follower, Follower) else None
+        return last_reconciliation(self._follower.reader) if isinstance(self._follower, Follower) else None
 
     def _watch(self) -> None:
         while not self._ended.is_set():

@@ -21,7 +21,7 @@ _LOGIN = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "P
 
 
 @dataclass(frozen=True)
-class Check:
+class Finding:
     """One check: its name, whether it passed, and what was found or what to do."""
 
     name: str
@@ -29,25 +29,25 @@ class Check:
     found: str
 
 
-def checks(folder: Path, pipeline: Pipeline | None = None, *, start_spark: bool = False) -> Iterator[Check]:
+def checks(folder: Path, pipeline: Pipeline | None = None, *, start_spark: bool = False) -> Iterator[Finding]:
     """Yield the checks of this machine; with a pipeline, also of what its sources and its store need.
 
     Servers are checked in parallel. Spark, which takes half a minute to start and to run, is started only if
     requested, or if the pipeline names packages, which Spark fetches.
     """
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
+    yield Finding("Python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
     yield _writable(folder)
     if pipeline is not None and pipeline.workload.store is not None:
         yield _store(pipeline.workload.store)
     try:
         from eddyline.spark import session  # noqa: PLC0415 - Spark only where it is used
     except ImportError as error:
-        yield Check("Spark", False, f"{error}: run `pip install 'eddyline[spark]'`")
+        yield Finding("Spark", False, f"{error}: run `pip install 'eddyline[spark]'`")
         return
     java = session.java_version()
     fine = java is not None and java >= session.JAVA_NEEDED
-    yield Check("Java", fine, f"version {java}" if fine else session.HOW_TO_GET_JAVA)
+    yield Finding("Java", fine, f"version {java}" if fine else session.HOW_TO_GET_JAVA)
     settings = pipeline.spark if pipeline is not None else SparkSettings()
     formats: list[str] = []
     for source, check in _connectors(pipeline) if pipeline is not None else ():
@@ -58,36 +58,36 @@ def checks(folder: Path, pipeline: Pipeline | None = None, *, start_spark: bool 
     if fine and (start_spark or settings.packages):
         yield _spark_runs(settings, formats)
     elif fine:
-        yield Check(
+        yield Finding(
             "Spark",
             True,
             f"version {session.SPARK_VERSION} is installed; `eddyline doctor --spark` starts it, too",
         )
 
 
-def _store(where: str) -> Check:
+def _store(where: str) -> Finding:
     try:
         reader = Reader(where)
         if reader.exists():
-            return Check("store", True, f"{reader.where}, epoch {reader.latest().number}")
+            return Finding("store", True, f"{reader.where}, epoch {reader.latest().number}")
         reader.check_writable()
     except StoreError as error:
-        return Check("store", False, str(error))
-    return Check("store", True, f"{reader.where} can be written")
+        return Finding("store", False, str(error))
+    return Finding("store", True, f"{reader.where} can be written")
 
 
-def _sources(pipeline: Pipeline) -> Iterator[Check]:
+def _sources(pipeline: Pipeline) -> Iterator[Finding]:
     """Yield whether files and topics exist, and whether servers of tables accept the login; with what was tried."""
     for name, error in logins(pipeline):
         found = f"{_login_of(pipeline.streams[name].options)}: the table can be read"
-        yield Check(_about(pipeline, name), error is None, found if error is None else str(error))
+        yield Finding(_about(pipeline, name), error is None, found if error is None else str(error))
     for name, source in pipeline.streams.items():
         if source.format == KAFKA:
             yield _topics(pipeline, name)
         elif source.path is not None and "://" in source.path:
             yield _remote(pipeline, name, source.path)
         elif lacks_files(source.format, source.path, source.options):
-            yield Check(_about(pipeline, name), not source.batch, f"there is no file at {source.path} yet")
+            yield Finding(_about(pipeline, name), not source.batch, f"there is no file at {source.path} yet")
 
 
 def _login_of(options: Mapping[str, str]) -> str:
@@ -107,46 +107,46 @@ def _about(pipeline: Pipeline, name: str) -> str:
     return f"stream {name} ({pipeline.streams[name].format})"
 
 
-def _topics(pipeline: Pipeline, name: str) -> Check:
+def _topics(pipeline: Pipeline, name: str) -> Finding:
     """Return whether a Kafka broker answers and has the topics of a stream."""
     options = pipeline.streams[name].options
     reason = needs_client(options)
     if reason is not None:
-        return Check(_about(pipeline, name), True, f"its topics were not looked for: {reason}")
+        return Finding(_about(pipeline, name), True, f"its topics were not looked for: {reason}")
     try:
         topics = find_topics(name, options)
     except PipelineError as error:
-        return Check(_about(pipeline, name), False, str(error))
+        return Finding(_about(pipeline, name), False, str(error))
     leaders = sorted({f"{host}:{port}" for topic in topics for host, port in topic.leaders.values()})
     shown = ", ".join(f"topic {topic.name!r} with {len(topic.leaders)} partitions" for topic in topics)
-    return Check(_about(pipeline, name), True, f"{shown} at {', '.join(leaders)}, without a login")
+    return Finding(_about(pipeline, name), True, f"{shown} at {', '.join(leaders)}, without a login")
 
 
-def _remote(pipeline: Pipeline, name: str, path: str) -> Check:
+def _remote(pipeline: Pipeline, name: str, path: str) -> Finding:
     """Return whether there is a file or a folder at a URI, if pyarrow opens it; Spark uses clients of its own."""
     shown = without_secrets(path)
     if any(sign in path for sign in "*?[{"):
-        return Check(
+        return Finding(
             _about(pipeline, name), True, f"{shown} was not looked for: it is a pattern, which Spark reads"
         )
     try:
         place = open_filesystem(re.sub("^s3[an]://", "s3://", path))
     except StoreError:
-        return Check(_about(pipeline, name), True, f"{shown} was not looked for: only Spark opens it")
+        return Finding(_about(pipeline, name), True, f"{shown} was not looked for: only Spark opens it")
     try:
         is_there = place.filesystem.get_file_info(place.root).type.name != "NotFound"
     except OSError as error:
-        return Check(
+        return Finding(
             _about(pipeline, name), False, f"{shown} cannot be looked at: {str(error).splitlines()[0]}"
         )
-    return Check(
+    return Finding(
         _about(pipeline, name),
         is_there,
         f"{shown} {'can be read' if is_there else 'does not exist: correct path'}",
     )
 
 
-def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
+def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Finding]]:
     """Yield each format that needs a connector, and whether it is installed."""
     from eddyline.spark.sources.connectors import find_connector  # noqa: PLC0415 - Spark only where it is used
 
@@ -154,18 +154,18 @@ def _connectors(pipeline: Pipeline) -> Iterator[tuple[str, Check]]:
     for name, source in pipeline.streams.items():
         found = find_connector(source.format, given.packages, given.jars, given.conf)
         if found is not None:
-            yield source.format, Check(f"stream {name} ({source.format})", found.fine, found.sentence)
+            yield source.format, Finding(f"stream {name} ({source.format})", found.fine, found.sentence)
 
 
-def _writable(folder: Path) -> Check:
+def _writable(folder: Path) -> Finding:
     try:
         with tempfile.TemporaryFile(dir=folder):
-            return Check("write access", True, str(folder.resolve()))
+            return Finding("write access", True, str(folder.resolve()))
     except OSError as error:
-        return Check("write access", False, f"{folder.resolve()}: {error.strerror}; choose another folder")
+        return Finding("write access", False, f"{folder.resolve()}: {error.strerror}; choose another folder")
 
 
-def _spark_runs(settings: SparkSettings, formats: Collection[str]) -> Check:
+def _spark_runs(settings: SparkSettings, formats: Collection[str]) -> Finding:
     """Return whether Spark starts, with the packages and jars of a pipeline, and its workers find eddyline."""
     from eddyline.api.workload import Workload  # noqa: PLC0415 - only for this check
     from eddyline.spark.session import local_session  # noqa: PLC0415 - Spark only where it is used
@@ -178,5 +178,5 @@ def _spark_runs(settings: SparkSettings, formats: Collection[str]) -> Check:
         count = plan.sketch(spark, {"s": spark.range(1000)}).answer("n").value
         spark.stop()
     except (PipelineError, RuntimeError) as error:
-        return Check("Spark", False, str(error).split("\n")[0])
-    return Check("Spark", count == 1000, f"version {spark.version}, its workers run eddyline")
+        return Finding("Spark", False, str(error).split("\n")[0])
+    return Finding("Spark", count == 1000, f"version {spark.version}, its workers run eddyline")

@@ -217,7 +217,7 @@ _WINDOWED = "a window is measured only where all rows are read"
 
 LayoutAt = Callable[[int, int], Layout]
 """The layout of the workload at a budget in bytes, under a seed."""
-Answers = dict[str, Estimate | Groups | EddylineError]
+Outcomes = dict[str, Estimate | Groups | EddylineError]
 
 
 @dataclass(frozen=True)
@@ -376,9 +376,9 @@ def _no_plan(refused: str, share: float) -> str:
 
 def _runs(
     part: MeasuredRows, layout_at: LayoutAt, budget: int, seeds: Sequence[int]
-) -> tuple[list[Answers], str | None]:
+) -> tuple[list[Outcomes], str | None]:
     """Return the answers of the part at a budget under each seed, or why there is no plan."""
-    runs: list[Answers] = []
+    runs: list[Outcomes] = []
     try:
         for seed in seeds:
             runs.append(_certain(part.feed(State(Snapshot.empty(layout_at(budget, seed))))))
@@ -389,8 +389,8 @@ def _runs(
     return runs, None
 
 
-def _answers(state: State) -> Answers:
-    found: Answers = {}
+def _answers(state: State) -> Outcomes:
+    found: Outcomes = {}
     for query in state.snapshot.layout.query_names:
         try:
             found[query] = state.answer(query)
@@ -399,7 +399,7 @@ def _answers(state: State) -> Answers:
     return found
 
 
-def _certain(state: State) -> Answers:
+def _certain(state: State) -> Outcomes:
     """Return the answers of a state; they count as exact only if they are exact under every seed.
 
     A sample that dropped keys may still answer a query exactly, by chance.
