@@ -404,7 +404,7 @@ def _opened(layout: Layout, where: str, settings: StartOptions, check: PositionC
             options=options,
         )
     if Reader(where).latest().commit.run_id == BATCH_RUN:
-        return _anew(layout, where, run_id, check, options)
+        return _emptied(layout, where, run_id, check, options)
     if not settings.change_plan and not settings.refresh:
         return Store.open(where, stamp(layout), run_id, check=check, options=options)
     if not settings.change_plan:
@@ -432,7 +432,7 @@ def check_store(layout: Layout, where: str, settings: StartOptions) -> None:
     Store.open(where, found.plan if may_differ else stamp(layout), "check", options=options).close()
 
 
-def _anew(
+def _emptied(
     layout: Layout,
     where: str,
     run_id: str,

@@ -37,7 +37,7 @@ from eddyline.errors import EddylineError, PipelineError
 from eddyline.expressions.arrow_values import python_rows
 from eddyline.store import Store
 
-# Answers on paper: as a table for people, as JSON and as CSV for programs.
+# Answers as a table for people, and as JSON and CSV for programs.
 
 
 _Answer = Estimate | Groups

@@ -85,7 +85,7 @@ def print_error(error: EddylineError, about: str = "") -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that something long is under way, and how long it took."""
+    """Show that a long step is running, and then how long it took."""
     start = perf_counter()
     with err.status(what):
         yield
@@ -125,27 +125,27 @@ def main() -> None:
 
 
 class _NoPandas(MetaPathFinder):
-    """What finds no pandas, as if it were not installed."""
+    """An import hook by which pandas is not found, as if it were not installed."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        """Raise ModuleNotFoundError for pandas, and leave all else to others."""
+        """Raise ModuleNotFoundError for pandas; other modules are left to other hooks."""
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is left out of this process", name=fullname)
 
 
 def leave_pandas_out() -> None:
-    """Keep pyarrow from importing pandas in this process, which takes longer than all else that asking a store does.
+    """Keep pyarrow from importing pandas in this process, which would take longer than the rest of asking a store.
 
-    pyarrow imports it at the first `to_numpy`, to recognize frames; no frame comes near a store that is asked.
+    pyarrow imports it at the first `to_numpy`, to recognize frames; asking a store uses none.
     """
     if _process.is_set() and "pandas" not in sys.modules:
         sys.meta_path.insert(0, _NoPandas())
 
 
 def session(pipeline: Pipeline | None = None) -> Any:
-    """Return a local Spark session as a pipeline asks for; imported here because all else runs without Spark.
+    """Return a local Spark session with a pipeline's settings; Spark is imported only here.
 
-    What the JVM itself says goes to a file: its errors reach us as exceptions, and are reported in a sentence.
+    The output of the JVM goes to a file. Its errors reach us as exceptions, and are printed as sentences.
     """
     from eddyline.spark.session import (  # noqa: PLC0415 - Spark only where it is used
         leave_signals_to_python,
@@ -161,7 +161,7 @@ def session(pipeline: Pipeline | None = None) -> Any:
 
 
 class _JvmLog:
-    """The file that the JVM of a command writes to, in place of the terminal; EDDYLINE_SPARK_LOG names another."""
+    """The file to which the JVM of a command writes instead of the terminal; EDDYLINE_SPARK_LOG names another."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -189,10 +189,10 @@ class _JvmLog:
             os.close(descriptor)
 
     def keep(self) -> None:
-        """Say where the file is, and let it stay: something went wrong."""
+        """Print where the file is, and keep it: something went wrong."""
         if self.path is not None and self.path.exists() and self.path.stat().st_size > 0:
             atexit.unregister(self.path.unlink)
-            err.print(f"[dim]what Spark says of it is in {self.path}[/dim]", highlight=False, soft_wrap=True)
+            err.print(f"[dim]Spark's output is in {self.path}[/dim]", highlight=False, soft_wrap=True)
 
 
 _jvm_log = _JvmLog()

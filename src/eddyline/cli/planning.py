@@ -97,7 +97,7 @@ def init(
         raise PipelineError(
             f"there is a file {str(output)!r}: name another with --out, or write over it with --force."
         )
-    drafts = [_beside(output, draft) for draft in drafts_of(sources, table or ())]
+    drafts = [_relative_draft(output, draft) for draft in drafts_of(sources, table or ())]
     _write(output, pipeline_text(str(output), drafts))
     load_pipeline(output).plan()
     ask = f"eddyline ask {output}"
@@ -122,7 +122,7 @@ def drafts_of(sources: Sequence[str], tables: Collection[str]) -> list[StreamDra
     return drafts
 
 
-def _beside(output: Path, draft: StreamDraft) -> StreamDraft:
+def _relative_draft(output: Path, draft: StreamDraft) -> StreamDraft:
     """Return a draft whose path, if it has one, is relative to the pipeline file."""
     if draft.path is None:
         return draft
@@ -214,7 +214,7 @@ def _pipeline_of(sources: list[str], tables: list[str]) -> Pipeline:
 
 
 def _with_logins(pipeline: Pipeline, given: list[str]) -> Pipeline:
-    """Return a pipeline that logs in as its databases were given: what is drafted leaves passwords out."""
+    """Return a pipeline that logs in as its databases were given: drafts leave passwords out."""
     without = {password_free(dsn): dsn for dsn in given}
     streams = {
         name: msgspec.structs.replace(

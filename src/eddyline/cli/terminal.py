@@ -76,7 +76,7 @@ class _Terminal:
         return seen.state
 
     def answer(self, text: str) -> None:
-        """Print the results of all statements of a text, or raise SqlError where one is refused."""
+        """Print the results of all statements of a SQL string, or raise SqlError if one is refused."""
         from eddyline.serve.postgres.refusals import Refusal  # noqa: PLC0415
         from eddyline.serve.postgres.statements import statements_of  # noqa: PLC0415
 

@@ -304,7 +304,7 @@ class Store:
 
         The sections named are replaced, all others stay. A function gets the epoch that it builds on, and runs
         while no other thread commits. `rows`, `deletes`, `bad` and `late` count this batch's records; `at` is its
-        time in seconds since 1970, for people to read; `batch` is what is known of what it holds.
+        time in seconds since 1970, for people to read; `batch` has a hash of its content, and its files.
         """
         with self._turn:
             if self.seen(source, query_id, batch_id, batch):

@@ -1,4 +1,4 @@
-"""What Kafka brokers say about topics: whether they exist, and how many records they have.
+"""What Kafka brokers know about topics: whether they exist, and how many records they have.
 
 Kafka's own client is in Spark's JVM, which takes half a minute to start. So this module speaks two requests of
 Kafka's protocol, Metadata 4 and ListOffsets 1, which brokers from 1.0 to 4 answer. Brokers that need TLS or a login

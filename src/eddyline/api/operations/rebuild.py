@@ -59,9 +59,9 @@ class Rebuild:
         return READY in Reader(self.folder).names()
 
     def clear_checkpoints(self, spark: "SparkSession") -> None:
-        """Remove checkpoints that are left of an earlier rebuild, and those of streams of which none is taken yet.
+        """Remove checkpoints of an earlier rebuild, and those of streams from which no batch was committed yet.
 
-        A checkpoint that has only planned a batch may name files that were moved since.
+        A checkpoint of a batch that was planned and not committed may name files that were moved since.
         """
         from eddyline.spark.checkpoint import open_checkpoint  # noqa: PLC0415 - Spark only where it is used
 
@@ -199,7 +199,7 @@ def swap(pipeline: Pipeline, epoch: Epoch) -> None:
 
 
 def _discard(folder: str) -> None:
-    """Remove a second store: the mark first, so that half of it is never taken for a whole one."""
+    """Remove a second store, READY first: a store that is partly removed must not look like one that is ready."""
     files = Reader(folder).files
     for name in sorted(files.names(), key=lambda name: name != READY):
         files.remove(name)

@@ -91,7 +91,7 @@ class Reconciliation(msgspec.Struct, frozen=True):
 
 
 def record(store: str, found: list[Reconciled]) -> bool:
-    """Write a comparison into the store, whose servers have it as a metric; return False if it cannot be written."""
+    """Write a comparison into the store, for the metrics of servers; return False if it cannot be written."""
     missing = {each.stream: each.difference for each in found if each.difference is not None}
     try:
         Reader(store).files.replace(RECONCILED, msgspec.json.encode(Reconciliation(time.time(), missing)))
