@@ -385,7 +385,7 @@ class Life:
             for name, each in now.sources.items()
         ):
             self.is_tampered = True  # a refresh has removed the checkpoint that belongs to the epoch
-        Store.restore(self.state, epoch, "restore")
+        Store.restore(self.state, epoch)
         self._plan_of_store()
         self.check()
 

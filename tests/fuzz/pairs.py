@@ -59,7 +59,7 @@ class Pair(Life):
         reader = Reader(self.state)
         epoch = min(n for n in reader.epochs() if len(reader.at(n).commit.sources) == len(QUERIES) - 1)
         self.is_tampered = True  # what may follow depends on the checkpoints
-        Store.restore(self.state, epoch, "restore")
+        Store.restore(self.state, epoch)
         self._plan_of_store()
         self.check()
 

@@ -12,10 +12,11 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from eddyline.api.jobs import HowToRun
+from eddyline.api.jobs import HowToRun, build_without_spark
 from eddyline.api.operations.rebuild import prepare_rebuild
+from eddyline.api.operations.sites import merge_stores
 from eddyline.errors import CorruptState
-from eddyline.store import Reader
+from eddyline.store import Reader, Store
 from tests.fuzz.lifecycle import QUERIES, REVERTS, FaultError, Life, live, pq, reverted, write_as_before
 from tests.fuzz.pairs import COMMANDS, NO, OPERATIONS, YES, documented, outcomes
 
@@ -57,6 +58,23 @@ def test_a_store_of_which_nothing_can_be_read_is_removed_and_read_again(tmp_path
             try_again()
     shutil.rmtree(life.state)
     life.run(full_refresh=tuple(QUERIES))
+
+
+def test_a_restored_store_stays_what_it_was(tmp_path):
+    """A restored store of one pass was refused by a run, and a restored merge by the next merge."""
+    life = Life(tmp_path, 0)
+    pipeline = life.pipeline()
+    build_without_spark(pipeline, pipeline.plan())
+    merged = str(tmp_path / "merged")
+    merge_stores([life.state], merged)
+    Store.restore(merged, Reader(merged).current())
+    assert merge_stores([life.state], merged).answer("n").exact
+    life.add("r")
+    Store.restore(life.state, 0)
+    life.run()
+    first = min(Reader(life.state).epochs())
+    Store.restore(life.state, first)
+    life.run()
 
 
 @pytest.mark.slow
@@ -104,7 +122,7 @@ def test_hypothesis_finds_what_was_wrong_before():
 @pytest.mark.parametrize("name", REVERTS)
 def test_the_fuzzer_finds_what_was_wrong_before(name):
     with reverted(name), pytest.raises(FaultError):
-        lives(60)
+        lives(150)
 
 
 def test_every_pair_of_operations_is_in_the_first_thousands_of_lives(tmp_path):

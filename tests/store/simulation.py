@@ -425,7 +425,7 @@ class Schedule:
     def _restore(self) -> None:
         number = Reader(self.files).newest_readable()
         if number is not None:
-            Store.restore(self.files, number, "restore", options=Options(break_lock=True))
+            Store.restore(self.files, number, options=Options(break_lock=True))
         else:  # rebuild the store, as its message says
             self.files.objects.clear()
             self._open(break_lock=True).close()
@@ -523,7 +523,7 @@ class SparkSchedule(Schedule):
         """Go back to some epoch, as a person does; the rows since then are to be read again."""
         if Store.exists(self.files):
             epoch = self.rng.choice(Reader(self.files).epochs())
-            restored = Store.restore(self.files, epoch, "restore", options=Options(break_lock=True))
+            restored = Store.restore(self.files, epoch, options=Options(break_lock=True))
             self.confirmed = self.batches_in(restored)
 
     def _run_spark(self, store: Store, checkpoint: Checkpoint, most: int) -> None:

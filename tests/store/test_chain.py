@@ -48,7 +48,7 @@ def test_an_older_pointer_that_is_put_back_is_found(where, files):
     files.remove(epoch_name(3))
     (problem,) = [each for each in verify(where) if each.kind == "corrupt"]
     assert "it names epoch 2, and epoch 3 was committed" in problem.sentence
-    Store.restore(where, 2, "restore")
+    Store.restore(where, 2)
     assert verify(where) == []
 
 

@@ -118,7 +118,7 @@ def test_a_damaged_store_is_not_opened_for_writing_and_can_go_back(anywhere):
     with pytest.raises(CorruptState, match="epoch 2 can be read"):
         open_store(anywhere)
     wanted = Reader(anywhere).at(2)
-    restored = Store.restore(anywhere, 2, "run-2")
+    restored = Store.restore(anywhere, 2)
     assert (restored.number, restored.commit.parent, restored.sections) == (4, 2, wanted.sections)
     assert Reader(anywhere).epochs() == [4, 2, 1]
     with open_store(anywhere) as store:

@@ -65,7 +65,7 @@ def test_a_restore_that_was_not_synced_does_not_say_that_nothing_happened(
     monkeypatch.setattr(Disk, "sync_directory", sync)
     before = Reader(tmp_path).current()
     with pytest.raises(StoreError) as caught:
-        Store.restore(tmp_path, before - 1, "restore")
+        Store.restore(tmp_path, before - 1)
     assert (Reader(tmp_path).current() > before) == is_restored
     assert ("is current, and a loss of power may still undo it" in str(caught.value)) == is_restored
 

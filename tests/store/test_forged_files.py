@@ -175,7 +175,7 @@ def uses(folder):
         "status": lambda: (Reader(folder).newest_readable(), Reader(folder).writer(), Reader(folder).stamp()),
         "claim": lambda: written(ArrowFiles(pyarrow.fs.LocalFileSystem(), str(folder), str(folder))),
         "write": lambda: written(str(folder)),
-        "restore": lambda: Store.restore(str(folder), min(Reader(folder).epochs(), default=0), "restore"),
+        "restore": lambda: Store.restore(str(folder), min(Reader(folder).epochs(), default=0)),
     }
 
 

@@ -102,7 +102,7 @@ def test_restore_keeps_what_its_epoch_had(where):
     with Store.create(where, PLAN, "run-1", EMPTY, options=Options(keep="hourly for 1 day")) as store:
         for batch in range(10):
             commit_at(store, batch, 1e9 + batch * HOUR)
-    Store.restore(where, 5, "restore")
+    Store.restore(where, 5)
     assert Reader(where).epochs() == [11, 5, 4, 3, 2, 1]
     assert verify(where) == []
     with open_store(where, keep="hourly for 1 day") as store:

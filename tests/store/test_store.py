@@ -119,7 +119,7 @@ def test_nothing_is_written_where_positions_are_refused(where):
 def test_a_restored_store_knows_which_streams_it_has_to_read_again(where):
     with new_store(where, batches=1) as store:
         store.commit("items", "q-2", 0, {}, rows=3)
-    restored = Store.restore(where, 0, "restore")
+    restored = Store.restore(where, 0)
     assert {name: (at.query_id, at.batch_id, at.rows) for name, at in restored.commit.sources.items()} == {
         "orders": ("q-1", -1, 0),
         "items": ("q-2", -1, 0),
@@ -136,7 +136,7 @@ def test_a_store_restored_to_before_a_rebuild_knows_the_streams_of_its_own_check
     )
     assert Store.swap(where, Epoch(after, EMPTY), "rebuild")
     assert Reader(where).latest().commit.sources["orders"].query_id == "q-2"
-    restored = Store.restore(where, 0, "restore").commit
+    restored = Store.restore(where, 0).commit
     at = restored.sources["orders"]
     assert (restored.rebuilt, at.query_id, at.batch_id) == (0, "q-1", -1)
 

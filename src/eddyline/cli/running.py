@@ -169,7 +169,7 @@ def merge(
     out.print(f"{len(stores)} stores merged into {shown}: {rows}", highlight=False, soft_wrap=True)
     if any(not sample.follows_all for sample in state.snapshot.samples.values()):
         out.print(
-            "sketches are the sums of all sites; samples follow what every site follows, at the lowest rate of any",
+            "sketches are the sums of all sites; samples keep the keys that all sites keep, at the lowest rate",
             highlight=False,
             soft_wrap=True,
         )
@@ -221,5 +221,5 @@ def restore(
     wanted = Reader(store).newest_readable() if epoch is None else epoch
     if wanted is None:
         raise CorruptState(f"{without_secrets(store)}: {NOTHING_LEFT}")
-    restored = Store.restore(store, wanted, "restore")
+    restored = Store.restore(store, wanted)
     out.print(f"epoch {wanted} is current again, as epoch {restored.number}", highlight=False)

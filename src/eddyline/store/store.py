@@ -209,21 +209,19 @@ class Store:
         return store
 
     @staticmethod
-    def restore(where: Where, epoch: int, run_id: str, *, options: Options = _DEFAULT) -> Epoch:
-        """Return a new current epoch with the content of an older one; epochs between them are removed.
+    def restore(where: Where, epoch: int, *, options: Options = _DEFAULT) -> Epoch:
+        """Return a new current epoch with the content of an older one, which names the run that made it.
 
         The next run reads later batches again, from the positions of the older epoch.
         """
-        check_id("run id", run_id)
         reader = Reader(where)
         old = reader.at(epoch)
         writer = EpochWriter(reader, options)
         try:
             number = epoch_numbers(reader.names())[0] + 1
             sources = {**_before_first(reader, old.commit.rebuilt), **old.commit.sources}
-            restored = make_epoch(
-                replace(old.commit, epoch=number, parent=epoch, run_id=run_id, sources=sources), old.sections
-            )
+            commit = replace(old.commit, epoch=number, parent=epoch, sources=sources)
+            restored = make_epoch(commit, old.sections)
             restored = writer.publish(
                 restored, f"epoch {epoch} was not restored, and the store stays as it was", keep_all=True
             )
