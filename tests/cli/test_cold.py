@@ -100,6 +100,62 @@ def test_parquet_files_are_asked_without_spark(folder):
     assert state.snapshot == updated.snapshot
 
 
+def as_text(folder, form):
+    """Return a pipeline file over the same rows in CSV or JSON."""
+    options = 'options = { header = "true" }' if form == "csv" else ""
+    rows = pq.read_table(folder / "orders.parquet")
+    at = [f"{each:%Y-%m-%dT%H:%M:%S.%fZ}" for each in rows["placed"].to_pylist()]
+    tables = {
+        "orders": rows.set_column(2, "placed", pa.array(at)),
+        "visits": pq.read_table(folder / "visits"),
+    }
+    for name, table in tables.items():
+        (folder / f"{name}-text").mkdir()
+        with (folder / f"{name}-text" / f"1.{form}").open("w") as file:
+            if form == "csv":
+                print(*table.column_names, sep=",", file=file)
+            for row in table.to_pylist():
+                print(*row.values(), sep=",", file=file) if form == "csv" else print(
+                    json.dumps(row), file=file
+                )
+    path = write_pipeline(folder)
+    text = path.read_text().replace('format = "parquet"', f'format = "{form}"\n{options}')
+    path.write_text(text.replace("orders.parquet", "orders-text").replace("/visits", "/visits-text"))
+    return path
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_csv_and_json_files_are_asked_without_spark(folder, form):
+    """The rows are Spark's: tests/spark/test_direct_text.py."""
+    pipeline = load_pipeline(as_text(folder, form))
+    state = build_without_spark(pipeline, pipeline.plan())
+    assert {name: state.answer(name).value for name in QUERIES} == exact(folder)
+    assert all(state.answer(name).exact for name in QUERIES)
+    for stray in ("", "x" if form == "csv" else '{"customer": "x"}'):  # in the last file only
+        path = folder / "visits-text" / f"2.{form}"
+        path.write_text("customer\n5\n" + stray if form == "csv" else '{"customer": 5}\n' + stray)
+        found = build_without_spark(pipeline, pipeline.plan())
+        assert (found is None) == bool(stray)
+
+
+@pytest.mark.parametrize(("query", "is_read"), [("rows", True), ("latest", True), ("windowed", False)])
+def test_times_without_a_zone_are_left_to_spark_where_the_plan_has_none(folder, query, is_read):
+    """Spark reads them in the zone of its session, which only plans that need a zone are checked for."""
+    path = as_text(folder, "csv")
+    text = path.read_text().replace(
+        'total BIGINT, placed TIMESTAMP"', 'total BIGINT, placed TIMESTAMP"\nevent_time = "placed"'
+    )
+    head = text.partition("\n[queries.")[0]
+    asked = {**QUERIES, "windowed": 'SELECT COUNT(*) FROM orders"\nwindow = "1 hour'}[query]
+    path.write_text(f'{head}\n[queries.{query}]\nsql = "{asked}"\n')
+    file = folder / "orders-text" / "1.csv"
+    file.write_text(file.read_text().replace("Z\n", "\n"))
+    pipeline = load_pipeline(path)
+    found = build_without_spark(pipeline, pipeline.plan())
+    assert (found is not None) == is_read
+    assert not is_read or found.answer(query).value == exact(folder)[query]
+
+
 def test_what_is_read_without_spark_is_kept_in_the_store(folder):
     pipeline = load_pipeline(write_pipeline(folder, f'store = "{folder}/state"'))
     build_without_spark(pipeline, pipeline.plan())
@@ -160,8 +216,10 @@ def test_a_store_is_asked_without_spark_numba_and_pandas(tmp_path):
     assert not loaded & {"pyspark", "numba", "pandas"}
 
 
-def test_files_are_asked_without_pyspark(folder):
-    loaded, done = modules_after("ask", str(write_pipeline(folder)))
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_are_asked_without_pyspark(folder, form):
+    path = write_pipeline(folder) if form == "parquet" else as_text(folder, form)
+    loaded, done = modules_after("ask", str(path))
     assert done.returncode == 0, done.stderr
     assert "joined" in done.stdout
     assert "pyspark" not in loaded

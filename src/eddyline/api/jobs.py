@@ -138,7 +138,7 @@ def _refused(pipeline: Pipeline, name: str, begun: Collection[str]) -> EddylineE
 
 
 MOST_BYTES_HERE = 256 << 20
-"""The most bytes of Parquet to read in this process. One core reads about 50 MB a second; Spark starts in 5 s."""
+"""The most bytes of Parquet files to read in this process. One core reads about 50 MB a second; Spark starts in 5 s."""
 
 
 def open_state(store: str | os.PathLike[str], as_of: int | str | datetime | None = None) -> State:
@@ -281,8 +281,8 @@ def build_state(spark: "SparkSession", pipeline: Pipeline, plan: Plan) -> State:
 def build_without_spark(pipeline: Pipeline, plan: Plan) -> State | None:
     """Return the state after one pass by Arrow in this process, None if Spark must read; stored like `build_state`.
 
-    Small Parquet files are read here as Spark's tasks read them directly: Spark would take longer to start. All
-    other formats, and files that Arrow may read differently from Spark, are left to Spark.
+    Small files are read here, because Spark takes longer to start: Parquet as Spark's tasks read it directly, CSV and
+    JSON by strict rules. Files that Arrow may read differently from Spark, and other formats, are left to Spark.
     """
     from eddyline.spark.direct.files import Doubt  # noqa: PLC0415 - only for a pass
 
@@ -300,27 +300,38 @@ def _scanned(pipeline: Pipeline, layout: Layout) -> State | None:
     from eddyline.spark.direct.files import list_path  # noqa: PLC0415 - only for a pass
     from eddyline.spark.direct.planning import scan_of  # noqa: PLC0415
     from eddyline.spark.direct.scan import scan_here  # noqa: PLC0415
+    from eddyline.spark.direct.text import TEXT_FORMATS, scan_text  # noqa: PLC0415
 
-    paths = {
-        name: source.path
-        for name, source in pipeline.streams.items()
-        if source.format == "parquet" and source.path is not None and not source.options
-    }
+    parquet, text = dict[str, str](), dict[str, str]()
+    for name, source in pipeline.streams.items():
+        if source.path is None or "://" in source.path:  # these need the access rights that Spark is given
+            return None
+        if source.format == "parquet" and not source.options:
+            parquet[name] = source.path
+        elif source.format in TEXT_FORMATS:
+            text[name] = source.path
+        else:
+            return None
     settings = pipeline.spark
-    if paths.keys() != pipeline.streams.keys() or settings.conf or settings.packages or settings.jars:
+    if settings.conf or settings.packages or settings.jars:
         return None
-    if any("://" in path for path in paths.values()):  # these need the access rights that Spark is given
-        return None
-    sizes = (file.size for name, path in paths.items() for file in list_path(name, path).files)
-    if sum(sizes) > MOST_BYTES_HERE:
+    if (
+        sum(file.size for name, path in parquet.items() for file in list_path(name, path).files)
+        > MOST_BYTES_HERE
+    ):
         return None
     snapshot = Snapshot.empty(layout)
     for stream in layout.streams:
-        spec = snapshot.stream_spec(stream.name)
-        projection = projection_of(spec, stream.event_time)
-        scan = scan_of(stream, projection, layout.timezone, paths[stream.name], 1, our_calendar=True)
-        snapshot = snapshot.plus_stream(stream.name, scan_here(spec, scan), settle=False)
-    return State(snapshot.settled(), ways=dict.fromkeys(paths, "by Arrow, without Spark"))
+        name, source = stream.name, pipeline.streams[stream.name]
+        spec = snapshot.stream_spec(name)
+        if name in text:
+            added = scan_text(spec, stream, layout.timezone, source.format, text[name], source.options)
+        else:
+            projection = projection_of(spec, stream.event_time)
+            scan = scan_of(stream, projection, layout.timezone, parquet[name], 1, our_calendar=True)
+            added = scan_here(spec, scan)
+        snapshot = snapshot.plus_stream(name, added, settle=False)
+    return State(snapshot.settled(), ways=dict.fromkeys(pipeline.streams, "by Arrow, without Spark"))
 
 
 def analyze_sources(spark: "SparkSession", pipeline: Pipeline, budget: str | int) -> Statistics:
@@ -386,7 +397,7 @@ class HowToRun:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that passed all checks that need no Spark. note: what to know of a change of its plan."""
+    """A run that passed all checks that need no Spark. note: a sentence about a change of its plan."""
 
     pipeline: Pipeline
     plan: Plan
@@ -450,7 +461,7 @@ def _note_of_growth(state: State, new: Layout) -> str | None:
 
 
 def checked_run(pipeline: Pipeline, plan: Plan, store: str, settings: StartOptions) -> PreparedRun:
-    """Return a run of a pipeline into a store, or raise why it cannot start, as far as that shows without Spark."""
+    """Return a run of a pipeline into a store, or raise why it cannot start, as far as that is known without Spark."""
     read_once = {name: source for name, source in pipeline.streams.items() if source.batch}
     check_one_pass(read_once)
     check_files(read_once)
