@@ -74,6 +74,8 @@ CSV = {
     "a line of commas": ("k,t\n1,a\n,\n", HEADER, True),
     "semicolons": ("k;t\n1;a,b\n", {"header": "true", "delimiter": ";"}, True),
     "a long separator": ("k::t\n1::a\n", {"header": "true", "sep": "::"}, False),
+    "two separators": ("k,t\n1,a\n", {"header": "true", "sep": ",", "delimiter": ";"}, False),
+    "other bytes than UTF-8": (b"k,t,n\n1,a,\xe9\n", HEADER, False),
     "NUL": ("k,t\n1,a\x00b\n", HEADER, False),
     "a name twice": ("k,t,T\n1,a,b\n", HEADER, False),
     "no name": ("k,t,\n1,a,b\n", HEADER, False),
@@ -158,7 +160,7 @@ def berlin(spark):
 @pytest.mark.parametrize("name", CSV)
 def test_csv_is_read_as_spark_reads_it(berlin, tmp_path, name):
     text, options, is_read = CSV[name]
-    (tmp_path / "1.csv").write_bytes(text.encode())
+    (tmp_path / "1.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     found = read_here(tmp_path, "csv", "k BIGINT, t STRING", options)
     assert (found is not None) == is_read
     if is_read:

@@ -129,6 +129,10 @@ def _check_bytes(content: bytes) -> None:
     """Raise Doubt if a file has bytes that parsers treat differently, wherever they are."""
     if content.startswith(_BOM) or _CONTROLS.search(content):
         raise Doubt("a file has a byte order mark, control characters or blank lines")
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        raise Doubt("a file is not UTF-8") from None
 
 
 # CSV: cells are read as strings.
@@ -140,8 +144,10 @@ def _csv(
     """Return (the wanted columns of each file as strings, the names of all columns)."""
     separator, header = options.get("sep", options.get("delimiter", ",")), options.get("header", "").lower()
     escape = options.get("escape", "\\")
-    if len(separator) != 1 or not re.fullmatch(r"[,;|\t:]", separator) or escape not in ("\\", '"'):
-        raise Doubt("its separator or escape is unusual")
+    if {"sep", "delimiter"} <= options.keys() or not re.fullmatch(r"[,;|\t:]", separator):
+        raise Doubt("its separator is unusual")
+    if escape not in ("\\", '"'):
+        raise Doubt("its escape is unusual")
     if header not in ("", "true", "false"):
         raise Doubt(f"its header is {header}")
     for content in contents:
@@ -173,10 +179,7 @@ def _cells(content: bytes, separator: str) -> list[str]:
     line = content.lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
     if not line or b'"' in line:
         raise Doubt("a first line is missing or has quotes")
-    try:
-        return line.decode().split(separator)
-    except UnicodeDecodeError:
-        raise Doubt("a header is not UTF-8") from None
+    return line.decode().split(separator)
 
 
 def _check_quotes(content: bytes, separator: str, *, doubled: bool) -> None:
@@ -226,10 +229,6 @@ def _json(
     """Return (the wanted columns of each file, times and dates as strings; the names of all columns)."""
     heads: list[str] = []
     for content in contents:
-        try:
-            content.decode()
-        except UnicodeDecodeError:
-            raise Doubt("a file is not UTF-8") from None
         lines = content.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
         heads += [line.decode() for line in lines if line.strip()]
     kinds = {each.name: str(each.type) for each in wanted}
