@@ -169,7 +169,9 @@ class LateKeys:
         share = held / (held + max(self.rows_added.total, 0.0)) if held > 0.0 else 0.0
         records = {**self.join.state.records, self.join.shape.name: self.join.record.regained(share)}
         state = replace(self.join.state, records=records)
-        return replace(self, join=Join(state, self.join.shape, self.join.filled))
+        made = replace(self, join=Join(state, self.join.shape, self.join.filled))
+        made.__dict__.update({name: self.__dict__[name] for name in ("pairs", "_rows_sent", "rows_added")})
+        return made
 
     @cached_property
     def pairs(self) -> SampledQuantity:
@@ -179,12 +181,22 @@ class LateKeys:
     @cached_property
     def own_rows(self) -> list[FloatArray]:
         """What late keys are expected to hold in each relation."""
-        return [each.own for each in self._sent(self.rows, self.counted)]
+        return [each.own for each in self._rows_sent]
 
     @cached_property
     def rows_added(self) -> Added:
         """The joined rows of late keys."""
-        return self._product(self.rows, self.counted)
+        return self._product(self._rows_sent)
+
+    @cached_property
+    def _rows_sent(self) -> list["_Sent"]:
+        return self._sent(self.rows, self.counted)
+
+    def _sent_of(self, name: str) -> list["_Sent"]:
+        """Return what the relations send for a quantity that has sketches."""
+        if self.frequencies[name] is self.counted:
+            return self._rows_sent
+        return self._sent(self.join.shape.quantities[name], self.frequencies[name])
 
     def most_rows(self, confidence: float) -> float:
         """Return the most joined rows that late keys may have."""
@@ -202,11 +214,9 @@ class LateKeys:
 
     def _left(self, name: str, known: Sequence[float | None], totals: Totals) -> list[float | None]:
         if name in self.frequencies:
-            quantity = self.join.shape.quantities.get(name, self.rows)
-            own = [each.own for each in self._sent(quantity, self.frequencies[name])]
             return [
-                None if exact is None else exact - float(each.sum())
-                for exact, each in zip(known, own, strict=True)
+                None if exact is None else exact - float(each.own.sum())
+                for exact, each in zip(known, self._sent_of(name), strict=True)
             ]
         rows = totals.get(ROWS, totals.get("count", ()))
         left = list[float | None]()
@@ -225,21 +235,21 @@ class LateKeys:
         """
         name = next((n for n, each in self.join.shape.quantities.items() if each == quantity.quantity), "")
         if name in self.frequencies and not quantity.is_conditioned:
-            return self._product(quantity.quantity, self.frequencies[name])
+            return self._product(self._sent_of(name))
         counted, each = self.rows_added, PerRow.of(quantity, self.pairs)
         rows = np.abs(counted.values)
         rows = rows[rows > 0.0]
         below, above = rows * (each.mean - each.least), rows * (each.most - each.mean)
         return Added(counted.values * each.mean, counted.variances * each.mean**2, below, above)
 
-    def _product(self, quantity: Quantity, read: Sequence[KeyFrequencies]) -> Added:
-        """Return what late keys add to a quantity: the product of what the relations send.
+    def _product(self, relations: Sequence["_Sent"]) -> Added:
+        """Return what late keys add to a quantity: the product of what its relations send.
 
         A key meets the same keys in the buckets of all sketches, which hash alike. If these are heavy in several
         relations, its errors there have one sign. So the relative errors are added.
         """
         mean, most = np.ones(len(self)), np.ones(len(self))
-        for sent in self._sent(quantity, read):
+        for sent in relations:
             error = np.sqrt(np.maximum(sent.square - sent.mean**2, 0.0))
             mean, most = mean * sent.mean, most * (np.abs(sent.mean) + error)
         return Added(mean, (most - np.abs(mean)) ** 2)
