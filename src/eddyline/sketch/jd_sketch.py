@@ -34,10 +34,19 @@ def composable_levels(seed: int, side: int, copy: int, values: np.ndarray, level
     rows = np.array([splitmix64(base + i) for i in range(levels)], dtype=np.uint64)
     shifts = splitmix64(base + levels)
     out = np.full(len(values), levels - 1, dtype=np.int64)
-    for level in range(levels - 2, -1, -1):
-        bit = (np.bitwise_count(values & rows[level]) & 1) ^ (shifts >> level & 1)
-        out[bit == 1] = level
+    left = np.arange(len(values))  # half of them have their level at each turn
+    for level in range(levels - 1):
+        found = _parity(values[left] & rows[level]) != (shifts >> level & 1)
+        out[left[found]] = level
+        left = left[~found]
     return out
+
+
+def _parity(words: np.ndarray) -> np.ndarray:
+    """Return whether the number of ones in each word is odd; NumPy 1 has no bitwise_count."""
+    for shift in (32, 16, 8, 4, 2, 1):
+        words = words ^ words >> np.uint64(shift)
+    return words & np.uint64(1)
 
 
 class JdSketchSpec(msgspec.Struct, frozen=True, tag_field="kind", tag="jd-sketch"):
