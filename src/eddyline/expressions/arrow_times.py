@@ -23,19 +23,33 @@ _CYCLE = 400
 """Years after which days of the week repeat."""
 _DAY = 86_400_000_000
 _CLOCK = pa.timestamp("us")
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
 def time_text(times: Value, timezone: str) -> Value:
     """Return timestamps as local times in the zone, without a zone."""
-    early, later = _early(times.cast(pa.timestamp("us", "UTC")))
+    if (offset := _offset(timezone)) is not None:
+        return _plus(times.cast(_TIMESTAMP).cast(_CLOCK), offset)
+    early, later = _early(times.cast(_TIMESTAMP))
     return _plus(pc.local_timestamp(early.cast(pa.timestamp("us", timezone))), later)
 
 
 def at(clock: Value, timezone: str, *, nonexistent: str) -> Value:
     """Return the timestamps of local times in the zone, the first where there are two; nonexistent: as in Arrow."""
+    if (offset := _offset(timezone)) is not None:
+        return _plus(clock.cast(_CLOCK), -offset).cast(_TIMESTAMP)
     early, later = _early(clock.cast(_CLOCK))
     found = pc.assume_timezone(early, timezone, ambiguous="earliest", nonexistent=nonexistent)
-    return _plus(found.cast(pa.timestamp("us", "UTC")), later)
+    return _plus(found.cast(_TIMESTAMP), later)
+
+
+def _offset(timezone: str) -> int | None:
+    """Return the microseconds of a fixed offset, None for a zone by name; older releases of Arrow know only those."""
+    if (found := _OFFSET.fullmatch(timezone)) is None:
+        return None
+    sign, hours, minutes = found.groups()
+    return int(f"{sign}1") * (int(hours) * 60 + int(minutes)) * 60_000_000
 
 
 def _early(times: Value) -> tuple[Value, Value | None]:
@@ -53,7 +67,7 @@ def _early(times: Value) -> tuple[Value, Value | None]:
     return _plus(times, pc.negate(later)), later
 
 
-def _plus(times: Value, micros: Value | None) -> Value:
+def _plus(times: Value, micros: Value | int | None) -> Value:
     return times if micros is None else pc.add(times.cast(pa.int64()), micros).cast(times.type)
 
 
@@ -82,7 +96,6 @@ def _cycle() -> pa.Array:
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:\d\d)?)?")
-_TIMESTAMP = pa.timestamp("us", "UTC")
 _MICROS = {"second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
 
 
