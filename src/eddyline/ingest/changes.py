@@ -226,7 +226,7 @@ def _refuse_nulls(stream: str, table: pa.Table, weights: pa.Array | pa.ChunkedAr
 
 def _debezium(stream: str, table: pa.Table, read: Collection[str]) -> tuple[pa.Table, Int64Array]:
     if "payload" in table.column_names:
-        table = pa.Table.from_struct_array(table.column("payload"))
+        table = _fields(table.column("payload"))
     for name in ("op", "before", "after"):
         if name not in table.column_names:
             raise ChangeError(
@@ -242,10 +242,16 @@ def _debezium(stream: str, table: pa.Table, read: Collection[str]) -> tuple[pa.T
         bad.append((pc.and_(needs, pc.is_null(image)), missing_image(side)))
         for name, absent in _not_sent(image, read):
             bad.append((pc.and_(needs, absent), f"its {side}.{name} {NOT_SENT}"))
-        parts.append(pa.Table.from_struct_array(image.filter(needs)))
+        parts.append(_fields(image.filter(needs)))
         weights.append(np.full(parts[-1].num_rows, sign, dtype=np.int64))
     _refuse(stream, table, bad)
     return pa.concat_tables(parts), np.concatenate(weights)
+
+
+def _fields(structs: pa.ChunkedArray) -> pa.Table:
+    """Return the fields of a column as a table; `Table.from_struct_array` of pyarrow 16 needs at least one chunk."""
+    batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in structs.chunks]
+    return pa.Table.from_batches(batches, pa.schema(list(structs.type)))
 
 
 def _not_sent(image: pa.ChunkedArray, read: Collection[str]) -> Iterator[tuple[str, pa.ChunkedArray]]:
