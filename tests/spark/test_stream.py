@@ -190,7 +190,6 @@ def test_every_file_format_streams_as_it_is_read_in_a_batch(spark, tmp_path, for
     assert batch.snapshot.tallies["s"].rows == 60
 
 
-@pytest.mark.slow  # until it has passed once
 def test_a_batch_writer_counts_each_batch_once(spark, tmp_path):
     """Spark Connect calls it in a process of the server; here it runs in the driver."""
     plan = (
