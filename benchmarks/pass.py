@@ -2,15 +2,23 @@
 
     .venv/bin/python benchmarks/pass.py [--rows 20000000] [--repeat 3] [--synopses 1,10,30] [--ways jvm,direct]
 
+    .venv/bin/python benchmarks/pass.py --only eddyline --save 41.json    # by each Spark's Python, in turn
+    .venv/bin/python benchmarks/pass.py --compare 41.json 43.json 41b.json 43b.json
+
 Prints medians: seconds, CPU seconds of all processes, rows per second, and the ratio to approx_count_distinct(k).
-Jobs of one core, DuckDB's and those in this process, are a floor. docs/reference/speed.md holds a run.
+Jobs of one core, DuckDB's and those in this process, are a floor. docs/reference/speed.md holds a run. --compare prints
+the CPU seconds of saved runs by version of Spark, the median of the runs of each.
 """
 
 import argparse
+import json
+import platform
+import statistics
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import datasketches
@@ -173,12 +181,40 @@ def print_table(found: list[tuple[Job, Spent]]) -> None:
     print()
     for name, other in (("1 synopsis", PEER), ("10 synopses", TEN)):
         for way in ("direct", "jvm"):
-            if (ours := f"eddyline, {way}: {name}") in per_row:
+            if (ours := f"eddyline, {way}: {name}") in per_row and f"Spark: {other}" in per_row:
                 print(f"{ours} takes {per_row[ours] / per_row[f'Spark: {other}']:.2f} x Spark: {other}")
 
 
-def run(spark: SparkSession, rows: int, repeat: int, synopses: list[int], ways: list[str]) -> None:
-    """Run everything and print the table."""
+def saved(spark: SparkSession, found: list[tuple[Job, Spent]]) -> str:
+    """Return what `compare` needs of a run, as JSON."""
+    names = f"Spark {spark.version}, Python {platform.python_version()}"
+    return json.dumps({"versions": names, "cpu": {job.name: spent.cpu for job, spent in found}})
+
+
+def compare(runs: list[dict]) -> str:
+    """Return a table of CPU seconds by version: medians of the runs of each, and the ratio to the last version."""
+    versions = sorted({each["versions"] for each in runs})
+    by_version = {name: [each["cpu"] for each in runs if each["versions"] == name] for name in versions}
+    lines = [f"| job | {' | '.join(versions)} | first to last |", "| --- |" + " --- |" * (len(versions) + 1)]
+    for job in runs[0]["cpu"]:
+        if all(job in cpu for each in by_version.values() for cpu in each):
+            middle = [statistics.median(cpu[job] for cpu in each) for each in by_version.values()]
+            shown = " | ".join(f"{seconds:.2f}" for seconds in middle)
+            ratio = f"{middle[0] / middle[-1]:.2f}" if middle[-1] else ""
+            lines.append(f"| {job} | {shown} | {ratio} |")
+    return "\n".join(lines)
+
+
+def run(
+    spark: SparkSession,
+    rows: int,
+    repeat: int,
+    synopses: list[int],
+    ways: list[str],
+    save: Path | None = None,
+    only: str = "",
+) -> None:
+    """Run jobs with a text in their names, print the table, and save what it took where that is asked for."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_rows(spark, f"{folder}/t.parquet", rows)
         frame = spark.read.parquet(path)
@@ -189,7 +225,11 @@ def run(spark: SparkSession, rows: int, repeat: int, synopses: list[int], ways: 
             *single_core_jobs(path, rows),
         ]
         print(f"{rows:,} rows of Parquet, medians of {repeat} after one to warm up")
-        print_table(list(measured(jobs, repeat)))
+        wanted = [job for job in jobs if only in job.name or PEER in job.name]
+        found = list(measured(wanted, repeat))
+        print_table(found)
+        if save is not None:
+            save.write_text(saved(spark, found))
 
 
 def main() -> None:
@@ -199,10 +239,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--synopses", default="1,10,30")
     parser.add_argument("--ways", default="jvm,direct")
+    parser.add_argument("--only", default="", help="a text in the names of the jobs to run")
+    parser.add_argument("--save", type=Path, help="a file for --compare")
+    parser.add_argument("--compare", type=Path, nargs="+", help="only compare saved runs")
     options = parser.parse_args()
+    if options.compare:
+        print(compare([json.loads(path.read_text()) for path in options.compare]))
+        return
     spark = local_session()
     synopses = [int(number) for number in options.synopses.split(",")]
-    run(spark, options.rows, options.repeat, synopses, options.ways.split(","))
+    ways = options.ways.split(",")
+    run(spark, options.rows, options.repeat, synopses, ways, options.save, options.only)
     spark.stop()
 
 

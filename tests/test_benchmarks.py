@@ -1,5 +1,6 @@
 """The benchmarks of the pass run, on as little data as it takes; what they show is in docs/reference/speed.md."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,18 +14,24 @@ def script(importing_from):
     return importing_from(BENCHMARKS)
 
 
-def test_the_table_of_the_pass(script, spark, capsys, monkeypatch):
+def test_the_table_of_the_pass(script, spark, capsys, monkeypatch, tmp_path):
     benchmark = script("pass")
     queries = {
         f"Spark: {name}": benchmark.SPARK_QUERIES[f"Spark: {name}"] for name in ("count(k)", benchmark.PEER)
     }
     queries["Spark: unheard of"] = "SELECT unheard_of(k) FROM t"
     monkeypatch.setattr(benchmark, "SPARK_QUERIES", queries)
-    benchmark.run(spark, 500, 1, [1], ["jvm", "direct"])
+    benchmark.run(spark, 500, 1, [1], ["jvm", "direct"], tmp_path / "saved.json")
     shown = capsys.readouterr().out
     assert "left out: Spark: unheard of: " in shown
     assert "| eddyline, jvm: 1 synopsis " in shown
     assert "eddyline, direct: 1 synopsis takes " in shown
+    saved = json.loads((tmp_path / "saved.json").read_text())
+    others = [{"versions": "Spark 9", "cpu": {job: 2 * cpu for job, cpu in saved["cpu"].items()}}] * 3
+    table = benchmark.compare([saved, *others])
+    assert f"| job | Spark {spark.version}, Python " in table
+    cpu = saved["cpu"]["eddyline, direct: 1 synopsis"]
+    assert f"| eddyline, direct: 1 synopsis | {cpu:.2f} | {2 * cpu:.2f} | 0.50 |" in table
 
 
 @pytest.mark.slow
