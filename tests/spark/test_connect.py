@@ -114,7 +114,7 @@ def result_of(job, folder):
     return json.loads(line.removeprefix("result: "))
 
 
-@pytest.mark.slow  # until it has passed once; tests/spark/test_clusters.py has a pass over Spark Connect
+@pytest.mark.slow  # servers of its own; tests/spark/test_clusters.py has a pass over Spark Connect
 def test_a_client_sketches_reads_sources_and_answers(rows, tmp_path):
     expected = plan().empty().update("t", rows)
     store = open_store(plan().layout, str(tmp_path / "state"), StartOptions())
