@@ -57,6 +57,14 @@ def test_an_unknown_feature_is_refused_by_name(capsys, monkeypatch):
     ]
 
 
+def test_missing_cells_are_those_that_have_not_passed(monkeypatch):
+    module = script()
+    cells = {"pass": "passed", "Kafka": "failed (1 of 1)", "Delta": "passed (4.4.0)"}
+    monkeypatch.setattr(module, "recorded", lambda: {"spark": {"4.2": {"features": cells}}})
+    assert module.missing("4.2", ["pass", "files", "Kafka", "Delta"]) == ["files", "Kafka"]
+    assert module.missing("4.3", ["pass"]) == ["pass"]
+
+
 def test_the_docs_show_what_was_run():
     page = (ROOT / "docs" / "reference" / "platforms.md").read_text()
     assert script().table(RESULTS) in page
