@@ -1,6 +1,8 @@
 """Joins on one link with a key that comes late: the sketches of unfollowed rows show it, and it counts once."""
 
 from collections.abc import Mapping
+from math import inf
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -9,6 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import eddyline as el
+from eddyline.answer.joins.late import PerRow
+from eddyline.sample.spec import COUNT
 from tests.data.arrivals import late, stationary, zipf
 
 JOIN = "FROM r JOIN s ON r.a = s.a JOIN t ON r.a = t.a"
@@ -231,3 +235,23 @@ def test_frequencies_are_read_from_both_places_of_a_key() -> None:
     assert found.low <= number <= found.high
     assert abs(found.value - number) < 0.06 * number
     assert state.frequent("r", "a", top=1)[0].value == LATE
+
+
+def per_row(added: list[float], rows: list[float], *, measure: int = 0, conditioned: bool = False) -> PerRow:
+    nodes = [SimpleNamespace(exact=SimpleNamespace(measure=measure))]
+    read = SimpleNamespace(added=np.array(rows), quantity=SimpleNamespace(nodes=nodes))
+    own = SimpleNamespace(added=np.array(added), quantity=read.quantity, is_conditioned=conditioned)
+    return PerRow.of(own, read)  # type: ignore[arg-type]
+
+
+def test_what_a_row_of_a_late_key_may_add() -> None:
+    """Extremes of few keys are moved out, one key shows none, and rows are counted from none to all."""
+    values = [float(each) for each in range(1, 51)]
+    assert per_row(values, [1.0] * 50) == PerRow(25.5, 1.0, 50.0)
+    assert per_row(values, [1.0] * 50, conditioned=True) == PerRow(25.5, 0.0, 50.0)
+    few = per_row([2.0, 4.0, 0.0], [1.0, 1.0, 0.0])
+    assert (few.mean, few.least, few.most) == pytest.approx((3.0, 3.0 - 39 / 2, 3.0 + 39 / 2))
+    assert per_row([6.0], [3.0]) == PerRow(2.0, -inf, inf)
+    assert per_row([], []) == PerRow(0.0, -inf, inf)
+    assert per_row([1.0, 4.0], [4.0, 4.0], measure=COUNT) == PerRow(0.625, 0.0, 1.0)
+    assert per_row([], [], measure=COUNT) == PerRow(0.5, 0.0, 1.0)

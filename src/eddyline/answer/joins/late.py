@@ -41,6 +41,8 @@ _AT_ONCE = 64
 _SKEWED = 1.25
 """The factor of the error of light partners: the largest 2.5% of Poisson numbers of mean 1 are 2.5 deviations away."""
 _TINY = 1e-300
+_ENOUGH_KEYS = 39
+"""With as many followed keys, one more lies beyond their extremes with a chance of 5%; with fewer, these move out."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,10 @@ class LateKeys:
             each: _Rest.of(snapshot, each, found.keys, found.frequencies[each].values)
             for each in dict.fromkeys(sketches.values())
         }
-        quantities = (
-            {ROWS: rows} if sketch_of_relation(ROWS, 0) in sketches else {}
-        )  # plans of before have none
-        quantities |= {
+        # older plans have no sketches of rows, but those of their first quantity
+        quantities = {
             name: each
-            for name, each in join.shape.quantities.items()
+            for name, each in ({ROWS: rows} | join.shape.quantities).items()
             if sketch_of_relation(name, 0) in sketches
         }
         names = {
@@ -285,10 +285,12 @@ class PerRow:
         if counts:
             return cls(mean, 0.0, 1.0)
         each = quantity.added[held] / rows.added[held]
-        least, most = float(each.min()), float(each.max())
-        return (
-            cls(mean, min(least, 0.0), max(most, 0.0)) if quantity.is_conditioned else cls(mean, least, most)
-        )
+        if len(each) < 2:
+            return cls(mean, -inf, inf)
+        wider = max(_ENOUGH_KEYS / len(each), 1.0)
+        least, most = mean - wider * (mean - float(each.min())), mean + wider * (float(each.max()) - mean)
+        none = (0.0,) if quantity.is_conditioned else ()  # no row of the key may meet the condition
+        return cls(mean, min(least, *none, mean), max(most, *none, mean))
 
 
 def _held(join: Join, relation: Relation) -> FloatArray:
