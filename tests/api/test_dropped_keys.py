@@ -33,7 +33,7 @@ def tables(seed):
     return made
 
 
-def filled(made, seed, queries, budget="8 KB", batches=8):
+def filled(made, seed, queries, budget="12 KB", batches=8):
     w = el.Workload(budget=budget, seed=seed)
     for name in made:
         w.stream(name, "a BIGINT, x BIGINT, u BIGINT").explore(name, "x", "u")
