@@ -165,8 +165,8 @@ class LateKeys:
         """Return the same, with the record of reductions without what late keys add: dropped keys are among these."""
         if len(self) == 0 or self.join.record == Record():
             return self
-        held = self.pairs.total
-        share = held / (held + max(self.rows_added.total, 0.0)) if held > 0.0 else 0.0
+        held, more = self.pairs.total, self.rows_added.total
+        share = held / (held + max(more, 0.0)) if held > 0.0 else 0.0
         records = {**self.join.state.records, self.join.shape.name: self.join.record.regained(share)}
         state = replace(self.join.state, records=records)
         made = replace(self, join=Join(state, self.join.shape, self.join.filled))
