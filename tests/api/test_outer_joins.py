@@ -288,7 +288,7 @@ def test_intervals_of_sampled_outer_semi_and_anti_joins_hold_as_often_as_they_sa
             state = sampled_state(SAMPLED.values(), tables, budget, seed)
             for i, (name, truth) in enumerate(zip(SAMPLED, truths, strict=True)):
                 answer = state.answer(f"q{i}")
-                assert answer.method == "sample"
+                assert answer.method in ("sample", "sample and skimmed")
                 coverage.add((budget, seed), answer.low - 1e-9 <= truth <= answer.high + 1e-9, name)
     coverage.check()
     assert coverage.misses / coverage.trials >= 0.001, "the intervals are wider than they need to be"

@@ -246,13 +246,16 @@ class LateKeys:
         """Return what late keys add to a quantity: the product of what its relations send.
 
         A key meets the same keys in the buckets of all sketches, which hash alike. If these are heavy in several
-        relations, its errors there have one sign. So the relative errors are added.
+        relations, its errors there have one sign. So the relative errors are added. An anti join removes the rows of a
+        late key from what is kept: it errs by the error of these rows.
         """
         mean, most = np.ones(len(self)), np.ones(len(self))
         for sent in relations:
             error = np.sqrt(np.maximum(sent.square - sent.mean**2, 0.0))
             mean, most = mean * sent.mean, most * (np.abs(sent.mean) + error)
-        return Added(mean, (most - np.abs(mean)) ** 2)
+        removed = [each.square - each.mean**2 for each in relations if each.turn is Turn.PLAIN]
+        anti = any(each.turn is Turn.ANTI for each in relations)
+        return Added(mean, (most - np.abs(mean)) ** 2 + sum(removed if anti else [], np.zeros(len(self))))
 
     def _sent(self, quantity: Quantity, read: Sequence[KeyFrequencies]) -> list["_Sent"]:
         relations = self.join.whole_relations(quantity)
@@ -262,6 +265,7 @@ class LateKeys:
         for k, relation in enumerate(relations):
             partners = np.logical_or.reduce([each != 0.0 for j, each in enumerate(held) if j != k])
             like = partners & (weights > 0.0)
+            like = like if like.any() else weights > 0.0
             found.append(_Sent.of(relation.turn(0), read[k], held[k][like], weights[like]))
         return found
 
@@ -310,6 +314,7 @@ class _Sent:
     mean: FloatArray
     square: FloatArray
     own: FloatArray
+    turn: Turn
 
     @classmethod
     def of(cls, turn: Turn, read: KeyFrequencies, held: FloatArray, weights: FloatArray) -> "_Sent":
@@ -323,7 +328,7 @@ class _Sent:
             own[light] = np.maximum(read.values[light], 0.0)
             mean[light] = _turned(own[light], turn)
             square[light] = mean[light] ** 2 + (1.0 if turn in DECIDING else read.errors[light] ** 2)
-            return cls(mean, square, own)
+            return cls(mean, square, own, turn)
         sent = _turned(sizes, turn)
         for start in range(0, len(light), _AT_ONCE):
             at = light[start : start + _AT_ONCE]
@@ -332,7 +337,7 @@ class _Sent:
             chance /= chance.sum(axis=1, keepdims=True)
             mean[at], own[at] = chance @ sent, chance @ sizes
             square[at] = mean[at] ** 2 + _SKEWED**2 * np.maximum(chance @ sent**2 - mean[at] ** 2, 0.0)
-        return cls(mean, square, own)
+        return cls(mean, square, own, turn)
 
 
 def _turned(sizes: FloatArray, turn: Turn) -> FloatArray:

@@ -37,6 +37,7 @@ from eddyline.sql.query import AnyQuery, Key, Role
 
 _INNER: Role = "inner"
 _NOT_COVERED = "what is kept does not cover this query"
+_NOT_ALL_ROWS = "planned queries do not read all rows, so that their exact numbers say nothing about it."
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -122,6 +123,8 @@ def _bind(
     ]
     every_row = quantities.get(EVERY_ROW) or _of_every_row(asked.query, quantities)
     if any(sample.kept[source].counted for source in found):
+        if tier != later_tier(sample):
+            raise _Gap(_NOT_ALL_ROWS, 0)  # the other tier holds them
         quantities.pop(EVERY_ROW, None)  # what is held of a relation is not all of its rows
         every_row = ()
     if not one_class_each(quantities, classes):
