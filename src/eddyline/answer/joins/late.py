@@ -41,6 +41,8 @@ _AT_ONCE = 64
 _SKEWED = 1.25
 """The factor of the error of light partners: the largest 2.5% of Poisson numbers of mean 1 are 2.5 deviations away."""
 _TINY = 1e-300
+_LIGHT_ERRORS = 2.0
+"""Standard errors up to which a key may have more rows than the sketch reads, where it does not stand out."""
 _ENOUGH_KEYS = 39
 """With as many followed keys, one more lies beyond their extremes with a chance of 5%; with fewer, these move out."""
 
@@ -237,10 +239,13 @@ class LateKeys:
         if name in self.frequencies and not quantity.is_conditioned:
             return self._product(self._sent_of(name))
         counted, each = self.rows_added, PerRow.of(quantity, self.pairs)
-        rows = np.abs(counted.values)
-        rows = rows[rows > 0.0]
-        below, above = rows * (each.mean - each.least), rows * (each.most - each.mean)
-        return Added(counted.values * each.mean, counted.variances * each.mean**2, below, above)
+        values, there = counted.values * each.mean, counted.values + counted.above > 0.0
+        rows = np.stack([counted.values - counted.below, counted.values + counted.above])[:, there]
+        with np.errstate(invalid="ignore"):  # no rows times no bound
+            ends = np.concatenate([rows * each.least, rows * each.most])
+        far = np.where(np.isnan(ends), 0.0, ends) - values[there]
+        below, above = -far.min(axis=0, initial=0.0), far.max(axis=0, initial=0.0)
+        return Added(values, counted.variances * each.mean**2, below, above)
 
     def _product(self, relations: Sequence["_Sent"]) -> Added:
         """Return what late keys add to a quantity: the product of what its relations send.
@@ -249,13 +254,16 @@ class LateKeys:
         relations, its errors there have one sign. So the relative errors are added. An anti join removes the rows of a
         late key from what is kept: it errs by the error of these rows.
         """
-        mean, most = np.ones(len(self)), np.ones(len(self))
+        mean, most, dropped = (np.ones(len(self)) for _ in range(3))
         for sent in relations:
             error = np.sqrt(np.maximum(sent.square - sent.mean**2, 0.0))
             mean, most = mean * sent.mean, most * (np.abs(sent.mean) + error)
+            dropped = dropped * (sent.mean + sent.dropped)
         removed = [each.square - each.mean**2 for each in relations if each.turn is Turn.PLAIN]
         anti = any(each.turn is Turn.ANTI for each in relations)
-        return Added(mean, (most - np.abs(mean)) ** 2 + sum(removed if anti else [], np.zeros(len(self))))
+        variances = (most - np.abs(mean)) ** 2 + sum(removed if anti else [], np.zeros(len(self)))
+        more = dropped - mean
+        return Added(mean, variances, np.maximum(-more, 0.0), np.maximum(more, 0.0))
 
     def _sent(self, quantity: Quantity, read: Sequence[KeyFrequencies]) -> list["_Sent"]:
         relations = self.join.whole_relations(quantity)
@@ -266,7 +274,10 @@ class LateKeys:
             partners = np.logical_or.reduce([each != 0.0 for j, each in enumerate(held) if j != k])
             like = partners & (weights > 0.0)
             like = like if like.any() else weights > 0.0
-            found.append(_Sent.of(relation.turn(0), read[k], held[k][like], weights[like]))
+            sent = _Sent.of(relation.turn(0), read[k], held[k][like], weights[like])
+            counts = quantity.nodes[k].exact.measure == COUNT and relation.turn(0) not in DECIDING
+            heaviest = self.join.record.heaviest[k : k + 1] if counts else ()
+            found.append(sent.with_dropped(read[k], *heaviest))
         return found
 
 
@@ -308,13 +319,23 @@ class _Sent:
     """What a relation sends to the link for each late key: its mean, its mean square, and the rows themselves.
 
     A key that stands out in the relation's sketch has the sketch's frequency. Another one is light there. It has the
-    rows of a key that is not followed, as likely as the followed keys show and as the sketch's reading allows.
+    rows of a key that is not followed, as likely as the followed keys show and as the sketch's reading allows. dropped:
+    how much more that may be, because reductions dropped a key with more rows.
     """
 
     mean: FloatArray
     square: FloatArray
     own: FloatArray
     turn: Turn
+    dropped: FloatArray | float = 0.0
+
+    def with_dropped(self, read: KeyFrequencies, heaviest: float = 0.0) -> "_Sent":
+        """Return the same with how much more it may be if a light key is the heaviest that reductions dropped.
+
+        A key that the sketch does not show has at most the rows that its reading allows.
+        """
+        most = np.minimum(heaviest, read.values + _LIGHT_ERRORS * read.errors)
+        return replace(self, dropped=np.where(read.stand_out, 0.0, np.maximum(most - self.mean, 0.0)))
 
     @classmethod
     def of(cls, turn: Turn, read: KeyFrequencies, held: FloatArray, weights: FloatArray) -> "_Sent":
