@@ -105,10 +105,10 @@ def test_first_rows_in_an_order_need_all_rows(exact, sampled):
 
 
 def test_weights_of_sampled_rows_add_up_to_the_rows_on_average():
-    """16 seeds: the mean of SUM(weight) of each of five groups is off by less than 4.5 standard errors, a tenth at most."""
+    """32 seeds: the mean of SUM(weight) of each of five groups is off by less than 4.5 standard errors, a tenth at most."""
     given = table()
     sums: list[Counter] = []
-    for seed in range(16):
+    for seed in range(32):
         found = state_of("24 KB", seed, given).sql(
             "SELECT k, region, size FROM orders TABLESAMPLE (100 PERCENT)"
         )
