@@ -86,6 +86,26 @@ def test_a_portal_sends_its_rows_in_parts(exact_server):
     client.close()
 
 
+def test_fetch_reads_a_portal_that_was_bound_and_not_executed(exact_server):
+    """It was an internal error, which the fuzzer of messages found."""
+    client, _ = opened(exact_server)
+    for name, statement in (
+        ("c", "SELECT * FROM generate_series(1, 3) AS g(x)"),
+        ("b", "COPY (SELECT 1) TO STDOUT"),
+    ):
+        parse = message(b"P", text(name, statement) + struct.pack("!h", 0))
+        bind = message(b"B", text(name, name) + struct.pack("!hhh", 0, 0, 0))
+        assert kinds(ask(client, message(b"Q", text("BEGIN")))) in (b"CZ", b"CNZ", b"NCZ")
+        assert kinds(ask(client, parse, bind, message(b"S"))) == b"12Z"
+        found = ask(client, message(b"Q", text(f"FETCH ALL FROM {name}")))
+        if name == "c":
+            assert kinds(found) == b"TDDDCZ"
+        else:
+            assert states(found) == ["55000"]
+        ask(client, message(b"Q", text("ROLLBACK")))
+    client.close()
+
+
 def test_after_an_error_messages_are_skipped_until_sync(exact_server):
     client, _ = opened(exact_server)
     wrong = message(b"P", text("", "SELECT * FROM nothing") + struct.pack("!h", 0))

@@ -144,12 +144,17 @@ class Portals:
         elif self._portals.pop(identifier(name), None) is None:
             raise Refusal("34000", f'cursor "{identifier(name)}" does not exist')
 
+    def cursor(self, statement: Statement) -> Portal:
+        """Return the cursor that FETCH or MOVE reads: a portal of a query, which may not have been run yet."""
+        name = identifier(_parsed(statement)["name"])
+        cursor = self.portal(name)
+        if cursor.result is None and cursor.prepared.statement.kind not in ("query", "show", "explain"):
+            raise Refusal("55000", f'portal "{name}" is not of a query: FETCH cannot read it')
+        return cursor
+
     def fetched(self, statement: Statement) -> QueryResult:
-        """Return the rows that FETCH or MOVE reads from a cursor."""
-        found = _FETCH.match(" ".join(statement.text.split()))
-        if found is None:
-            raise not_supported("only FETCH [FORWARD] n FROM cursor is supported")
-        cursor = self.portal(identifier(found["name"]))
+        """Return the rows that FETCH or MOVE reads from a cursor, which was run."""
+        cursor, found = self.cursor(statement), _parsed(statement)
         assert cursor.result is not None
         forward = (found["how"] or "").upper() == "FORWARD"
         count = found["count"] or "1"
@@ -160,3 +165,11 @@ class Portals:
         noticed, cursor.has_noticed = cursor.has_noticed, True
         empty = found["what"].upper() == "MOVE"
         return QueryResult(part.slice(0, 0) if empty else part, () if noticed else cursor.result.notices)
+
+
+def _parsed(statement: Statement) -> re.Match[str]:
+    """Return the parts of FETCH or MOVE."""
+    found = _FETCH.match(" ".join(statement.text.split()))
+    if found is None:
+        raise not_supported("only FETCH [FORWARD] n FROM cursor is supported")
+    return found

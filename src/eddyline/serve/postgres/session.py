@@ -274,6 +274,7 @@ class Session(WireConnection):
             portal.result = self._shown(statement)
         elif statement.kind == "fetch":
             if not only_rows:
+                await self._fill(self._held.cursor(statement))
                 portal.result = self._held.fetched(statement)
         else:
             text = statement.text if statement.kind == "query" else ""
