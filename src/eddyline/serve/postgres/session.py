@@ -3,7 +3,8 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -35,9 +36,6 @@ from eddyline.serve.postgres.values import WireColumn
 from eddyline.serve.requests import Refused
 from eddyline.serve.turns import LONG_SQL
 
-if TYPE_CHECKING:
-    from eddyline.serve.postgres.server import WireServer
-
 _MOST_RESULTS = 512 << 20
 """Bytes of results that cursors and portals of all connections may hold together: chosen, eight of the largest."""
 _ROWS = 1_000
@@ -48,20 +46,15 @@ _T = TypeVar("_T")
 class Session(WireConnection):
     """A connection that answers messages until the client ends it."""
 
-    def __init__(
-        self,
-        server: "WireServer",
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        process: int,
-        secret: int,
-    ) -> None:
-        super().__init__(server, reader, writer, process, secret)
-        self._status = b"I"
-        self._is_skipping = False
-        self._held = Portals()
-        self._running: asyncio.Task[object] | None = None
-        self._is_cancelled = False
+    _status = b"I"
+    _is_skipping = False
+    _running: asyncio.Task[object] | None = None
+    _is_cancelled = False
+
+    @cached_property
+    def _held(self) -> Portals:
+        """Its prepared statements and portals."""
+        return Portals()
 
     async def serve(self) -> None:
         """Serve the connection until it ends."""
