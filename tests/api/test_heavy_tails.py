@@ -47,6 +47,7 @@ def test_three_streams_on_one_key_fed_one_after_the_other():
         answer = state.answer("q")
         coverage.add(seed, answer.low <= truth <= answer.high)
     coverage.check(wrong=0.82)
+    assert min(coverage.shares.values()) >= 73 / 80, coverage
 
 
 @pytest.mark.parametrize("tail", [2.2, 1.5])
@@ -71,6 +72,7 @@ def test_variances_of_an_explored_column_with_a_heavy_tail(tail):
         unbounded += answer.high == np.inf and HEAVY_TAIL in answer.notes
         coverage.add(seed, answer.low <= x.astype(np.float64).var() <= answer.high)
     coverage.check(wrong=0.69)
+    assert min(coverage.shares.values()) >= 21 / SEEDS, coverage
     assert unbounded >= 18 if tail < 2 else unbounded <= 12, unbounded
 
 
@@ -124,6 +126,7 @@ def test_answers_are_open_to_a_heavy_value_that_is_not_followed():
         coverage.add(seed, inside, "groups")
         assert groups.rest["n"].low == 0
     coverage.check(wrong=0.71)
+    assert min(coverage.shares.values()) >= 10 / 12, coverage
 
 
 JOINED = "FROM a JOIN b ON a.k = b.k"
@@ -173,6 +176,7 @@ def test_groups_that_a_few_values_carry(planned):
             for name, truth in zip(groups.aggregates, truths[row["g"],], strict=True):
                 coverage.add(seed, row[f"{name}_low"] <= truth <= row[f"{name}_high"], name)
     coverage.check()
+    assert min(coverage.shares.values()) >= 0.9, coverage
 
 
 TAILS = {
@@ -222,6 +226,7 @@ def test_aggregates_of_an_explored_column_hold_or_are_unbounded(tail):
             for note in answer.notes:
                 assert "join may be empty" not in note
     coverage.check(wrong=0.81)
+    assert min(coverage.shares.values()) >= 36 / 40, coverage
     assert unbounded["VARIANCE"] >= 20  # there is no bound for a sum of squares of such values
     assert unbounded["SUM"] <= 10
 
@@ -262,6 +267,7 @@ def test_variances_of_groups_hold_or_are_unbounded():
         for row in groups:
             coverage.add(seed, row["v_low"] <= truth[row["g"],][0] <= row["v_high"])
     coverage.check(wrong=0.77)
+    assert min(coverage.shares.values()) >= 0.93, coverage
 
 
 @pytest.mark.parametrize("tail", ["Pareto 1.3", "signed Pareto 1.5", "lognormal 2"])
@@ -281,3 +287,4 @@ def test_sums_and_averages_of_groups_have_room_for_larger_values(tail):
             for name, right in zip("sa", truth[row["g"],], strict=True):
                 coverage.add(seed, row[f"{name}_low"] <= right <= row[f"{name}_high"], name)
     coverage.check(right=0.97)  # measured 96% to 99%
+    assert float(np.mean([*coverage.shares.values()])) >= 0.95, coverage
